@@ -1,0 +1,108 @@
+"""Market Spread: rejects orders for symbols whose last quote has too wide a spread.
+
+Two pipelines share one state partition, `symbol-data`, keyed by symbol: market data updates the
+entity of its symbol, and orders are checked against it. See "Stateful Multi-Stream Processing in
+Python with Wallaroo".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import wallaroo
+from messages import (
+    MarketData,
+    Order,
+    OrderResult,
+    pack_result,
+    padded,
+    parse_market_data,
+    parse_order,
+)
+
+MAX_SPREAD = 0.05
+"""A spread this wide rejects, as an amount and as a part of the mid price."""
+
+
+def application_setup(args: Sequence[str]) -> Any:
+    """Wire the two pipelines; takes two input addresses (orders, market data) and one output."""
+    (order_host, order_port), (market_host, market_port) = wallaroo.tcp_parse_input_addrs(args)[:2]
+    out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
+    symbols = load_valid_symbols()
+
+    builder = wallaroo.ApplicationBuilder("market-spread")
+    builder.new_pipeline(
+        "Orders", wallaroo.TCPSourceConfig(order_host, order_port, order_decoder)
+    ).to_state_partition(check_order, SymbolData, "symbol-data", symbol_of, symbols).to_sink(
+        wallaroo.TCPSinkConfig(out_host, out_port, order_result_encoder)
+    )
+    builder.new_pipeline(
+        "Market Data", wallaroo.TCPSourceConfig(market_host, market_port, market_data_decoder)
+    ).to_state_partition(update_market_data, SymbolData, "symbol-data", symbol_of, symbols).done()
+    return builder.build()
+
+
+def load_valid_symbols() -> list[bytes]:
+    """The symbols that have an entity, padded."""
+    listed = Path(__file__).with_name("symbols.txt").read_bytes()
+    return [padded(symbol) for symbol in listed.split()]
+
+
+class SymbolData:
+    """The last quote of a symbol; before the first one, every order is rejected."""
+
+    __slots__ = ("last_bid", "last_offer", "should_reject_trades")
+
+    def __init__(self) -> None:
+        self.last_bid = 0.0
+        self.last_offer = 0.0
+        self.should_reject_trades = True
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def order_decoder(bs: bytes) -> Order:
+    """From payload to order."""
+    return parse_order(bs)
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def market_data_decoder(bs: bytes) -> MarketData:
+    """From payload to quote."""
+    return parse_market_data(bs)
+
+
+@wallaroo.partition
+def symbol_of(message: Order | MarketData) -> bytes:
+    """The key of both streams."""
+    return message.symbol
+
+
+@wallaroo.state_computation(name="Update Market Data")
+def update_market_data(data: MarketData, state: SymbolData) -> tuple[None, bool]:
+    """Remember the quote, and whether its spread rejects."""
+    difference = data.offer - data.bid
+    state.last_bid = data.bid
+    state.last_offer = data.offer
+    # a mid price of zero is no price: it rejects, as the state before the first quote does
+    state.should_reject_trades = (
+        difference >= MAX_SPREAD or data.mid == 0 or difference / data.mid >= MAX_SPREAD
+    )
+    return (None, True)
+
+
+@wallaroo.state_computation(name="Check Order")
+def check_order(order: Order, state: SymbolData) -> tuple[OrderResult | None, bool]:
+    """Reject the order if the last quote says so."""
+    if not state.should_reject_trades:
+        return (None, False)
+    timestamp = int(time.time() * 100000)
+    return (OrderResult(order, state.last_bid, state.last_offer, timestamp), False)
+
+
+@wallaroo.encoder
+def order_result_encoder(result: OrderResult) -> bytes:
+    """From result to frame."""
+    return pack_result(result)

@@ -1,0 +1,108 @@
+"""Word Count: counts words, and tells the count so far of each word it reads.
+
+Lines come in, words are counted in one state entity for each first letter, `word => count` goes
+out. See "Scalable Event Processing in Python" and "Idiomatic Python Stream Processing in Wallaroo".
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import wallaroo
+
+PUNCTUATION = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+OTHER = "!"
+"""Key of the words that do not begin with a letter from a to z."""
+
+
+def application_setup(args: Sequence[str]) -> Any:
+    """Wire the pipeline; takes one input address and one output address."""
+    in_host, in_port = wallaroo.tcp_parse_input_addrs(args)[0]
+    out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
+    letters = [*string.ascii_lowercase, OTHER]
+
+    builder = wallaroo.ApplicationBuilder("Word Count Application")
+    builder.new_pipeline("Split and Count", wallaroo.TCPSourceConfig(in_host, in_port, decoder))
+    builder.to_parallel(split)
+    builder.to_state_partition(count_word, WordTotals, "word totals", first_letter, letters)
+    builder.to_sink(wallaroo.TCPSinkConfig(out_host, out_port, encoder))
+    return builder.build()
+
+
+class WordCount(NamedTuple):
+    """How often a word has been seen."""
+
+    word: str
+    count: int
+
+
+class WordTotals:
+    """The counts of all words with one first letter."""
+
+    __slots__ = ("word_totals",)
+
+    def __init__(self) -> None:
+        self.word_totals: dict[str, int] = {}
+
+    def update(self, word: str) -> None:
+        """Count one more *word*."""
+        self.word_totals[word] = self.word_totals.get(word, 0) + 1
+
+    def get_count(self, word: str) -> WordCount:
+        """How often *word* has been seen."""
+        return WordCount(word, self.word_totals[word])
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decoder(bs: bytes) -> str:
+    """From payload to text."""
+    return bs.decode("utf-8")
+
+
+@wallaroo.computation_multi(name="split into words")
+def split(text: str) -> list[str]:
+    r"""The words of *text* in lower case, without punctuation around them.
+
+    Two spaces in a row have an empty word between them, and so does an empty line: upstream counts
+    it like any other word, and so do we.
+
+    Example:
+        >>> split("Why hello, world!\n\n(Again?)")
+        ['why', 'hello', 'world', '', 'again']
+    """
+    words: list[str] = []
+    for line in text.split("\n"):
+        for word in line.lower().strip(PUNCTUATION).split(" "):
+            words.append(word.strip(PUNCTUATION))
+    return words
+
+
+@wallaroo.partition
+def first_letter(word: str) -> str:
+    """The key of a word.
+
+    Example:
+        >>> [first_letter(word) for word in ("acorn", "élan", "42", "zebra", "")]
+        ['a', '!', '!', 'z', '!']
+    """
+    return word[0] if "a" <= word[:1] <= "z" else OTHER
+
+
+@wallaroo.state_computation(name="Count Word")
+def count_word(word: str, totals: WordTotals) -> tuple[WordCount, bool]:
+    """Count *word* and tell its count."""
+    totals.update(word)
+    return (totals.get_count(word), True)
+
+
+@wallaroo.encoder
+def encoder(count: WordCount) -> bytes:
+    r"""From count to a line.
+
+    Example:
+        >>> encoder(WordCount("acorn", 2))
+        b'acorn => 2\n'
+    """
+    return f"{count.word} => {count.count}\n".encode()

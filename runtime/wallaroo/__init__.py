@@ -1,0 +1,41 @@
+"""Wallaroo's programming model on Apache Spark.
+
+An application is plain Python functions wired in `application_setup(args)`; `wallaroo run` streams
+framed messages through it on Spark Structured Streaming. This module holds what an application
+imports; `wallaroo.testing` runs an application without Spark or sockets.
+"""
+
+from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
+from wallaroo.api.builder import ApplicationBuilder
+from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
+from wallaroo.api.functions import (
+    computation,
+    computation_multi,
+    decoder,
+    encoder,
+    key_extractor,
+    partition,
+    state_computation,
+    state_computation_multi,
+)
+from wallaroo.errors import ApplicationError, UsageError, WallarooError
+
+__all__ = [
+    "ApplicationBuilder",
+    "ApplicationError",
+    "TCPSinkConfig",
+    "TCPSourceConfig",
+    "UsageError",
+    "WallarooError",
+    "computation",
+    "computation_multi",
+    "decoder",
+    "encoder",
+    "key_extractor",
+    "partition",
+    "state_computation",
+    "state_computation_multi",
+    "tcp_parse_input_addrs",
+    "tcp_parse_output_addrs",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,174 @@
+"""The application builder of the first and second generation: a chain of calls that records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wallaroo.api.place import Place, calling_place
+
+StepKind = Literal["to", "to_parallel", "to_stateful", "to_state_partition"]
+
+
+@dataclass(frozen=True)
+class DeclaredStep:
+    """One call of the builder between `new_pipeline` and the pipeline's end."""
+
+    kind: StepKind
+    computation: Any
+    place: Place
+    state: Any = None
+    """State class, or an object with `build()`."""
+    state_name: str | None = None
+    """Name of the state partition."""
+    key: Any = None
+    """Key function, or an object with `partition(data)`."""
+    keys: Sequence[Any] | None = None
+    """Keys that exist; None where any key makes its entity."""
+
+
+@dataclass
+class DeclaredPipeline:
+    """One pipeline as it was written down."""
+
+    name: str
+    source: Any
+    place: Place
+    steps: list[DeclaredStep] = field(default_factory=list)
+    sinks: list[Any] = field(default_factory=list)
+    ended: bool = False
+    after_end: list[Place] = field(default_factory=list)
+    """Calls that came when the pipeline had ended already."""
+
+
+@dataclass
+class DeclaredApplication:
+    """What `application_setup` returns: the application as its author wrote it."""
+
+    name: str
+    place: Place
+    pipelines: list[DeclaredPipeline] = field(default_factory=list)
+    before_pipeline: list[Place] = field(default_factory=list)
+    """Calls that came before the first `new_pipeline`."""
+
+
+class ApplicationBuilder:
+    """Wires functions into pipelines; every method returns the builder, `build` ends it.
+
+    Pipelines that name the same state partition share its entities.
+
+    Args:
+        name: Name of the application.
+
+    Example:
+        >>> from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
+        >>> from wallaroo.api.functions import computation, decoder, encoder
+        >>> text = decoder(header_length=4, length_fmt=">I")(lambda bs: bs.decode())
+        >>> shout = computation(name="shout")(str.upper)
+        >>> application = (
+        ...     ApplicationBuilder("Shout")
+        ...     .new_pipeline("Shouting", TCPSourceConfig("127.0.0.1", 7010, text))
+        ...     .to(shout)
+        ...     .to_sink(TCPSinkConfig("127.0.0.1", 7002, encoder(str.encode)))
+        ...     .build()
+        ... )
+        >>> [pipeline.name for pipeline in application.pipelines]
+        ['Shouting']
+    """
+
+    def __init__(self, name: str) -> None:
+        self._application = DeclaredApplication(name, calling_place())
+
+    def new_pipeline(self, name: str, source_config: Any) -> ApplicationBuilder:
+        """Start the pipeline *name* at the source that *source_config* describes."""
+        pipeline = DeclaredPipeline(name, source_config, calling_place())
+        self._application.pipelines.append(pipeline)
+        return self
+
+    def to(self, computation: Any) -> ApplicationBuilder:
+        """Add a stateless step, which runs on all workers."""
+        return self._step(DeclaredStep("to", computation, calling_place()))
+
+    def to_parallel(self, computation: Any) -> ApplicationBuilder:
+        """Add a stateless step, which runs on all workers; the same as `to`."""
+        return self._step(DeclaredStep("to_parallel", computation, calling_place()))
+
+    def to_stateful(self, computation: Any, state: Any, state_name: str) -> ApplicationBuilder:
+        """Add a step over one state entity that all messages share.
+
+        Args:
+            computation: State computation.
+            state: Class of the entity, made without arguments.
+            state_name: Name of the state partition.
+        """
+        return self._step(
+            DeclaredStep("to_stateful", computation, calling_place(), state, state_name)
+        )
+
+    def to_state_partition(
+        self,
+        computation: Any,
+        state: Any,
+        state_name: str,
+        partition_function: Callable[[Any], Any],
+        partition_keys: Sequence[Any] | None = None,
+    ) -> ApplicationBuilder:
+        """Add a step over the state entity of each message's key.
+
+        Args:
+            computation: State computation.
+            state: Class of the entities, made without arguments for each key.
+            state_name: Name of the state partition; pipelines that give the same name share it.
+            partition_function: From message to key, any hashable value.
+            partition_keys: The keys that exist: a message of another key is dropped and counted.
+                None lets every key make its entity on its first message.
+        """
+        step = DeclaredStep(
+            "to_state_partition",
+            computation,
+            calling_place(),
+            state,
+            state_name,
+            partition_function,
+            partition_keys,
+        )
+        return self._step(step)
+
+    def to_sink(self, sink_config: Any) -> ApplicationBuilder:
+        """End the pipeline at a sink."""
+        return self.to_sinks([sink_config])
+
+    def to_sinks(self, sink_configs: Sequence[Any]) -> ApplicationBuilder:
+        """End the pipeline at several sinks, each of which gets every output."""
+        if (pipeline := self._open_pipeline()) is not None:
+            pipeline.sinks.extend(sink_configs)
+            pipeline.ended = True
+        return self
+
+    def done(self) -> ApplicationBuilder:
+        """End the pipeline without a sink; after `to_sink` it changes nothing."""
+        if self._application.pipelines and self._application.pipelines[-1].ended:
+            return self
+        if (pipeline := self._open_pipeline()) is not None:
+            pipeline.ended = True
+        return self
+
+    def build(self) -> DeclaredApplication:
+        """The application as declared, for `application_setup` to return."""
+        return self._application
+
+    def _step(self, step: DeclaredStep) -> ApplicationBuilder:
+        if (pipeline := self._open_pipeline()) is not None:
+            pipeline.steps.append(step)
+        return self
+
+    def _open_pipeline(self) -> DeclaredPipeline | None:
+        if not self._application.pipelines:
+            self._application.before_pipeline.append(calling_place())
+            return None
+        pipeline = self._application.pipelines[-1]
+        if pipeline.ended:
+            pipeline.after_end.append(calling_place())
+            return None
+        return pipeline

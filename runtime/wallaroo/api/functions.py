@@ -1,0 +1,214 @@
+"""Decorators that turn a plain function into a part of a pipeline.
+
+A decorated function stays a function: calling it calls what the author wrote, so that it can be
+unit-tested without the runtime. `None` as a result means *no output* wherever a result goes on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+"""Parameters of the decorated function."""
+R = TypeVar("R")
+"""Result of the decorated function."""
+In = TypeVar("In")
+"""Type of a message that arrives."""
+Out = TypeVar("Out")
+"""Type of a message that goes on."""
+State = TypeVar("State")
+"""Type of a state entity."""
+
+
+class Decorated(Generic[P, R]):
+    """Base of all decorated functions: carries the function and calls it.
+
+    Do not subclass this in an application: use the decorators.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as its author wrote it."""
+        return self.function(*args, **kwargs)
+
+
+class Decoder(Decorated[[bytes], Out]):
+    """A function from a frame's payload to a message, and how frames are cut.
+
+    Attributes:
+        header_length: Bytes before each payload.
+        length_fmt: `struct` format that reads the payload's length, in bytes, out of the header.
+    """
+
+    def __init__(
+        self, function: Callable[[bytes], Out], header_length: int, length_fmt: str
+    ) -> None:
+        super().__init__(function)
+        self.header_length = header_length
+        self.length_fmt = length_fmt
+
+
+class Computation(Decorated[[In], Out]):
+    """A stateless function of a message.
+
+    Attributes:
+        name: Name of the step in logs, metrics and errors.
+        multi: True where the function returns an iterable of messages.
+    """
+
+    def __init__(self, function: Callable[[In], Out], name: str, *, multi: bool) -> None:
+        super().__init__(function)
+        self.name = name
+        self.multi = multi
+
+
+class StateComputation(Decorated[[In, State], Out]):
+    """A function of a message and the state entity of its key.
+
+    Attributes:
+        name: Name of the step in logs, metrics and errors.
+        state: Class of the entity, or None where the pipeline names it (then the function returns
+            a pair `(output, save)`).
+        multi: True where the output is an iterable of messages.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[In, State], Out],
+        name: str,
+        state: type[State] | None,
+        *,
+        multi: bool,
+    ) -> None:
+        super().__init__(function)
+        self.name = name
+        self.state = state
+        self.multi = multi
+
+
+class KeyExtractor(Decorated[[In], Out]):
+    """A function from a message to the key of its state entity."""
+
+
+class Encoder(Decorated[[In], Out]):
+    """A function from a message to the bytes (or UTF-8 text) that go to a sink."""
+
+
+def decoder(
+    header_length: int, length_fmt: str
+) -> Callable[[Callable[[bytes], Out]], Decoder[Out]]:
+    """Declare a decoder for frames of *header_length* bytes of header and a payload.
+
+    Args:
+        header_length: Bytes before each payload.
+        length_fmt: `struct` format of the header; its value is the payload's length in bytes.
+
+    Returns:
+        A decorator. A decoder that returns None drops the message; one that raises sets the
+        message aside.
+
+    Example:
+        >>> @decoder(header_length=4, length_fmt=">I")
+        ... def decode(bs):
+        ...     return bs.decode("utf-8")
+        >>> decode(b"hello")
+        'hello'
+    """
+    return lambda function: Decoder(function, header_length, length_fmt)
+
+
+def computation(name: str) -> Callable[[Callable[[In], Out]], Computation[In, Out]]:
+    """Declare a stateless computation: one message in, one message or None out.
+
+    Example:
+        >>> @computation(name="lower")
+        ... def lower(text):
+        ...     return text.lower()
+        >>> lower("ABC")
+        'abc'
+    """
+    return lambda function: Computation(function, name, multi=False)
+
+
+def computation_multi(
+    name: str,
+) -> Callable[[Callable[[In], Iterable[Out] | None]], Computation[In, Iterable[Out] | None]]:
+    """Declare a stateless computation that returns any number of messages; None items are dropped.
+
+    Example:
+        >>> @computation_multi(name="split")
+        ... def split(text):
+        ...     return text.split()
+        >>> split("to be")
+        ['to', 'be']
+    """
+    return lambda function: Computation(function, name, multi=True)
+
+
+def state_computation(name: str, state: type[State] | None = None) -> Callable[[Any], Any]:
+    """Declare a computation over a message and the state entity of its key.
+
+    Args:
+        name: Name of the step.
+        state: Class of the entity, made without arguments for each new key. With it the function
+            returns its output alone. Without it the builder's call names the class, and the
+            function returns a pair `(output, save)`: *save* False promises that the entity was
+            not changed, and spares its write.
+
+    Example:
+        >>> @state_computation(name="count")
+        ... def count(word, totals):
+        ...     totals[word] = totals.get(word, 0) + 1
+        ...     return (totals[word], True)
+        >>> count("be", {"be": 1})
+        (2, True)
+    """
+    return lambda function: StateComputation(function, name, state, multi=False)
+
+
+def state_computation_multi(name: str, state: type[State] | None = None) -> Callable[[Any], Any]:
+    """Declare a state computation whose output is an iterable of messages (or None).
+
+    Example:
+        >>> @state_computation_multi(name="echo twice")
+        ... def twice(message, state):
+        ...     return ([message, message], False)
+        >>> twice("a", None)
+        (['a', 'a'], False)
+    """
+    return lambda function: StateComputation(function, name, state, multi=True)
+
+
+def partition(function: Callable[[In], Out]) -> KeyExtractor[In, Out]:
+    """Declare the function that finds a message's key: any hashable value.
+
+    Example:
+        >>> @partition
+        ... def first_letter(word):
+        ...     return word[0]
+        >>> first_letter("acorn")
+        'a'
+    """
+    return KeyExtractor(function)
+
+
+key_extractor = partition
+"""The third generation's name of `partition`."""
+
+
+def encoder(function: Callable[[In], Out]) -> Encoder[In, Out]:
+    r"""Declare the function that turns an output into bytes; text is encoded as UTF-8.
+
+    Example:
+        >>> @encoder
+        ... def encode(count):
+        ...     return f"{count}\n"
+        >>> encode(3)
+        '3\n'
+    """
+    return Encoder(function)

@@ -1,0 +1,50 @@
+"""Places in user code, so that every message about an application can name file and line."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_API_FOLDER = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of user code.
+
+    Example:
+        >>> str(Place("/srv/app/application.py", 12))
+        'application.py:12'
+    """
+
+    file: str
+    """Absolute path of the source file."""
+    line: int
+    """Line number, from 1; 0 where it is not known."""
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def place_of(thing: Any) -> Place:
+    """Where *thing* (a function, a class, an instance of a class) is defined."""
+    thing = inspect.unwrap(thing) if callable(thing) else thing
+    code = getattr(getattr(thing, "__func__", thing), "__code__", None)
+    if code is not None:
+        return Place(code.co_filename, code.co_firstlineno)
+    cls = thing if inspect.isclass(thing) else type(thing)
+    try:
+        return Place(inspect.getfile(cls), inspect.getsourcelines(cls)[1])
+    except (OSError, TypeError):
+        return Place(f"<{cls.__module__}.{cls.__qualname__}>", 0)
+
+
+def calling_place() -> Place:
+    """The line of user code that called into the API: the nearest frame outside this folder."""
+    frame = sys._getframe(1)  # noqa: SLF001
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_API_FOLDER):
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,1 @@
+"""The command `wallaroo`: one module for each subcommand, and what they share."""

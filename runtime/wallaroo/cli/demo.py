@@ -1,0 +1,232 @@
+"""`wallaroo demo`: an application on generated data, and a check of every output."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+import click
+
+from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.options import application_ref
+from wallaroo.cli.transfer import Cutter, FramingName, Progress
+from wallaroo.errors import UsageError
+
+_STALLED_S = 60.0
+"""Without a new output for so long, the demo gives up."""
+
+
+class DemoData(Protocol):
+    """What the module `demo` of an application provides."""
+
+    OUTPUT_FRAMING: FramingName
+
+    def rounds(self, messages: int, seed: int) -> Iterable[tuple[str, list[bytes]]]:
+        """The payloads to send, in turns: pairs of a source's name and its payloads."""
+
+    def expected(self, sent: Iterable[tuple[str, list[bytes]]]) -> Iterator[list[bytes]]:
+        """For each turn, the comparable outputs that it leads to, in plain Python."""
+
+    def comparable(self, output: bytes) -> bytes:
+        """An output without what differs from run to run."""
+
+    def key(self, output: bytes) -> bytes:
+        """What outputs must have in common to come in order."""
+
+
+@click.command()
+@click.argument("app")
+@click.option("--messages", default=200_000, show_default=True, type=click.IntRange(1))
+@click.option("--seed", default=7, show_default=True, help="Seed of the generated data.")
+@click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
+def demo(app: str, messages: int, seed: int, workers: int) -> None:
+    r"""Generate data, run APP on it over real sockets, and check every output.
+
+    APP is market_spread, word_count, or a directory of an application with a module demo. The
+    outputs are compared with a plain-Python computation of the same stream.
+
+    \b
+    Example:
+      wallaroo demo market_spread --messages 500000
+    """
+    directory = _application_directory(app)
+    application = application_ref(
+        str(directory), "127.0.0.1:0," * 7 + "127.0.0.1:0", "127.0.0.1:1", (), 2**24
+    ).load()
+    data = cast("DemoData", importlib.import_module("demo"))
+    click.echo(f"generating {messages:,} messages (seed {seed})", err=True)
+    rounds = list(data.rounds(messages, seed))
+    expected = list(data.expected(rounds))
+    state = Path(tempfile.mkdtemp(prefix="wallaroo-demo-"))
+    try:
+        with _Receiver(data.OUTPUT_FRAMING) as receiver:
+            addresses = ",".join("127.0.0.1:0" for _ in application.sources)
+            arguments = [
+                *("run", str(directory), "--in", addresses, "--out", receiver.address),
+                *("--workers", str(workers), "--state-dir", str(state)),
+            ]
+            click.echo("starting Spark", err=True)
+            with BackgroundRun(arguments, on_event=_show) as running:
+                sent_at = _send(running, rounds)
+                receiver.wait_for(sum(map(len, expected)))
+                running.stop()
+        table = _Result(data, rounds, expected, sent_at, receiver.received)
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+    table.show(application.name)
+    if table.problems:
+        sys.exit(1)
+
+
+def _application_directory(app: str) -> Path:
+    here = Path(__file__).resolve()
+    for candidate in (Path(app), Path("apps", app), here.parents[3] / "apps" / app):
+        if (candidate / "demo.py").is_file():
+            return candidate.resolve()
+    msg = (
+        f"there is no application {app!r} with a demo: give a directory with application.py and "
+        "demo.py, or call this from the project's directory"
+    )
+    raise UsageError(msg)
+
+
+def _show(event: dict[str, object]) -> None:
+    if event.get("level") in ("warning", "error"):
+        click.echo(f"{event}", err=True)
+
+
+def _send(running: BackgroundRun, rounds: Sequence[tuple[str, list[bytes]]]) -> list[float]:
+    """Send turn by turn, each when the last is accepted, so that the order of arrival is known.
+
+    Returns:
+        When each turn was sent.
+    """
+    progress, sent_at = Progress("sent"), []
+    totals: collections.Counter[str] = collections.Counter()
+    connections: dict[str, socket.socket] = {}
+    for source, payloads in rounds:
+        if source not in connections:
+            host, port = running.sources[source].rsplit(":", 1)
+            connections[source] = socket.create_connection((host, int(port)))
+        data = b"".join(len(p).to_bytes(4, "big") + p for p in payloads)
+        sent_at.append(time.monotonic())
+        connections[source].sendall(data)
+        totals[source] += len(payloads)
+        running.wait_until_accepted(source, totals[source])
+        progress.add(len(payloads), len(data))
+    for connection in connections.values():
+        connection.close()
+    progress.close()
+    return sent_at
+
+
+class _Receiver:
+    """Takes outputs on a port of its own, with the time of each."""
+
+    def __init__(self, framing: FramingName) -> None:
+        self._cutter: Callable[[], Cutter] = lambda: Cutter(framing)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listener.getsockname()[:2])
+        self.received: list[tuple[float, bytes]] = []
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> _Receiver:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._listener.close()
+
+    def wait_for(self, count: int) -> None:
+        """Wait until *count* outputs are there, or until none come any more."""
+        with self._changed:
+            seen = -1
+            while len(self.received) < count and len(self.received) > seen:
+                seen = len(self.received)
+                self._changed.wait_for(lambda: len(self.received) >= count, _STALLED_S)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                cutter = self._cutter()
+                while piece := connection.recv(1 << 18):
+                    now = time.monotonic()
+                    with self._changed:
+                        self.received += [(now, output) for output in cutter.feed(piece)]
+                        self._changed.notify_all()
+
+
+class _Result:
+    """What came back, held against what had to."""
+
+    def __init__(
+        self,
+        data: DemoData,
+        rounds: Sequence[tuple[str, list[bytes]]],
+        expected: Sequence[list[bytes]],
+        sent_at: Sequence[float],
+        received: Sequence[tuple[float, bytes]],
+    ) -> None:
+        self._messages = sum(len(payloads) for _, payloads in rounds)
+        self._received = len(received)
+        due: dict[bytes, collections.deque[tuple[float, bytes]]] = collections.defaultdict(
+            collections.deque
+        )
+        for sent, outputs in zip(sent_at, expected, strict=True):
+            for output in outputs:
+                due[data.key(output)].append((sent, output))
+        self._latencies: list[float] = []
+        self.problems: list[str] = []
+        for at, output in received:
+            waiting, got = due[data.key(output)], data.comparable(output)
+            if not waiting or waiting[0][1] != got:
+                self.problems.append(f"not due, or not now: {output!r}")
+                continue
+            self._latencies.append(at - waiting.popleft()[0])
+        missing = sum(map(len, due.values()))
+        if missing:
+            self.problems.append(f"{missing:,} outputs are missing")
+        last = received[-1][0] if received else time.monotonic()
+        self._took = last - sent_at[0]
+
+    def show(self, name: str) -> None:
+        """Print the table; its last line is the verdict."""
+        latencies = sorted(self._latencies) or [0.0]
+
+        def percentile(part: float) -> str:
+            return (
+                f"{1000 * latencies[min(int(part * len(latencies)), len(latencies) - 1)]:,.0f} ms"
+            )
+
+        rows = [
+            ("messages in", f"{self._messages:,}"),
+            ("messages out", f"{self._received:,}"),
+            ("rate", f"{self._messages / self._took:,.0f} messages/s"),
+            ("latency p50", percentile(0.50)),
+            ("latency p99", percentile(0.99)),
+        ]
+        click.echo(name)
+        for label, value in rows:
+            click.echo(f"  {label:<14}{value:>22}")
+        for problem in self.problems[:5]:
+            click.echo(f"  wrong: {problem}")
+        verdict = (
+            f"FAILED: {len(self.problems)} of {self._received:,} outputs are wrong"
+            if self.problems
+            else f"OK: all {self._received:,} outputs are those of the plain-Python computation"
+        )
+        click.echo(verdict)

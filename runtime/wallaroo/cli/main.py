@@ -1,0 +1,49 @@
+"""The command group, and how errors leave it: a sentence and an exit code, no traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from wallaroo import __version__
+from wallaroo.cli.demo import demo
+from wallaroo.cli.gateway import gateway
+from wallaroo.cli.receive import receive
+from wallaroo.cli.run import run
+from wallaroo.cli.send import send
+from wallaroo.errors import WallarooError
+
+
+class _Group(click.Group):
+    """Shows the package's own errors as click shows its own."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WallarooError as error:
+            raise _Shown(error) from error
+
+
+class _Shown(click.ClickException):
+    """An error of the package, as click shows errors and takes their exit code."""
+
+    def __init__(self, error: WallarooError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code  # type: ignore[misc]
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="wallaroo")
+def main() -> None:
+    r"""Stream framed messages through plain Python functions, on Apache Spark.
+
+    \b
+    Try it:
+      wallaroo demo market_spread
+    Exit codes: 0 done, 1 failed, 2 called the wrong way.
+    """
+
+
+for command in (run, send, receive, demo, gateway):
+    main.add_command(command)

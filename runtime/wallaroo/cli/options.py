@@ -1,0 +1,80 @@
+"""Options that several subcommands share, and the values they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from wallaroo.api.addresses import Address, parse_address
+from wallaroo.errors import UsageError
+from wallaroo.model.framing import DEFAULT_MAX_FRAME
+from wallaroo.model.loader import ApplicationRef
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+"""A function that is becoming a command."""
+
+
+class AddressType(click.ParamType):  # type: ignore[type-arg]
+    """`HOST:PORT`, as a click type."""
+
+    name = "HOST:PORT"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address:
+        """Read *value*, which may be an address already."""
+        if isinstance(value, Address):
+            return value
+        try:
+            return parse_address(str(value), param.opts[0] if param else "address")
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+def application_options(command: Command) -> Command:
+    """APP, its addresses and its arguments."""
+    for option in reversed(
+        [
+            click.argument("app"),
+            click.option(
+                "--in",
+                "inputs",
+                metavar="[NAME@]HOST:PORT,…",
+                help="Addresses to listen on, in the order the application takes its sources. "
+                "Port 0 lets the system choose; the ready event tells which.",
+            ),
+            click.option(
+                "--out",
+                "outputs",
+                metavar="HOST:PORT,…",
+                help="Addresses to send outputs to, in the order the application takes its sinks.",
+            ),
+            click.option(
+                "--max-frame",
+                default=DEFAULT_MAX_FRAME,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Largest payload that a source accepts, in bytes.",
+            ),
+            click.option(
+                "--log-level",
+                type=click.Choice(["debug", "info", "warning", "error"]),
+                default="info",
+                show_default=True,
+                help="Least severe log events to show.",
+            ),
+            click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def application_ref(
+    app: str, inputs: str | None, outputs: str | None, app_args: tuple[str, ...], max_frame: int
+) -> ApplicationRef:
+    """What the application options name."""
+    args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
+    return ApplicationRef(app, (*args, *app_args), max_frame)

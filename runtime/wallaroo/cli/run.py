@@ -1,0 +1,122 @@
+"""`wallaroo run`: an application on Spark, with its gateway, until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wallaroo import logs
+from wallaroo.cli.options import application_options, application_ref
+from wallaroo.cli.runner import Runner, RunSettings
+from wallaroo.errors import RuntimeFailure
+
+_GIB = 1024**3
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@application_options
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Worker processes of local Spark; with --master, the ranges a batch is read in.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    help="Partitions of the state, the upper bound of parallelism; fixed when the state "
+    "directory is new.  [default: the workers]",
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where messages, outputs and state are kept; the same directory goes on where it "
+    "ended.  [default: .wallaroo/NAME OF THE APPLICATION]",
+)
+@click.option("--master", help="Spark master URL.  [default: local[WORKERS]]")
+@click.option(
+    "--conf",
+    "conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of Spark; may be given several times.",
+)
+@click.option(
+    "--max-batch-mib",
+    default=32,
+    show_default=True,
+    type=click.IntRange(1),
+    help="MiB of messages that a batch takes at most.",
+)
+@click.option(
+    "--journal-limit-gib",
+    default=4.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="GiB of messages that wait on disk at most; then senders have to wait.",
+)
+@click.option(
+    "--drain-timeout",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds to go on after a stop signal, until all is processed and delivered.",
+)
+def run(
+    app: str,
+    inputs: str | None,
+    outputs: str | None,
+    max_frame: int,
+    log_level: str,
+    app_args: tuple[str, ...],
+    workers: int,
+    partitions: int | None,
+    state_dir: Path | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    max_batch_mib: int,
+    journal_limit_gib: float,
+    drain_timeout: float,
+) -> None:
+    r"""Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
+
+    APP is a directory with an application.py, a .py file, or an importable module.
+
+    \b
+    Example:
+      wallaroo run apps/market_spread --workers 2 \
+        --in Orders@127.0.0.1:7010,MarketData@127.0.0.1:7011 --out 127.0.0.1:7002
+
+    A stop signal closes the sources; what was accepted is processed and delivered, then the
+    command ends with exit code 0. Started again with the same --state-dir it goes on exactly
+    where the last committed batch ended.
+    """
+    logs.configure(log_level)
+    settings = RunSettings(
+        application=application_ref(app, inputs, outputs, app_args, max_frame),
+        workers=workers,
+        partitions=partitions or workers,
+        state_dir=state_dir,
+        master=master or f"local[{workers}]",
+        spark=dict(_setting(text) for text in conf),
+        max_batch_bytes=max_batch_mib * 1024**2,
+        journal_bytes=int(journal_limit_gib * _GIB),
+        drain_timeout_s=drain_timeout,
+        log_level=log_level,
+    )
+    with Runner(settings) as runner:
+        runner.start()
+        failure = runner.wait()
+        if failure is not None:
+            raise RuntimeFailure(failure)
+        runner.drain()
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        msg = f"{text!r} is not KEY=VALUE"
+        raise click.BadParameter(msg, param_hint="--conf")
+    return key, value

@@ -1,0 +1,283 @@
+"""The parts of a running application on one machine: gateway, Spark, query; in good order."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+
+from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.edge.client import GatewayClient, GatewayStatus, connector
+from wallaroo.engine.job import Job
+from wallaroo.engine.program import Program
+from wallaroo.engine.running import Batch, RunningApplication
+from wallaroo.errors import RuntimeFailure
+from wallaroo.logs import Repeats
+from wallaroo.model.loader import ApplicationRef
+
+_LOOK_EVERY_S = 0.2
+"""Pause between looks at whether all parts are alive."""
+_END_TIMEOUT_S = 20.0
+"""Time for the gateway to end when it is told to."""
+
+log = structlog.get_logger("wallaroo")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What `wallaroo run` was asked to do."""
+
+    application: ApplicationRef
+    """The application and its arguments."""
+    workers: int = 1
+    """Ranges that a batch is read in at most; worker processes, on local Spark."""
+    partitions: int = 1
+    """Partitions of the state, if the state directory is new."""
+    state_dir: Path | None = None
+    """State directory; None for `.wallaroo/NAME`."""
+    master: str = "local[1]"
+    """Spark master URL."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Spark."""
+    max_batch_bytes: int = 32 * 1024**2
+    """Bytes of messages that a batch takes at most."""
+    journal_bytes: int = 4 * 1024**3
+    """Bytes of messages that wait on disk at most."""
+    drain_timeout_s: float = 60.0
+    """Seconds to go on after a stop signal."""
+    log_level: str = "info"
+    """Least severe log events to show."""
+
+
+class Runner:
+    """Starts the parts, waits for a signal or a failure, drains, and stops them; a context manager.
+
+    Args:
+        settings: What to run.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._signalled = threading.Event()
+        self._reports = _Reports()
+        self._stack: list[Any] = []
+        self._running: RunningApplication | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        while self._stack:
+            self._stack.pop()()
+
+    def start(self) -> None:
+        """Start everything; returns when messages flow.
+
+        Raises:
+            WallarooError: A part could not start.
+        """
+        settings = self._settings
+        application = settings.application.load()
+        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
+        state = StateDirectory(path, application.name, settings.partitions)
+        self._stack.append(state.close)
+        program = Program(application, state.fixed.buckets)
+        if state.fixed.partitions != settings.partitions:
+            log.warning(
+                "partitions are fixed",
+                wanted=settings.partitions,
+                partitions=state.fixed.partitions,
+                reason=f"the state in {state.path} was made with them",
+            )
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, self._on_signal)
+        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
+        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        location = f"grpc+unix://{scratch}/gateway.sock"
+        log.info(
+            "starting",
+            application=application.name,
+            state_dir=str(state.path),
+            master=settings.master,
+            resumes=not state.is_new,
+        )
+        self._start_gateway(state, location)
+        self._running = self._start_engine(program, state, location, scratch)
+        for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
+            signal.signal(stop, self._on_signal)
+        status = self.status()
+        log.info(
+            "ready",
+            application=application.name,
+            sources={s.name: f"{s.host}:{s.port}" for s in status.sources},
+            sinks={s.name: f"{s.host}:{s.port}" for s in application.sinks},
+            gateway=location,
+        )
+
+    def wait(self) -> str | None:
+        """Wait for a stop signal; returns what failed, if something did before that."""
+        while not self._signalled.wait(_LOOK_EVERY_S):
+            if (failure := self._failure()) is not None:
+                return failure
+        return None
+
+    def drain(self) -> None:
+        """Close the sources, then go on until all is processed and delivered.
+
+        Raises:
+            RuntimeFailure: A part failed on the way.
+        """
+        self._client.stop_accepting()
+        started = time.monotonic()
+        status = self.status()
+        log.info(
+            "stopping",
+            accepted={source.name: source.accepted for source in status.sources},
+            backlog=status.backlog,
+            undelivered=status.undelivered,
+        )
+        self._signalled.clear()
+        while status.backlog or status.undelivered:
+            if (failure := self._failure()) is not None:
+                raise RuntimeFailure(failure)
+            late = time.monotonic() - started > self._settings.drain_timeout_s
+            if self._signalled.wait(_LOOK_EVERY_S / 4) or late:
+                break
+            status = self.status()
+        if not status.backlog and self._running is not None:
+            self._running.finish_batch()
+        log.info(
+            "stopped",
+            accepted={source.name: source.accepted for source in status.sources},
+            delivered=status.delivered,
+            set_aside=status.set_aside,
+            unknown_key=status.unknown_key,
+            kept_for_next_start=status.backlog + status.undelivered,
+        )
+
+    def status(self) -> GatewayStatus:
+        """What the gateway has done and holds."""
+        return self._client.status()
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        log.info("signal", signal=signal.Signals(number).name)
+        self._signalled.set()
+
+    def _failure(self) -> str | None:
+        if (code := self._gateway.poll()) is not None:
+            return f"the gateway ended with exit code {code}; start again with the same --state-dir"
+        failure = self._running.failure() if self._running is not None else None
+        return None if failure is None else f"the query failed: {failure}"
+
+    def _start_gateway(self, state: StateDirectory, location: str) -> None:
+        reference = self._settings.application
+        command = [
+            *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
+            *("--directory", str(state.path), "--location", location),
+            *("--journal-limit", str(self._settings.journal_bytes)),
+            *("--max-frame", str(reference.max_frame)),
+            *("--log-level", self._settings.log_level),
+            *("--", *reference.args),
+        ]
+        self._gateway = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for us, who stop it in good order
+        )
+        self._stack.append(self._end_gateway)
+        assert self._gateway.stdout is not None
+        told = json.loads(self._gateway.stdout.readline() or "{}")
+        if "sources" not in told:
+            msg = told.get("error") or "the gateway did not start"
+            raise RuntimeFailure(msg)
+        self._client = GatewayClient(location)
+        self._stack.append(self._client.close)
+
+    def _end_gateway(self) -> None:
+        self._gateway.terminate()
+        try:
+            self._gateway.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._gateway.kill()
+            self._gateway.wait()
+
+    def _start_engine(
+        self, program: Program, state: StateDirectory, location: str, scratch: Path
+    ) -> RunningApplication:
+        from wallaroo.engine.spark import query, session
+
+        settings, fixed = self._settings, state.fixed
+        directory = settings.application.directory
+        spark = session.start_session(
+            program.application.name,
+            session.SparkSettings(
+                settings.master, fixed.partitions, scratch / "spark", extra=settings.spark
+            ),
+            [str(directory)] if directory else [],
+            self._reports.spark_line,
+        )
+        self._stack.append(spark.stop)
+        job = Job(
+            uuid.uuid4().hex,
+            settings.application.absolute(),
+            connector(location),
+            fixed.buckets,
+            query.slots_for(spark, fixed.buckets, fixed.partitions),
+            settings.workers,
+            settings.max_batch_bytes,
+        )
+        running = query.start(spark, program, job, state.checkpoint, self._reports.batch)
+        self._stack.append(running.stop)
+        return running
+
+
+class _Reports:
+    """Turns what batches report into log events, without a flood."""
+
+    def __init__(self) -> None:
+        self._repeats = Repeats()
+        self._keys: set[tuple[str, str]] = set()
+
+    def batch(self, batch: Batch) -> None:
+        """Log what was set aside or dropped in *batch*."""
+        for example in batch.tally.examples:
+            if self._repeats.show((example.pipeline, example.step, example.place)):
+                log.warning("message set aside", **example._asdict())
+        if batch.tally.set_aside > len(batch.tally.examples):
+            log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
+        for (partition, key), count in batch.tally.unknown_keys.items():
+            if (partition, key) not in self._keys:
+                self._keys.add((partition, key))
+                log.warning("unknown key dropped", state=partition, key=key, messages=count)
+
+    def spark_line(self, line: str) -> None:
+        """Log a line that Spark printed, unless it is known to say nothing."""
+        if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line)):
+            return
+        error = " ERROR " in line
+        structlog.get_logger("spark").log(
+            logging.ERROR if error else logging.DEBUG, "spark", line=line
+        )
+
+
+_NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-").lower() or "application"

@@ -1,0 +1,113 @@
+"""`wallaroo send`: messages from a file or standard input to a source."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import click
+
+from wallaroo.api.addresses import Address
+from wallaroo.cli.options import AddressType
+from wallaroo.cli.transfer import U32, Cutter, FramingName, Progress
+from wallaroo.errors import FrameError, RuntimeFailure
+
+_READ_BYTES = 256 * 1024
+_PACE_S = 0.005
+"""With a rate, messages go out in bursts this far apart."""
+_CONNECT_TIMEOUT_S = 10.0
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"))
+@click.option("--to", "to", type=AddressType(), required=True, help="Address of the source.")
+@click.option(
+    "--framing",
+    type=click.Choice(["u32", "lines", "raw"]),
+    default="u32",
+    show_default=True,
+    help="What FILE holds. u32: frames with a big-endian 32-bit length, sent as they are. "
+    "lines: lines of text, each sent as one such frame without its line end. "
+    "raw: bytes, sent as they are and counted as one message each time they are read.",
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second.")
+@click.option("--repeat", default=1, type=click.IntRange(1), help="Times to send FILE.")
+def send(
+    file: BinaryIO, to: Address, framing: FramingName, rate: float | None, repeat: int
+) -> None:
+    r"""Send the messages of FILE (- for standard input) to a source.
+
+    \b
+    Example:
+      wallaroo send README.md --to 127.0.0.1:7010 --framing lines
+    """
+    if repeat > 1 and not file.seekable():
+        msg = "--repeat needs a file that can be read again, and this is a stream"
+        raise click.UsageError(msg)
+    host, port = to
+    try:
+        connection = socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S)
+    except OSError as error:
+        msg = (
+            f"cannot connect to {host}:{port}: {error.strerror or error}; is the source listening?"
+        )
+        raise RuntimeFailure(msg) from error
+    progress = Progress("sent")
+    with connection:
+        connection.settimeout(None)
+        try:
+            for count, data in _paced(_messages(file, framing, repeat), rate):
+                connection.sendall(data)
+                progress.add(count, len(data))
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):
+                pass  # the other side closes when it has taken everything
+        except OSError as error:
+            progress.close()
+            msg = f"{host}:{port} closed the connection: {error.strerror or error}"
+            raise RuntimeFailure(msg) from error
+    progress.close()
+
+
+def _messages(file: BinaryIO, framing: FramingName, repeat: int) -> Iterator[list[bytes]]:
+    """The messages of *file*, framed, some at a time."""
+    for turn in range(repeat):
+        if turn:
+            file.seek(0)
+        cutter = Cutter(framing)
+        read = getattr(file, "read1", file.read)  # what a pipe has, without waiting for more
+        while piece := read(_READ_BYTES):
+            try:
+                messages = cutter.feed(piece)
+            except FrameError as error:
+                msg = f"the file holds no u32 frames: {error}"
+                raise RuntimeFailure(msg) from error
+            yield _framed(messages, framing)
+        if framing == "u32" and cutter.rest:
+            msg = f"the file ends in mid-frame: {len(cutter.rest)} bytes after the last whole one"
+            raise RuntimeFailure(msg)
+        if cutter.rest:
+            yield _framed([cutter.rest], framing)
+
+
+def _framed(messages: list[bytes], framing: FramingName) -> list[bytes]:
+    if framing == "lines":
+        return [U32.frame(line.rstrip(b"\r\n")) for line in messages]
+    return messages
+
+
+def _paced(groups: Iterator[list[bytes]], rate: float | None) -> Iterator[tuple[int, bytes]]:
+    """Messages joined to what is sent at once, each when its time has come."""
+    started, sent = time.monotonic(), 0
+    for messages in groups:
+        if rate is None:
+            yield len(messages), b"".join(messages)
+            continue
+        burst = max(1, int(rate * _PACE_S))
+        for start in range(0, len(messages), burst):
+            part = messages[start : start + burst]
+            time.sleep(max(0.0, started + sent / rate - time.monotonic()))
+            yield len(part), b"".join(part)
+            sent += len(part)

@@ -1,0 +1,114 @@
+"""The directory that a running application keeps everything in, and who may use it.
+
+Holds `application.json` (whose it is, and what is fixed for its life), `journal.db` and `outbox.db`
+of the gateway, and `checkpoint/` of Spark, with the state. One process at a time may use it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from wallaroo.errors import RuntimeFailure, UsageError
+
+FORMAT = 1
+"""Version of the directory's layout."""
+_LOCK_WAIT_S = 15.0
+"""Seconds to wait for the last user of the directory to end: as long as its processes may take."""
+_BUCKETS_PER_PARTITION = 8
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What is fixed when a state directory is new."""
+
+    application: str
+    """Name of the application."""
+    partitions: int
+    """Partitions of the state: the upper bound of parallelism."""
+    buckets: int
+    """Buckets that keys are spread over."""
+    format: int = FORMAT
+    """Version of the directory's layout."""
+
+
+class StateDirectory:
+    """A state directory in use by this process.
+
+    Args:
+        path: The directory; made if it is not there.
+        application: Name of the application.
+        partitions: Partitions wanted, if the directory is new.
+
+    Raises:
+        UsageError: It belongs to another application, or is of another version.
+        RuntimeFailure: It cannot be used, or another process uses it.
+    """
+
+    def __init__(self, path: Path, application: str, partitions: int) -> None:
+        self.path = path.resolve()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
+        except OSError as error:
+            msg = f"the state directory {path} cannot be used: {error.strerror or error}"
+            raise RuntimeFailure(msg) from error
+        self.fixed = self._read_or_write(application, partitions)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Directory of Spark's checkpoint."""
+        return self.path / "checkpoint"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no batch has been planned in it yet."""
+        return not (self.checkpoint / "offsets").exists()
+
+    def close(self) -> None:
+        """Let others use it."""
+        os.close(self._lock_file)
+
+    def _lock(self) -> None:
+        self._lock_file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        give_up = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    msg = (
+                        f"the state directory {self.path} is in use by another process; "
+                        "stop it, or give another --state-dir"
+                    )
+                    raise RuntimeFailure(msg) from None
+                time.sleep(0.1)
+            else:
+                return
+
+    def _read_or_write(self, application: str, partitions: int) -> Fixed:
+        file = self.path / "application.json"
+        if not file.exists():
+            fixed = Fixed(application, partitions, partitions * _BUCKETS_PER_PARTITION)
+            fresh = file.with_suffix(".new")
+            fresh.write_text(json.dumps(asdict(fixed), indent=2) + "\n")
+            fresh.replace(file)
+            return fixed
+        told = json.loads(file.read_text())
+        if told.get("format") != FORMAT:
+            msg = (
+                f"the state directory {self.path} has format {told.get('format')}, and this "
+                f"version of wallaroo reads format {FORMAT}; give another --state-dir"
+            )
+            raise UsageError(msg)
+        if told["application"] != application:
+            msg = (
+                f"the state directory {self.path} belongs to the application "
+                f"{told['application']!r}, and this is {application!r}; give another --state-dir"
+            )
+            raise UsageError(msg)
+        return Fixed(**told)

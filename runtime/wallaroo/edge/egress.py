@@ -1,0 +1,195 @@
+"""The sinks' sockets: published outputs in order, once each, for as long as it takes.
+
+Plain TCP gives no word of what a receiver has read. What Linux does tell is how much of what was
+sent the receiver's side has acknowledged: only that counts as delivered. When a connection breaks,
+the outputs after the last acknowledged one are sent again on the next; an output that had been
+acknowledged in part is sent again whole. While a receiver is away the outputs wait on disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import termios
+import threading
+from array import array
+from collections import deque
+
+import structlog
+
+from wallaroo.edge.outbox import Delivery, Outbox
+from wallaroo.model.application import Sink
+
+_CONNECT_TIMEOUT_S = 5.0
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
+"""Pause before a connection is tried again: doubles from the first to the most."""
+_SEND_TIMEOUT_S = 0.5
+"""A send that is stuck for so long looks whether it should stop."""
+_ACK_POLL_S = 0.01
+"""Pause between looks at what was acknowledged, while something is not."""
+_IDLE_WAIT_S = 0.5
+"""Wait for outputs while there are none, before looking whether to stop."""
+_SILENCE_MS = 30_000
+"""A receiver that acknowledges nothing for so long is taken for lost."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class _Sent:
+    """Outputs on their way to the receiver."""
+
+    __slots__ = ("_delivery", "done", "start")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self.done = 0
+        """Bytes that a former connection delivered: whole outputs."""
+        self.start = 0
+        """Place, in this connection's bytes, of the first byte behind `done`."""
+
+    @property
+    def position(self) -> int:
+        return self._delivery.position
+
+    @property
+    def rest(self) -> memoryview:
+        return memoryview(self._delivery.outputs.data)[self.done :]
+
+    def acknowledged_by(self, acknowledged: int) -> bool:
+        """Whether the connection's first *acknowledged* bytes hold all of it."""
+        return self.start + len(self.rest) <= acknowledged
+
+    def note(self, acknowledged: int) -> None:
+        """Move `done` behind the outputs that the connection's first bytes hold whole."""
+        reached, end = self.done + acknowledged - self.start, 0
+        for length in array("I", self._delivery.outputs.lengths):
+            if end + length > reached:
+                break
+            end += length
+        self.done = max(self.done, end)
+
+
+class Egress:
+    """Sends one sink's outputs, in a thread of its own.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+    """
+
+    def __init__(self, index: int, sink: Sink, outbox: Outbox) -> None:
+        self._index = index
+        self._sink = sink
+        self._outbox = outbox
+        self._stopping = threading.Event()
+        self._flight: deque[_Sent] = deque()
+        """Sent, and not acknowledged whole."""
+        self._taken = 0
+        """Position in the outbox up to which outputs were taken."""
+        self._sent = 0
+        """Bytes given to the connection."""
+        self.connected = False
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop sending; what is not delivered stays in the outbox."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (connection := self._connect()) is not None:
+            with connection:
+                try:
+                    self._serve(connection)
+                except OSError as error:
+                    self._note_acknowledged(connection)
+                    self._log("receiver lost", error)
+                self.connected = False
+
+    def _log(self, event: str, error: OSError) -> None:
+        log.warning(
+            event,
+            sink=self._sink.name,
+            address=f"{self._sink.host}:{self._sink.port}",
+            reason=error.strerror or str(error),
+            outputs="wait on disk",
+        )
+
+    def _connect(self) -> socket.socket | None:
+        """A connection to the receiver, however long it takes; None when stopping."""
+        pause, told = _RETRY_FIRST_S, False
+        address = (self._sink.host, self._sink.port)
+        while not self._stopping.is_set():
+            try:
+                connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
+            except OSError as error:
+                if not told:
+                    told = True
+                    self._log("receiver away", error)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _RETRY_MOST_S)
+                continue
+            connection.settimeout(_SEND_TIMEOUT_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+            self.connected = True
+            log.info(
+                "receiver connected", sink=self._sink.name, address=f"{address[0]}:{address[1]}"
+            )
+            return connection
+        return None
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Send what is there and what comes, until stopped; raises OSError when it breaks."""
+        self._sent = 0
+        for sent in self._flight:  # what the last connection left unacknowledged
+            self._send(connection, sent)
+        while not self._stopping.is_set():
+            wait = _ACK_POLL_S if self._flight else _IDLE_WAIT_S
+            delivery = self._outbox.next(self._index, self._taken, wait)
+            if delivery is not None:
+                self._taken = delivery.position
+                self._flight.append(_Sent(delivery))
+                self._send(connection, self._flight[-1])
+            elif broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(broken, os.strerror(broken))
+            self._settle(self._acknowledged(connection))
+
+    def _send(self, connection: socket.socket, sent: _Sent) -> None:
+        sent.start = self._sent
+        rest = sent.rest
+        while rest and not self._stopping.is_set():
+            try:
+                count = connection.send(rest)
+            except TimeoutError:
+                self._settle(self._acknowledged(connection))
+                continue
+            self._sent += count
+            rest = rest[count:]
+
+    def _acknowledged(self, connection: socket.socket) -> int:
+        """Bytes of this connection that the receiver's side has acknowledged."""
+        answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+        (unacknowledged,) = struct.unpack("i", answer)
+        return self._sent - int(unacknowledged)
+
+    def _settle(self, acknowledged: int) -> None:
+        """Tell the outbox which outputs are delivered."""
+        position = 0
+        while self._flight and self._flight[0].acknowledged_by(acknowledged):
+            position = self._flight.popleft().position
+        if position:
+            self._outbox.delivered(self._index, position)
+
+    def _note_acknowledged(self, connection: socket.socket) -> None:
+        """Before a broken connection is let go: note what its other side has of each delivery."""
+        acknowledged = self._acknowledged(connection)
+        self._settle(acknowledged)
+        for sent in self._flight:
+            sent.note(acknowledged)
+            sent.start = self._sent  # nothing behind the break has been sent

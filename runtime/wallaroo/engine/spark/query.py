@@ -1,0 +1,135 @@
+"""One streaming query for the whole application, so that all its pipelines move together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wallaroo.engine.job import Job
+from wallaroo.engine.ports import Edge
+from wallaroo.engine.program import Program
+from wallaroo.engine.running import Batch, OnBatch
+from wallaroo.engine.spark.processor import OUTPUT_SCHEMA, BucketProcessor
+from wallaroo.engine.spark.source import TOKEN, JournalSource, job_to_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+class SparkApplication:
+    """An application running on Spark.
+
+    Args:
+        query: The query that runs it.
+        session: The session that the query runs in.
+    """
+
+    def __init__(self, query: StreamingQuery, session: SparkSession) -> None:
+        self._query = query
+        self._session = session
+
+    def failure(self) -> str | None:
+        """Why the query stopped by itself; None while it runs."""
+        if self._query.isActive:
+            return None
+        error = self._query.exception()
+        return "the query stopped" if error is None else cause_of(str(error))
+
+    def finish_batch(self) -> None:
+        """Wait until the batch under way, if there is one, is committed."""
+        self._query.processAllAvailable()
+
+    def stop(self) -> None:
+        """Stop the query and Spark."""
+        self._query.stop()
+        self._session.stop()
+
+
+def start(
+    session: SparkSession, program: Program, job: Job, checkpoint: Path, on_batch: OnBatch
+) -> SparkApplication:
+    """Start the query.
+
+    Args:
+        session: Spark.
+        program: What to run; the workers make their own from *job*.
+        job: What the workers need.
+        checkpoint: Directory of the query's checkpoint.
+        on_batch: Called after each committed batch.
+    """
+    session.dataSource.register(JournalSource)
+    rows = session.readStream.format("wallaroo").option("job", job_to_option(job)).load()
+    if program.stateful:
+        tokens = rows.groupBy("slot").transformWithState(
+            BucketProcessor(job), OUTPUT_SCHEMA, outputMode="append", timeMode="none"
+        )
+    else:
+        tokens = rows.selectExpr(f"decode(substring(blob, {len(TOKEN) + 1}), 'utf-8') as token")
+    query = (
+        tokens.writeStream.outputMode("append")
+        .queryName(program.application.name)
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(_Commit(job.connect(), checkpoint, on_batch))
+        .start()
+    )
+    return SparkApplication(query, session)
+
+
+class _Commit:
+    """Publishes a batch at the edge, before Spark notes that the batch is done.
+
+    Where Spark does a batch over that the edge has published, the edge keeps what it has.
+    """
+
+    def __init__(self, edge: Edge, checkpoint: Path, on_batch: OnBatch) -> None:
+        self._edge = edge
+        self._checkpoint = checkpoint
+        self._on_batch = on_batch
+        self._run: str | None = None
+
+    def __call__(self, tokens: DataFrame, batch: int) -> None:
+        found = [row.token for row in tokens.collect()]
+        tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
+        self._on_batch(Batch(batch, tally))
+
+    def _run_name(self) -> str:
+        """The checkpoint's own name of its query: batch numbers belong to it."""
+        if self._run is None:
+            self._run = (self._checkpoint / "metadata").read_text()
+        return self._run
+
+
+def slots_for(session: SparkSession, buckets: int, partitions: int) -> tuple[int, ...]:
+    """For each bucket a number that Spark's hash sends to partition `bucket % partitions`.
+
+    Spark hashes what it exchanges: left alone, few buckets would crowd on some partitions while
+    others get none.
+    """
+    murmur = session._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32
+    seed = 42  # of Spark's hash partitioning
+    slots: list[int] = []
+    candidate = 0
+    for bucket in range(buckets):
+        while murmur.hashInt(candidate, seed) % partitions != bucket % partitions:
+            candidate += 1
+        slots.append(candidate)
+        candidate += 1
+    return tuple(slots)
+
+
+def cause_of(error: str) -> str:
+    r"""The sentence in *error*, a query's failure, that tells what happened.
+
+    Example:
+        >>> cause_of("[STREAM_FAILED] …\nTraceback (most recent call last):\n  …\nKeyError: 3")
+        'KeyError: 3'
+    """
+    tracebacks = re.findall(
+        r"^[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*$", error, re.MULTILINE
+    )
+    lines = [line for line in error.splitlines() if line.strip()]
+    chosen: Sequence[str] = tracebacks or lines[:1] or ["no word from Spark"]
+    return chosen[-1].strip()

@@ -1,0 +1,120 @@
+"""The journal as a replayable source of Spark, with the first stage of the program in its readers.
+
+Running the stateless steps where the messages are read saves a process and a copy of all data.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from wallaroo.engine.job import Job, worker_context
+from wallaroo.engine.program import Router
+from wallaroo.engine.spark.quiet import no_garbage_collection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "slot int, position bigint, blob binary"
+"""A row for each bucket and block: where it goes, its place in the order of arrival, what it is."""
+TOKEN = b"t"
+"""First byte of a blob that is a token under which a task has left outputs."""
+
+
+def job_to_option(job: Job) -> str:
+    """*job* as text, for the options of the source (which reach no process outside the cluster)."""
+    return base64.b64encode(pickle.dumps(job)).decode("ascii")
+
+
+class JournalRange(InputPartition):
+    """Offsets [start, end) of the journal, for one task."""
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+class JournalSource(DataSource):
+    """Data source `wallaroo`; its option `job` is what `job_to_option` made."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self._job: Job = pickle.loads(base64.b64decode(options["job"]))
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return "wallaroo"
+
+    def schema(self) -> str:
+        """Columns of the rows."""
+        return SCHEMA
+
+    def streamReader(self, schema: Any) -> JournalReader:  # noqa: ARG002, N802
+        """The reader."""
+        return JournalReader(self._job)
+
+
+class JournalReader(DataSourceStreamReader):
+    """Offsets are arrival numbers; a batch takes what has arrived, up to a number of bytes."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._edge: Any = None
+
+    def _connected(self) -> Any:
+        if self._edge is None:
+            self._edge = self._job.connect()
+        return self._edge
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Where a new query starts."""
+        return {"offset": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802
+        """Where the next batch ends; waits a while for messages, so that idling costs nothing."""
+        job = self._job
+        latest = self._connected().latest(start["offset"], job.max_batch_bytes, job.idle_wait_s)
+        return {"offset": latest}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The ranges of a batch; each is read by one task, in order of arrival."""
+        ranges = self._connected().plan(start["offset"], end["offset"], self._job.readers)
+        return [JournalRange(*bounds) for bounds in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run the first stage over a range, block by block."""
+        assert isinstance(partition, JournalRange)
+        with no_garbage_collection():
+            yield from _route(self._job, partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Forget what a committed batch has consumed."""
+        self._connected().trim(end["offset"])
+
+
+def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    def rows(slots: list[int], position: int, blobs: list[bytes]) -> pa.RecordBatch:
+        columns = [
+            pa.array(slots, pa.int32()),
+            pa.array([position] * len(slots), pa.int64()),
+            pa.array(blobs, pa.binary()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, ["slot", "position", "blob"])
+
+    context = worker_context(job)
+    token, results = context.results()
+    router = Router(context.program, results)
+    for block in context.edge.read(journal.start, journal.end):
+        packed = router.route(block)
+        if packed:
+            slots = [job.slots[bucket] for bucket in packed]
+            yield rows(slots, block[0].first, list(packed.values()))
+    if results.close():
+        yield rows([job.slots[0]], journal.start, [TOKEN + token.encode()])

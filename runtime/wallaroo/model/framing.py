@@ -1,0 +1,154 @@
+r"""Cutting a byte stream into frames: a header that tells the payload's length, then the payload.
+
+Both ends of the journal use it: the gateway only finds where complete frames end (`scan`), the
+engine takes the payloads out (`split`). A run of frames of one length, which is what binary
+protocols send, is recognised by comparing bytes in bulk, at a fraction of a frame-by-frame walk.
+
+Example:
+    >>> framing = Framing(4, ">I")
+    >>> framing.scan(b"\0\0\0\2hi\0\0\0\5wor")
+    Scan(end=6, frames=1, needs=9)
+    >>> framing.split(b"\0\0\0\2hi\0\0\0\0")
+    [b'hi', b'']
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wallaroo.errors import FrameError
+
+DEFAULT_MAX_FRAME = 16 * 1024 * 1024
+"""Largest payload that a source accepts, in bytes, where nothing else is said."""
+
+_LOOK_FOR_RUN = 8
+"""Frames of one length in a row after which it pays to look for more of them in bulk."""
+
+
+class Scan(NamedTuple):
+    """What a buffer holds."""
+
+    end: int
+    """Bytes that complete frames take, from the buffer's start."""
+    frames: int
+    """Complete frames."""
+    needs: int
+    """Bytes that the frame after them takes, as far as is known: 0 if nothing of it is there."""
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How the frames of a source are laid out.
+
+    Args:
+        header_length: Bytes of the header, 1 or more.
+        length_fmt: `struct` format of one integer, which takes exactly the header.
+        max_frame: Largest payload accepted, in bytes.
+
+    Raises:
+        ValueError: The format does not describe one integer of the header's length.
+    """
+
+    header_length: int
+    length_fmt: str
+    max_frame: int = DEFAULT_MAX_FRAME
+
+    def __post_init__(self) -> None:
+        try:
+            header = struct.Struct(self.length_fmt)
+            values = header.unpack(bytes(header.size))
+        except struct.error as error:
+            msg = f"length_fmt {self.length_fmt!r} is no struct format: {error}"
+            raise ValueError(msg) from None
+        if header.size != self.header_length:
+            msg = (
+                f"length_fmt {self.length_fmt!r} takes {header.size} bytes, "
+                f"and header_length is {self.header_length}"
+            )
+            raise ValueError(msg)
+        if len(values) != 1 or type(values[0]) is not int:
+            msg = f"length_fmt {self.length_fmt!r} does not give one whole number"
+            raise ValueError(msg)
+
+    def scan(self, data: bytes) -> Scan:
+        """Find where the complete frames at the start of *data* end.
+
+        Raises:
+            FrameError: A header tells a length below zero or over `max_frame`. The frames before
+                it are complete: `FrameError` carries nothing of them, `scan` of the part before
+                the header does (see `scan_until_error`).
+        """
+        scan, error = self.scan_until_error(data)
+        if error is not None:
+            raise FrameError(error)
+        return scan
+
+    def scan_until_error(self, data: bytes) -> tuple[Scan, str | None]:
+        """Like `scan`, but gives the complete frames before a bad header along with its error."""
+        unpack = struct.Struct(self.length_fmt).unpack_from
+        header, largest, size = self.header_length, self.max_frame, len(data)
+        position, count, last, same = 0, 0, -1, 0
+        while size - position >= header:
+            (length,) = unpack(data, position)
+            if not 0 <= length <= largest:
+                problem = f"a frame of {length} bytes, and the limit is {largest}"
+                return Scan(position, count, 0), problem
+            end = position + header + length
+            if end > size:
+                return Scan(position, count, header + length), None
+            position = end
+            count += 1
+            same = same + 1 if length == last else 0
+            last = length
+            if same == _LOOK_FOR_RUN:
+                run = self._run(data, position, header + length)
+                position += run * (header + length)
+                count += run
+                same = 0
+        return Scan(position, count, header if position < size else 0), None
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The payloads of *data*, which holds complete frames and nothing else."""
+        unpack = struct.Struct(self.length_fmt).unpack_from
+        header, size = self.header_length, len(data)
+        position, last, same = 0, -1, 0
+        payloads: list[bytes] = []
+        append = payloads.append
+        while position < size:
+            start = position + header
+            (length,) = unpack(data, position)
+            position = start + length
+            append(data[start:position])
+            same = same + 1 if length == last else 0
+            last = length
+            if same == _LOOK_FOR_RUN:
+                end = position + self._run(data, position, header + length) * (header + length)
+                frames = struct.iter_unpack(f"{header}x{length}s", data[position:end])
+                payloads += [payload for (payload,) in frames]
+                position, same = end, 0
+        return payloads
+
+    def frame(self, payload: bytes) -> bytes:
+        """*payload* with its header."""
+        return struct.pack(self.length_fmt, len(payload)) + payload
+
+    def _run(self, data: bytes, position: int, stride: int) -> int:
+        """How many complete frames follow *position* with the header of the frame before it.
+
+        Looks ahead in steps that double while they succeed.
+        """
+        header = data[position - stride : position - stride + self.header_length]
+        left = (len(data) - position) // stride
+        run, step = 0, _LOOK_FOR_RUN
+        while run < left:
+            step = min(step, left - run)
+            start = position + run * stride
+            stop = start + step * stride
+            for place in range(self.header_length):
+                if data[start + place : stop : stride] != header[place : place + 1] * step:
+                    return run
+            run += step
+            step *= 2
+        return run

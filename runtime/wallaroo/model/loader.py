@@ -1,0 +1,166 @@
+"""From the APP of a command line to its application.
+
+APP is a directory with an `application.py`, a `.py` file, or an importable module. What the
+application imports from beside itself is found because its directory goes on `sys.path`;
+`application_setup` runs with that directory as the current one, so that it may open its data files
+by their bare names, as the applications of old do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from wallaroo.api.place import Place
+from wallaroo.errors import ApplicationError, UsageError, WallarooError
+from wallaroo.model.application import Application
+from wallaroo.model.framing import DEFAULT_MAX_FRAME
+from wallaroo.model.resolve import resolve
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class ApplicationRef:
+    """What it takes to load one application anywhere: picklable, and small.
+
+    Args:
+        app: Directory, `.py` file or module name, as given.
+        args: Arguments of `application_setup`.
+        max_frame: Largest payload that its sources accept, in bytes.
+    """
+
+    app: str
+    args: tuple[str, ...] = ()
+    max_frame: int = DEFAULT_MAX_FRAME
+
+    @property
+    def directory(self) -> Path | None:
+        """Directory of the application; None for an importable module."""
+        path = Path(self.app)
+        if path.is_dir():
+            return path.resolve()
+        return path.resolve().parent if path.suffix == ".py" else None
+
+    @property
+    def module(self) -> str:
+        """Name under which the application's module is imported."""
+        path = Path(self.app)
+        if path.is_dir():
+            return "application"
+        return path.stem if path.suffix == ".py" else self.app
+
+    def absolute(self) -> ApplicationRef:
+        """The same reference, whatever the current directory is."""
+        app = self.app if self.directory is None else str(Path(self.app).resolve())
+        return dataclasses.replace(self, app=app)
+
+    def load(self) -> Application:
+        """Import the application, call its `application_setup` and resolve the result.
+
+        Raises:
+            UsageError: There is no such application, or its arguments do not fit.
+            ApplicationError: It does not import, has no `application_setup`, raises in it, or is
+                not well formed.
+        """
+        with _lock:
+            self._check()
+            module = self._import()
+            setup = getattr(module, "application_setup", None)
+            if not callable(setup):
+                msg = f"{module.__file__} has no function application_setup(args)"
+                raise ApplicationError(msg)
+            with _current_directory(self.directory):
+                try:
+                    declared = setup(list(self.args))
+                except WallarooError:
+                    raise
+                except Exception as error:
+                    msg = f"application_setup raised {_told(error, self.directory)}"
+                    raise ApplicationError(msg) from error
+            return resolve(declared, self.max_frame)
+
+    def _check(self) -> None:
+        path = Path(self.app)
+        if path.is_dir() and not (path / "application.py").is_file():
+            msg = f"the directory {self.app} has no application.py"
+            raise UsageError(msg)
+        if path.suffix == ".py" and not path.is_file():
+            msg = f"there is no file {self.app}"
+            raise UsageError(msg)
+        if not path.exists() and (
+            os.sep in self.app or not self.app.replace(".", "").isidentifier()
+        ):
+            msg = (
+                f"there is no application at {self.app}: "
+                "give a directory with an application.py, a .py file, or a module's name"
+            )
+            raise UsageError(msg)
+
+    def _import(self) -> ModuleType:
+        directory, name = self.directory, self.module
+        if directory is not None:
+            _make_importable(directory)
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name == name and directory is None:
+                msg = f"there is no application at {self.app}: no such directory, file or module"
+                raise UsageError(msg) from None
+            msg = f"the application does not import: {_told(error, directory)}"
+            raise ApplicationError(msg) from error
+        except Exception as error:
+            msg = f"the application does not import: {_told(error, directory)}"
+            raise ApplicationError(msg) from error
+
+
+_imported_from: list[Path] = []
+"""The directory on `sys.path` for the application that was loaded last."""
+
+
+def _make_importable(directory: Path) -> None:
+    """Put *directory* first on `sys.path`, in the place of the last application's directory.
+
+    Modules of the last application are forgotten: two applications may both have a `codecs.py`.
+    """
+    if _imported_from == [directory]:
+        return
+    for last in _imported_from:
+        sys.path[:] = [entry for entry in sys.path if entry != str(last)]
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if file and Path(file).parent == last:
+                del sys.modules[name]
+    _imported_from[:] = [directory]
+    sys.path.insert(0, str(directory))
+    importlib.invalidate_caches()
+
+
+def _told(error: BaseException, directory: Path | None) -> str:
+    """*error* in one line, with the last line of user code that it passed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"SyntaxError: {error.msg} ({Place(error.filename, error.lineno or 0)})"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)]
+    place = f" ({Place(own[-1].filename, own[-1].lineno or 0)})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+@contextlib.contextmanager
+def _current_directory(directory: Path | None) -> Iterator[None]:
+    before = Path.cwd()
+    if directory is not None:
+        os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)

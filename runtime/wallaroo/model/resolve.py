@@ -1,0 +1,243 @@
+"""From the application as its author wrote it to its normal form, or to all its mistakes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline, DeclaredStep
+from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
+from wallaroo.api.functions import Computation, Decoder, Encoder, KeyExtractor, StateComputation
+from wallaroo.api.place import Place, place_of
+from wallaroo.errors import ApplicationError
+from wallaroo.model.application import (
+    Application,
+    Compute,
+    Pipeline,
+    Sink,
+    Source,
+    StateCompute,
+    StatePartition,
+    Step,
+)
+from wallaroo.model.framing import DEFAULT_MAX_FRAME, Framing
+
+
+def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application:
+    """Give *declared*, what `application_setup` returned, its meaning.
+
+    Args:
+        declared: Result of `ApplicationBuilder.build()`.
+        max_frame: Largest payload that its sources accept, in bytes.
+
+    Raises:
+        ApplicationError: Something in it is wrong; `problems` lists all of it, each with the
+            pipeline, the step and the line of user code.
+    """
+    if not isinstance(declared, DeclaredApplication):
+        msg = (
+            f"application_setup returned {_described(declared)}, "
+            "and an application is due: end it with `return builder.build()`"
+        )
+        raise ApplicationError(msg)
+    resolver = _Resolver(max_frame)
+    application = resolver.application(declared)
+    if resolver.problems:
+        msg = f"the application {declared.name!r} is not well formed:"
+        raise ApplicationError(msg, resolver.problems)
+    return application
+
+
+def _only_key(_message: Any) -> None:
+    """The key of every message of a state that is not partitioned."""
+
+
+class _Resolver:
+    """Walks the declaration once and collects problems on the way."""
+
+    def __init__(self, max_frame: int) -> None:
+        self.problems: list[str] = []
+        self._max_frame = max_frame
+        self._partitions: dict[str, StatePartition] = {}
+        self._state_classes: dict[str, tuple[Any, Place]] = {}
+
+    def application(self, declared: DeclaredApplication) -> Application:
+        """The normal form; sound only where no problem was found."""
+        for place in declared.before_pipeline:
+            self._problem(place, "a step before the first new_pipeline(…)")
+        if not declared.pipelines:
+            self._problem(declared.place, "the application has no pipeline; add new_pipeline(…)")
+        pipelines: list[Pipeline] = []
+        seen: dict[str, Place] = {}
+        for declared_pipeline in declared.pipelines:
+            name, place = declared_pipeline.name, declared_pipeline.place
+            if name in seen:
+                self._problem(
+                    place, f"two pipelines are named {name!r}: the other is at {seen[name]}"
+                )
+            seen.setdefault(name, place)
+            pipelines.append(self._pipeline(declared_pipeline))
+        return Application(declared.name, tuple(pipelines), dict(self._partitions))
+
+    def _pipeline(self, declared: DeclaredPipeline) -> Pipeline:
+        if not declared.ended:
+            self._problem(
+                declared.place,
+                f"pipeline {declared.name!r} has no end: finish it with to_sink(…) or done()",
+            )
+        for place in declared.after_end:
+            self._problem(place, f"pipeline {declared.name!r} has a step after its end")
+        source = self._source(declared)
+        steps = tuple(self._step(declared, step) for step in declared.steps)
+        many = len(declared.sinks) > 1
+        sinks = tuple(
+            self._sink(declared, config, f"{declared.name} {number}" if many else declared.name)
+            for number, config in enumerate(declared.sinks, 1)
+        )
+        return Pipeline(declared.name, source, steps, sinks, declared.place)
+
+    def _source(self, declared: DeclaredPipeline) -> Source:
+        where = f"pipeline {declared.name!r}"
+        config = declared.source
+        if not isinstance(config, TCPSourceConfig):
+            self._problem(
+                declared.place, f"{where}: {_described(config)} is no source configuration"
+            )
+            config = TCPSourceConfig("", 0, None)
+        framing, decode = Framing(4, ">I", self._max_frame), config.decoder
+        if isinstance(decode, Decoder):
+            try:
+                framing = Framing(decode.header_length, decode.length_fmt, self._max_frame)
+            except ValueError as error:
+                self._problem(place_of(decode), f"{where}: decoder {_named(decode)}: {error}")
+            self._check_arity(decode.function, 1, f"{where}: decoder {_named(decode)}", "payload")
+            decode = decode.function
+        else:
+            self._problem(
+                config.place, f"{where}: {_described(decode)} is no decoder; decorate it @decoder"
+            )
+        return Source(
+            declared.name, config.host, config.port, framing, decode, place_of(config.decoder)
+        )
+
+    def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        if not isinstance(config, TCPSinkConfig):
+            self._problem(declared.place, f"{where}: {_described(config)} is no sink configuration")
+            return Sink(name, "", 0, str, declared.place)
+        encode = config.encoder
+        if isinstance(encode, Encoder):
+            self._check_arity(encode.function, 1, f"{where}: encoder {_named(encode)}", "output")
+            encode = encode.function
+        else:
+            self._problem(
+                config.place, f"{where}: {_described(encode)} is no encoder; decorate it @encoder"
+            )
+        return Sink(name, config.host, config.port, encode, place_of(config.encoder))
+
+    def _step(self, pipeline: DeclaredPipeline, step: DeclaredStep) -> Step:
+        where = f"pipeline {pipeline.name!r}"
+        stateful = step.state_name is not None
+        wanted = StateComputation if stateful else Computation
+        made: Computation[Any, Any] | StateComputation[Any, Any, Any] = step.computation
+        if not isinstance(made, wanted):
+            decorator = "@state_computation" if stateful else "@computation"
+            self._problem(
+                step.place,
+                f"{where}: {step.kind} takes a function decorated {decorator}, "
+                f"and got {_described(made)}",
+            )
+            return Compute("?", _only_key, multi=False, place=step.place)
+        place, label = place_of(made), f"{where}, step {made.name!r}"
+        if isinstance(made, Computation):
+            self._check_arity(made.function, 1, label, "message")
+            return Compute(made.name, made.function, made.multi, place)
+        self._check_arity(made.function, 2, label, "message, state")
+        return StateCompute(
+            made.name,
+            made.function,
+            made.multi,
+            tells_save=made.state is None,
+            partition=self._partition(step, made, label),
+            key=self._key(step, label),
+            place=place,
+        )
+
+    def _key(self, step: DeclaredStep, label: str) -> Callable[[Any], Any]:
+        if step.kind == "to_stateful":
+            return _only_key
+        if isinstance(step.key, KeyExtractor):
+            self._check_arity(step.key.function, 1, f"{label}: key function", "message")
+            return step.key.function
+        if inspect.isfunction(step.key):
+            self._check_arity(step.key, 1, f"{label}: key function", "message")
+            return step.key
+        self._problem(
+            step.place,
+            f"{label}: {_described(step.key)} is no key function; decorate it @partition",
+        )
+        return _only_key
+
+    def _partition(
+        self, step: DeclaredStep, made: StateComputation[Any, Any, Any], label: str
+    ) -> str:
+        name, state = str(step.state_name), made.state or step.state
+        keys = self._keys(step, label)
+        if not inspect.isclass(state):
+            self._problem(step.place, f"{label}: the state is {_described(state)}; a class is due")
+            state = object
+        else:
+            self._check_arity(state, 0, f"{label}: state class {state.__name__}", "no arguments")
+        known = self._partitions.get(name)
+        if known is None:
+            self._partitions[name] = StatePartition(name, state, keys, step.place)
+            return name
+        if known.new_entity is not state:
+            self._problem(
+                step.place,
+                f"{label}: state {name!r} has entities of {_named(state)} here "
+                f"and of {_named(known.new_entity)} at {known.place}",
+            )
+        if known.keys != keys:
+            self._problem(
+                step.place, f"{label}: state {name!r} has other keys here than at {known.place}"
+            )
+        return name
+
+    def _keys(self, step: DeclaredStep, label: str) -> frozenset[Any] | None:
+        if step.keys is None:
+            return None
+        seen: set[Hashable] = set()
+        for key in step.keys:
+            try:
+                if key in seen:
+                    self._problem(step.place, f"{label}: the key {key!r} is listed twice")
+                seen.add(key)
+            except TypeError:
+                self._problem(step.place, f"{label}: the key {key!r} cannot be hashed")
+        return frozenset(seen)
+
+    def _check_arity(self, function: Any, count: int, label: str, takes: str) -> None:
+        try:
+            inspect.signature(function).bind(*[None] * count)
+        except TypeError as error:
+            self._problem(place_of(function), f"{label} is called with ({takes}): {error}")
+        except ValueError:
+            return  # a builtin that does not tell its signature
+
+    def _problem(self, place: Place, sentence: str) -> None:
+        self.problems.append(f"{place}: {sentence}")
+
+
+def _named(thing: Any) -> str:
+    return getattr(thing, "__name__", None) or repr(thing)
+
+
+def _described(thing: Any) -> str:
+    if thing is None or isinstance(thing, (str, int, float, Sequence)):
+        return repr(thing)
+    if inspect.isclass(thing):
+        return f"the class {thing.__name__}"
+    name = getattr(thing, "__name__", None)
+    return f"the function {name}" if name else f"an object of class {type(thing).__name__}"

@@ -1,0 +1,189 @@
+"""Running an application in one process, message by message, without Spark or sockets.
+
+What comes out is what the engine on Spark makes of the same messages in the same order; so this is
+how applications are tested, and what the engine itself is held against.
+
+Example:
+    >>> from wallaroo.testing import simulate
+    >>> import wallaroo
+    >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(lambda bs: bs.decode())
+    >>> shout = wallaroo.computation(name="shout")(str.upper)
+    >>> builder = wallaroo.ApplicationBuilder("Shout")
+    >>> _ = builder.new_pipeline("Shouting", wallaroo.TCPSourceConfig("", 0, text)).to(shout)
+    >>> _ = builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    >>> simulate(builder.build(), [("Shouting", b"hello")]).outputs
+    [b'HELLO']
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wallaroo.errors import UsageError
+from wallaroo.model.application import Application, Compute, Pipeline, Step
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.resolve import resolve
+
+__all__ = ["Simulation", "load", "simulate"]
+
+
+@dataclass
+class Simulation:
+    """What an application made of its messages."""
+
+    outputs: list[bytes] = field(default_factory=list)
+    """Encoded outputs of all sinks, in the order they were made."""
+    by_sink: dict[str, list[bytes]] = field(default_factory=dict)
+    """The same by sink; a sink is named as its pipeline."""
+    set_aside: list[tuple[str, str, Any, BaseException]] = field(default_factory=list)
+    """Messages on which user code raised: (pipeline, step, message, exception)."""
+    unknown_keys: list[tuple[str, Any]] = field(default_factory=list)
+    """Messages dropped for a key that is not listed: (state partition, key)."""
+    state: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    """State entities by partition and key, as they are after the last message."""
+
+
+def load(app: str | Path, args: Sequence[str] = ()) -> Application:
+    """Load the application APP, as `wallaroo run` would.
+
+    Args:
+        app: Directory, `.py` file or module name.
+        args: Arguments of its `application_setup`. Without any, it gets `--in` and `--out` with
+            addresses enough.
+
+    Raises:
+        UsageError: There is no such application.
+        ApplicationError: It does not load, or is not well formed.
+    """
+    enough = ",".join(["127.0.0.1:0"] * 8)
+    return ApplicationRef(str(app), tuple(args or ("--in", enough, "--out", enough))).load()
+
+
+def simulate(application: Any, messages: Iterable[tuple[str, bytes]]) -> Simulation:
+    """Run *application* over *messages*, one after the other.
+
+    Args:
+        application: What `ApplicationBuilder.build` or `load` gave.
+        messages: Pairs of a source's name (that of its pipeline) and a payload without header.
+
+    Raises:
+        ApplicationError: The application is not well formed.
+        UsageError: There is no source of such a name.
+    """
+    resolved = application if isinstance(application, Application) else resolve(application)
+    run = _Run(resolved)
+    for source, payload in messages:
+        run.take(source, payload)
+    return run.result
+
+
+class _Raised(Exception):
+    """User code raised, and the message is set aside already."""
+
+
+class _Run:
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self.result = Simulation(
+            by_sink={sink.name: [] for sink in application.sinks},
+            state={name: {} for name in application.partitions},
+        )
+
+    def take(self, source: str, payload: bytes) -> None:
+        """Run one message through every pipeline of *source*."""
+        pipelines = [p for p in self._application.pipelines if p.source.name == source]
+        if not pipelines:
+            names = ", ".join(repr(s.name) for s in self._application.sources)
+            msg = f"there is no source {source!r}; the application has {names}"
+            raise UsageError(msg)
+        for pipeline in pipelines:
+            with contextlib.suppress(_Raised):
+                message = self._call(pipeline, "decoder", pipeline.source.decode, payload)
+                if message is not None:
+                    self._go_on(pipeline, 0, message)
+
+    def _go_on(self, pipeline: Pipeline, number: int, message: Any) -> None:
+        """Run *message* through the steps from *number* on."""
+        with contextlib.suppress(_Raised):
+            if number == len(pipeline.steps):
+                self._send(pipeline, message)
+                return
+            step = pipeline.steps[number]
+            apply = self._compute if isinstance(step, Compute) else self._compute_with_state
+            for output in apply(pipeline, step, message):
+                self._go_on(pipeline, number + 1, output)
+
+    def _compute(self, pipeline: Pipeline, step: Any, message: Any) -> Iterator[Any]:
+        result = self._call(pipeline, step.name, step.function, message)
+        return self._outputs(pipeline, step, message, result)
+
+    def _compute_with_state(self, pipeline: Pipeline, step: Any, message: Any) -> Iterator[Any]:
+        key = self._call(pipeline, f"key of {step.name}", step.key, message)
+        partition = self._application.partitions[step.partition]
+        entities = self.result.state[partition.name]
+        if not self._call(pipeline, f"key of {step.name}", partition.holds, key, about=message):
+            self.result.unknown_keys.append((partition.name, key))
+            return iter(())
+        if key not in entities:
+            entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
+        result = self._call(pipeline, step.name, step.function, message, entities[key])
+        if step.tells_save:
+            result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
+        return self._outputs(pipeline, step, message, result)
+
+    def _outputs(self, pipeline: Pipeline, step: Step, message: Any, result: Any) -> Iterator[Any]:
+        if result is None or not step.multi:
+            results = iter(() if result is None else (result,))
+        else:
+            results = self._call(pipeline, step.name, iter, result, about=message)
+        while (
+            output := self._call(pipeline, step.name, next, results, _END, about=message)
+        ) is not _END:
+            if output is not None:
+                yield output
+
+    def _send(self, pipeline: Pipeline, message: Any) -> None:
+        for sink in pipeline.sinks:
+            with contextlib.suppress(_Raised):
+                encoded = self._call(pipeline, "encoder", sink.encode, message)
+                if encoded is None:
+                    continue
+                output = self._call(pipeline, "encoder", _as_bytes, encoded)
+                self.result.outputs.append(output)
+                self.result.by_sink[sink.name].append(output)
+
+    def _call(
+        self,
+        pipeline: Pipeline,
+        step: str,
+        function: Callable[..., Any],
+        *args: Any,
+        about: Any = None,
+    ) -> Any:
+        try:
+            return function(*args)
+        except (Exception, SystemExit) as error:
+            message = args[0] if about is None else about
+            self.result.set_aside.append((pipeline.name, step, message, error))
+            raise _Raised from error
+
+
+_END = object()
+
+
+def _output_of_pair(result: Any) -> Any:
+    output, _save = result
+    return output
+
+
+def _as_bytes(encoded: Any) -> bytes:
+    if isinstance(encoded, str):
+        return encoded.encode()
+    if isinstance(encoded, (bytes, bytearray, memoryview)):
+        return bytes(encoded)
+    msg = f"the encoder returned {type(encoded).__name__}, and bytes are due"
+    raise TypeError(msg)
