@@ -1,0 +1,43 @@
+# `make` alone lists what there is. Everything that needs .venv sees to it first.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lock bench clean
+
+BIN := .venv/bin
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+setup: ## make .venv, with Java; at once when it is up to date
+	@sh scripts/setup
+
+demo: setup ## run Market Spread on generated data and check every output
+	@$(BIN)/wallaroo demo market_spread
+
+test: setup ## run every test (ARGS="-k name" for some)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## formatting, lint, types, the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## run the benchmarks (ARGS for their options)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Made on the oldest Python, whose packages are a superset of those of the newer ones. Without
+# pip's configuration of the machine: it would make the lock that machine's.
+# Upgrades everything that pyproject.toml lets: `make lock ARGS=--upgrade`.
+lock: setup ## write requirements.lock anew from pyproject.toml
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and \
+		"make lock: the lock is made on Python 3.11: rm -r .venv, then PYTHON=python3.11 make lock")'
+	@env -u PIP_FIND_LINKS -u PIP_INDEX_URL -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
+		CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe \
+		--generate-hashes --all-extras --build-deps-for=editable --no-emit-options \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--output-file=requirements.lock $(ARGS) pyproject.toml
+
+clean: ## remove .venv and whatever the tools left
+	rm -rf .venv .wallaroo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
