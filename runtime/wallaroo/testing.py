@@ -123,6 +123,7 @@ class _Run:
 
     def _compute_with_state(self, pipeline: Pipeline, step: Any, message: Any) -> Iterator[Any]:
         key = self._call(pipeline, f"key of {step.name}", step.key, message)
+        self._call(pipeline, f"key of {step.name}", hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
         if not self._call(pipeline, f"key of {step.name}", partition.holds, key, about=message):

@@ -52,7 +52,7 @@ def parse_address(text: str, option: str) -> Address:
     if not host or not (port.isascii() and port.isdigit()):
         msg = f"{option}: {text!r} is not an address; write HOST:PORT, for example 127.0.0.1:7010"
         raise UsageError(msg)
-    if int(port) > _MAX_PORT:
+    if len(port) > len(str(_MAX_PORT)) or int(port) > _MAX_PORT:
         msg = f"{option}: {text!r} has a port over {_MAX_PORT}"
         raise UsageError(msg)
     return Address(host, port, name if at else None)

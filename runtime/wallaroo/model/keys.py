@@ -3,14 +3,16 @@
 A bucket is the unit in which Spark keeps and moves state. Python's own `hash` of text differs from
 process to process, so keys are hashed here: numbers by `hash`, which is the same everywhere and
 equal for equal numbers of different types; text and bytes by CRC-32; tuples and frozen sets by
-their items; dataclasses and named tuples by their fields; enumerations by their name; anything else
-by its pickle, which is right as long as equal keys have equal pickles.
+their items; dataclasses and named tuples by their fields; enumerations by their name, unless their
+members are numbers or text as well; anything else by its pickle, which is right as long as equal
+keys have equal pickles.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import numbers
 import pickle
 import zlib
 from collections.abc import Hashable
@@ -48,13 +50,13 @@ def stable_hash(key: Any) -> int:  # noqa: PLR0911
     if kind is bytes:
         return zlib.crc32(key)
     hash(key)  # an unhashable key is refused here, with Python's own words
-    if key is None or (isinstance(key, (int, float, complex)) and not isinstance(key, enum.Enum)):
+    if key is None or isinstance(key, numbers.Number):
         value = 0 if key is None else hash(key)
         return zlib.crc32(value.to_bytes(8, "little", signed=True))
+    if isinstance(key, (str, bytes)):
+        return stable_hash(str.__str__(key) if isinstance(key, str) else bytes(key))
     if isinstance(key, enum.Enum):
         return stable_hash(key.name)
-    if isinstance(key, (str, bytes)):
-        return stable_hash(str(key) if isinstance(key, str) else bytes(key))
     if isinstance(key, tuple):
         mixed = len(key)
         for item in key:

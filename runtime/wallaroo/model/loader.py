@@ -113,7 +113,7 @@ class ApplicationRef:
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name == name and directory is None:
+            if directory is None and f"{name}.".startswith(f"{error.name}."):
                 msg = f"there is no application at {self.app}: no such directory, file or module"
                 raise UsageError(msg) from None
             msg = f"the application does not import: {_told(error, directory)}"
@@ -136,13 +136,19 @@ def _make_importable(directory: Path) -> None:
         return
     for last in _imported_from:
         sys.path[:] = [entry for entry in sys.path if entry != str(last)]
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if file and Path(file).parent == last:
+        own = {name for name, module in list(sys.modules.items()) if _lies_in(last, module)}
+        for name in list(sys.modules):
+            if name.partition(".")[0] in own:
                 del sys.modules[name]
     _imported_from[:] = [directory]
     sys.path.insert(0, str(directory))
     importlib.invalidate_caches()
+
+
+def _lies_in(directory: Path, module: ModuleType) -> bool:
+    """Whether *module*, or the package that it is, lies in *directory* itself."""
+    file = Path(getattr(module, "__file__", None) or "")
+    return directory == (file.parent.parent if file.stem == "__init__" else file.parent)
 
 
 def _told(error: BaseException, directory: Path | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline, DeclaredStep
@@ -209,6 +209,9 @@ class _Resolver:
         if step.keys is None:
             return None
         seen: set[Hashable] = set()
+        if not isinstance(step.keys, Iterable):
+            self._problem(step.place, f"{label}: the keys are {step.keys!r}; a list is due")
+            return None
         for key in step.keys:
             try:
                 if key in seen:

@@ -1,0 +1,107 @@
+"""Addresses on the command line: what they may look like, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from wallaroo.api.addresses import (
+    Address,
+    parse_address,
+    tcp_parse_input_addrs,
+    tcp_parse_output_addrs,
+)
+from wallaroo.errors import UsageError
+
+
+def test_an_address_unpacks_as_host_and_port() -> None:
+    host, port = parse_address("example.org:7010", "--in")
+    assert (host, port) == ("example.org", "7010")
+
+
+def test_an_address_may_have_a_name() -> None:
+    address = parse_address("Market Data@127.0.0.1:7011", "--in")
+    assert address == ("127.0.0.1", "7011")
+    assert address.name == "Market Data"
+
+
+def test_an_address_without_a_name_has_none() -> None:
+    assert parse_address("127.0.0.1:7011", "--in").name is None
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    assert parse_address("Orders@[fe80::1]:0", "--in") == ("fe80::1", "0")
+
+
+def test_space_around_an_address_is_no_part_of_it() -> None:
+    assert tcp_parse_input_addrs(["--in", "a:1, b:2"]) == [("a", "1"), ("b", "2")]
+
+
+@pytest.mark.parametrize("option", ["--in", "-i"])
+def test_inputs_are_read_in_order(option: str) -> None:
+    args = ["--workers", "2", option, "a:1,N@b:2", "--out", "c:3"]
+    assert tcp_parse_input_addrs(args) == [("a", "1"), ("b", "2")]
+
+
+@pytest.mark.parametrize("args", [["--out", "c:3"], ["-o", "c:3"], ["--out=c:3"], ["-o=c:3"]])
+def test_outputs_are_read_however_the_option_is_written(args: list[str]) -> None:
+    assert tcp_parse_output_addrs(args) == [("c", "3")]
+
+
+@pytest.mark.parametrize(
+    "port", ["", "http", "-1", "65536", "7010x", "٧", "1.5", "9" * 5000, "0" * 5000]
+)
+def test_a_bad_port_is_a_usage_error(port: str) -> None:
+    with pytest.raises(UsageError, match=r"^--in: "):
+        parse_address(f"127.0.0.1:{port}", "--in")
+
+
+@pytest.mark.parametrize("text", ["", ":", ":7010", "7010", "host", "@", "name@", "[]:1"])
+def test_what_is_no_address_is_a_usage_error_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match=r"write HOST:PORT, for example 127\.0\.0\.1:7010"):
+        parse_address(text, "--in")
+
+
+@pytest.mark.parametrize("args", [[], ["--out", "a:1"], ["in", "a:1"]])
+def test_a_missing_option_is_told_by_name(args: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--in is missing.* give --in HOST:PORT"):
+        tcp_parse_input_addrs(args)
+
+
+def test_an_option_without_a_value_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"--in: '' is not an address"):
+        tcp_parse_input_addrs(["--in"])
+
+
+def test_too_few_addresses_are_told_when_one_is_asked_for() -> None:
+    addresses = tcp_parse_input_addrs(["--in", "a:1"])
+    with pytest.raises(UsageError, match=r"--in has 1 address.*takes address number 2"):
+        addresses[1]
+
+
+def test_some_addresses_are_taken_as_of_any_list() -> None:
+    addresses = tcp_parse_input_addrs(["--in", "a:1,b:2,c:3"])
+    assert addresses[:2] == [("a", "1"), ("b", "2")]
+    assert addresses[-1] == ("c", "3")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text() | st.from_regex(r"(\w+@)?[\w.:\[\]]*:\d{1,6}(,[\w.]+:\d{1,6})*"))
+@example("[::1]:1")
+def test_any_text_gives_addresses_or_a_usage_error(text: str) -> None:
+    try:
+        addresses = tcp_parse_input_addrs(["--in", text])
+    except UsageError as error:
+        said = str(error)
+    else:
+        said = ""
+    if said:
+        assert said.startswith("--in: ")
+        return
+    assert addresses
+    for address in addresses:
+        assert isinstance(address, Address)
+        host, port = address
+        assert host
+        assert 0 <= int(port) <= 65_535

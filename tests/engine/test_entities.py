@@ -1,0 +1,205 @@
+"""State entities survive what happens to the processes that hold them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wallaroo.engine.entities import EntityCache
+from wallaroo.errors import RuntimeFailure
+
+PARTITIONS = ("words", "numbers")
+
+
+class Log:
+    """A bucket's log in memory; a copy of it is a checkpoint."""
+
+    def __init__(self, version: str | None = None, records: Iterable[bytes] = ()) -> None:
+        self._version = version
+        self._records = list(records)
+        self.reads = 0
+
+    def version(self) -> str | None:
+        return self._version
+
+    def records(self) -> list[bytes]:
+        self.reads += 1
+        return self._records
+
+    def append(self, version: str, record: bytes) -> None:
+        self._version = version
+        self._records.append(record)
+
+    def replace(self, version: str, record: bytes) -> None:
+        self._version, self._records = version, [record]
+
+    def copy(self) -> Log:
+        return Log(self._version, self._records)
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self._records))
+
+
+def put(cache: EntityCache, log: Log, key: str, entity: Any, partition: int = 0) -> None:
+    """A batch that gives *key* the entity *entity*."""
+    bucket = cache.open(0, log)
+    bucket.entities[partition][key] = entity
+    changed: list[dict[str, Any]] = [{}, {}]
+    changed[partition][key] = entity
+    cache.commit(0, log, changed)
+
+
+def entities(log: Log, cache: EntityCache | None = None) -> list[dict[Any, Any]]:
+    return (cache or EntityCache(PARTITIONS)).open(0, log).entities
+
+
+def test_a_new_bucket_has_no_entities() -> None:
+    assert entities(Log()) == [{}, {}]
+
+
+def test_entities_survive_the_loss_of_the_process_that_held_them() -> None:
+    log = Log()
+    put(EntityCache(PARTITIONS), log, "a", [1])
+    put(EntityCache(PARTITIONS), log, "b", [2], partition=1)
+    assert entities(log) == [{"a": [1]}, {"b": [2]}]
+
+
+def test_the_last_entity_of_a_key_counts() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    put(cache, log, "a", [1])
+    put(cache, log, "a", [1, 2])
+    assert entities(log)[0] == {"a": [1, 2]}
+
+
+def test_a_process_that_has_the_bucket_does_not_read_its_log() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    put(cache, log, "a", [1])
+    put(cache, log, "b", [2])
+    assert entities(log, cache)[0] == {"a": [1], "b": [2]}
+    assert log.reads == 0
+
+
+def test_what_another_process_committed_in_between_is_read() -> None:
+    log, here, there = Log(), EntityCache(PARTITIONS), EntityCache(PARTITIONS)
+    put(here, log, "a", [1])
+    put(there, log, "a", [1, 2])
+    assert entities(log, here)[0] == {"a": [1, 2]}
+
+
+def test_a_batch_that_did_not_commit_is_not_seen() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    put(cache, log, "a", [1])
+    bucket = cache.open(0, log)
+    bucket.entities[0]["a"].append("half a batch")
+    bucket.entities[0]["b"] = []
+    assert entities(log, cache)[0] == {"a": [1]}
+
+
+def test_a_commit_that_the_store_undid_is_not_seen() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    put(cache, log, "a", [1])
+    before = log.copy()
+    put(cache, log, "a", [1, 2])
+    assert entities(before, cache)[0] == {"a": [1]}
+
+
+def test_a_batch_that_changes_nothing_writes_nothing() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    put(cache, log, "a", [1])
+    version, size = log.version(), log.bytes
+    cache.open(0, log)
+    cache.commit(0, log, [{}, {}])
+    assert (log.version(), log.bytes) == (version, size)
+    assert entities(log, cache)[0] == {"a": [1]}
+    assert log.reads == 0
+
+
+def test_a_log_is_bounded_by_what_its_entities_take() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    entity = bytes(10_000)
+    for turn in range(300):
+        put(cache, log, f"key {turn % 10}", entity)
+        assert log.bytes < 2 * (10 * 10_200) + EntityCache.MIN_LOG_BYTES
+    assert len(entities(log)[0]) == 10
+
+
+def test_a_compacted_log_still_has_every_entity() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    for turn in range(40):
+        put(cache, log, f"key {turn}", (turn, bytes(5_000)), partition=turn % 2)
+    assert len(log.records()) < 40
+    together = entities(log)
+    assert {key: entity[0] for of in together for key, entity in of.items()} == {
+        f"key {turn}": turn for turn in range(40)
+    }
+
+
+def test_a_log_stays_bounded_when_every_batch_meets_a_new_process() -> None:
+    log = Log()
+    for _ in range(50):
+        put(EntityCache(PARTITIONS), log, "a", bytes(20_000))
+    assert log.bytes < EntityCache.MIN_LOG_BYTES + 40_000
+
+
+def test_entities_are_found_by_the_name_of_their_partition() -> None:
+    log = Log()
+    put(EntityCache(PARTITIONS), log, "a", [1], partition=1)
+    other = EntityCache(("numbers", "more", "words"))
+    assert other.open(0, log).entities == [{"a": [1]}, {}, {}]
+
+
+def test_buckets_do_not_mix() -> None:
+    one, other, cache = Log(), Log(), EntityCache(PARTITIONS)
+    put(cache, one, "a", [1])
+    assert cache.open(1, other).entities == [{}, {}]
+
+
+def test_an_entity_that_does_not_pickle_is_told_with_state_and_key() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    bucket = cache.open(0, log)
+    fine, lambda_ = [1], lambda: 0
+    bucket.entities[0].update(a=fine, b=lambda_)
+    with pytest.raises(
+        RuntimeFailure, match=r"state 'words', key 'b': an entity of class function"
+    ):
+        cache.commit(0, log, [{"a": fine, "b": lambda_}, {}])
+    assert entities(log, cache) == [{}, {}]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["commit", "lost", "undone", "elsewhere"]),
+        st.sampled_from("abc"),
+        st.integers(0, 1),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes)
+def test_whatever_happens_to_batches_only_committed_ones_count(
+    happenings: list[tuple[str, str, int]],
+) -> None:
+    log, cache, due = Log(), EntityCache(PARTITIONS), [dict[str, list[int]](), {}]
+    for turn, (fate, key, partition) in enumerate(happenings):
+        holder = EntityCache(PARTITIONS) if fate == "elsewhere" else cache
+        used = log.copy() if fate == "undone" else log
+        bucket = holder.open(0, used)
+        assert bucket.entities == due
+        entity = bucket.entities[partition].setdefault(key, [])
+        entity.append(turn)
+        if fate == "lost":
+            continue
+        changed: list[dict[str, Any]] = [{}, {}]
+        changed[partition][key] = entity
+        holder.commit(0, used, changed)
+        if fate != "undone":
+            due = pickle.loads(pickle.dumps(bucket.entities))
+    assert entities(log, cache) == due

@@ -1,0 +1,22 @@
+"""What several tests share: places in the repository, and waiting for a condition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORD_COUNT = ROOT / "apps" / "word_count"
+MARKET_SPREAD = ROOT / "apps" / "market_spread"
+
+PATIENCE_S = 30.0
+"""Far more than anything here takes: it ends a test that would wait for ever."""
+
+
+def wait_until(condition: Callable[[], object], what: str = "the condition") -> None:
+    """Look at *condition* until it holds."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up, f"{what} did not come in {PATIENCE_S:.0f} s"
+        time.sleep(0.002)

@@ -1,0 +1,310 @@
+"""An application that is not well formed is told all that is wrong with it, with places."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import wallaroo
+from wallaroo.api.builder import ApplicationBuilder
+from wallaroo.errors import ApplicationError
+from wallaroo.model.application import Compute, StateCompute
+from wallaroo.model.resolve import resolve
+
+HERE = "test_resolve.py"
+unchecked: Any = wallaroo
+"""The API as an author has it who uses no type checker."""
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def text(bs: bytes) -> str:
+    return bs.decode()
+
+
+@wallaroo.encoder
+def line(message: str) -> str:
+    return f"{message}\n"
+
+
+@wallaroo.computation(name="shout")
+def shout(message: str) -> str:
+    return message.upper()
+
+
+@wallaroo.partition
+def whole(message: str) -> str:
+    return message
+
+
+class Count:
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Other:
+    pass
+
+
+@wallaroo.state_computation(name="count")
+def count(message: str, state: Count) -> tuple[int, bool]:
+    state.count += 1
+    return (state.count, True)
+
+
+SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, text)
+SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, line)
+
+
+def begun(source: Any = SOURCE) -> ApplicationBuilder:
+    return ApplicationBuilder("app").new_pipeline("lines", source)
+
+
+def problems(builder: ApplicationBuilder) -> tuple[str, ...]:
+    with pytest.raises(ApplicationError) as raised:
+        resolve(builder.build())
+    return raised.value.problems
+
+
+def only_problem(builder: ApplicationBuilder) -> str:
+    (problem,) = problems(builder)
+    return problem
+
+
+def this_line() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def defined_at(function: Any) -> str:
+    return f"{HERE}:{function.__code__.co_firstlineno}"
+
+
+def test_a_decorated_function_stays_callable() -> None:
+    assert text(b"hello") == "hello"
+    assert shout("hello") == "HELLO"
+    assert count("a", Count()) == (1, True)
+    assert whole("key") == "key"
+    assert line("x") == "x\n"
+    assert vars(shout)["__name__"] == "shout"
+
+
+def test_a_well_formed_application_becomes_pipelines_steps_and_partitions() -> None:
+    builder = begun().to(shout).to_state_partition(count, Count, "counts", whole, ["A", "B"])
+    application = resolve(builder.to_sink(SINK).build())
+    (pipeline,) = application.pipelines
+    assert [type(step) for step in pipeline.steps] == [Compute, StateCompute]
+    assert [step.name for step in pipeline.steps] == ["shout", "count"]
+    assert application.partitions["counts"].keys == frozenset({"A", "B"})
+    assert application.sinks == pipeline.sinks
+
+
+def test_pipelines_that_name_one_state_share_it() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole).done()
+    builder.new_pipeline("more", SOURCE).to_state_partition(count, Count, "counts", whole).done()
+    assert list(resolve(builder.build()).partitions) == ["counts"]
+
+
+def test_done_after_a_sink_changes_nothing() -> None:
+    assert len(resolve(begun().to_sink(SINK).done().build()).sinks) == 1
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    builder = ApplicationBuilder("app").to(shout)
+    builder.new_pipeline("one", SOURCE).to(str.upper).to_sink(SINK).to(shout)
+    builder.new_pipeline("one", SOURCE).to_stateful(count, Count(), "counts")
+    told = problems(builder)
+    assert len(told) == 6
+    assert all(problem.startswith(f"{HERE}:") for problem in told)
+    with pytest.raises(ApplicationError) as raised:
+        resolve(builder.build())
+    assert str(raised.value).count("\n  - ") == len(told)
+
+
+def test_a_step_must_be_a_computation() -> None:
+    builder, at = begun().to(len).to_sink(SINK), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: pipeline 'lines': to takes a function decorated @computation, "
+        "and got the function len"
+    )
+
+
+def test_a_stateful_step_must_be_a_state_computation() -> None:
+    builder, at = begun().to_stateful(shout, Count, "counts").done(), this_line()
+    problem = only_problem(builder)
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful takes")
+    assert "@state_computation" in problem
+    assert "the function shout" in problem
+
+
+def test_a_computation_takes_one_message() -> None:
+    def add(one: int, other: int) -> int:
+        return one + other
+
+    problem = only_problem(begun().to(unchecked.computation(name="add")(add)).to_sink(SINK))
+    assert problem.startswith(f"{defined_at(add)}: pipeline 'lines', step 'add' is called with")
+    assert "(message)" in problem
+    assert "'other'" in problem
+
+
+def test_a_state_computation_takes_a_message_and_a_state() -> None:
+    def forget(message: str) -> None:
+        return None
+
+    problem = only_problem(
+        begun().to_stateful(unchecked.state_computation("forget")(forget), Count, "counts").done()
+    )
+    assert problem.startswith(f"{defined_at(forget)}: pipeline 'lines', step 'forget'")
+    assert "(message, state)" in problem
+
+
+def test_decoders_encoders_and_key_functions_take_one_argument() -> None:
+    def decode() -> None:
+        return None
+
+    def encode(one: Any, other: Any) -> bytes:
+        return b""
+
+    def key() -> None:
+        return None
+
+    source = wallaroo.TCPSourceConfig("", 0, unchecked.decoder(4, ">I")(decode))
+    sink = wallaroo.TCPSinkConfig("", 0, unchecked.encoder(encode))
+    builder = (
+        begun(source)
+        .to_state_partition(count, Count, "counts", unchecked.partition(key))
+        .to_sink(sink)
+    )
+    told = problems(builder)
+    assert len(told) == 3
+    assert "decoder decode is called with (payload)" in told[0]
+    assert "step 'count': key function is called with (message)" in told[1]
+    assert "encoder encode is called with (output)" in told[2]
+
+
+def test_a_pipeline_must_end() -> None:
+    builder, at = begun().to(shout), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{_line_of_begun()}: pipeline 'lines' has no end: "
+        "finish it with to_sink(…) or done()"
+    )
+    assert at > 0
+
+
+def _line_of_begun() -> int:
+    return begun.__code__.co_firstlineno + 1
+
+
+def test_nothing_comes_after_a_pipelines_end() -> None:
+    builder, at = begun().to_sink(SINK).to(shout), this_line()
+    assert only_problem(builder) == f"{HERE}:{at}: pipeline 'lines' has a step after its end"
+
+
+def test_a_pipeline_ends_once() -> None:
+    assert "after its end" in only_problem(begun().to_sink(SINK).to_sink(SINK))
+
+
+def test_a_step_needs_a_pipeline() -> None:
+    builder, at = ApplicationBuilder("app").to(shout), this_line()
+    told = problems(builder)
+    assert told[0] == f"{HERE}:{at}: a step before the first new_pipeline(…)"
+
+
+def test_an_application_needs_a_pipeline() -> None:
+    builder, at = ApplicationBuilder("app"), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: the application has no pipeline; add new_pipeline(…)"
+    )
+
+
+def test_two_pipelines_have_two_names() -> None:
+    builder = begun().done()
+    builder.new_pipeline("lines", SOURCE).done()
+    at = this_line() - 1
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: two pipelines are named 'lines': the other is at {HERE}:{_line_of_begun()}"
+    )
+
+
+def test_one_state_has_entities_of_one_class() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole).done()
+    builder.new_pipeline("more", SOURCE).to_state_partition(count, Other, "counts", whole).done()
+    problem = only_problem(builder)
+    assert "pipeline 'more', step 'count': state 'counts' has entities of Other here" in problem
+    assert f"and of Count at {HERE}:" in problem
+
+
+def test_one_state_has_one_set_of_keys() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a"]).done()
+    builder.new_pipeline("more", SOURCE)
+    builder.to_state_partition(count, Count, "counts", whole, ["b"]).done()
+    problem = only_problem(builder)
+    assert f"state 'counts' has other keys here than at {HERE}:" in problem
+
+
+def test_a_key_is_listed_once() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a", "b", "a"]).done()
+    assert "step 'count': the key 'a' is listed twice" in only_problem(builder)
+
+
+def test_a_listed_key_can_be_hashed() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a", ["b"]]).done()
+    assert "step 'count': the key ['b'] cannot be hashed" in only_problem(builder)
+
+
+def test_keys_are_a_list() -> None:
+    keys: Any = 26
+    builder = begun().to_state_partition(count, Count, "counts", whole, keys).done()
+    assert "step 'count': the keys are 26" in only_problem(builder)
+
+
+def test_a_state_class_is_made_without_arguments() -> None:
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    problem = only_problem(begun().to_stateful(count, Named, "named").done())
+    assert problem.startswith(f"{HERE}:{this_line() - 5}: ")
+    assert "state class Named is called with (no arguments)" in problem
+    assert "'name'" in problem
+
+
+def test_a_state_is_a_class() -> None:
+    problem = only_problem(begun().to_stateful(count, Count(), "counts").done())
+    assert "the state is an object of class Count; a class is due" in problem
+
+
+def test_a_key_function_is_a_function() -> None:
+    key: Any = "first letter"
+    builder = begun().to_state_partition(count, Count, "counts", key).done()
+    assert "'first letter' is no key function; decorate it @partition" in only_problem(builder)
+
+
+def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration() -> None:
+    told = problems(begun("127.0.0.1:7010").to_sink(SOURCE))
+    assert "pipeline 'lines': '127.0.0.1:7010' is no source configuration" in told[0]
+    assert "an object of class TCPSourceConfig is no sink configuration" in told[-1]
+
+
+def test_plain_functions_are_no_decoder_and_no_encoder() -> None:
+    source = wallaroo.TCPSourceConfig("", 0, bytes.decode)
+    sink = wallaroo.TCPSinkConfig("", 0, str.encode)
+    told = problems(begun(source).to_sink(sink))
+    assert "the function decode is no decoder; decorate it @decoder" in told[0]
+    assert "the function encode is no encoder; decorate it @encoder" in told[1]
+
+
+def test_a_header_format_must_fit() -> None:
+    @wallaroo.decoder(header_length=4, length_fmt=">Q")
+    def decode(bs: bytes) -> bytes:
+        return bs
+
+    problem = only_problem(begun(wallaroo.TCPSourceConfig("", 0, decode)).done())
+    assert problem.startswith(f"{defined_at(decode.function)}: pipeline 'lines': decoder decode:")
+    assert "takes 8 bytes, and header_length is 4" in problem
+
+
+@pytest.mark.parametrize("returned", [None, "an application", 7, ApplicationBuilder("app")])
+def test_application_setup_returns_what_build_gave(returned: object) -> None:
+    with pytest.raises(ApplicationError, match=r"an application is due.*return builder\.build\(\)"):
+        resolve(returned)

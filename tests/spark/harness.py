@@ -1,0 +1,91 @@
+"""What tests of running applications share: a receiver, senders, and a run of `wallaroo run`."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.transfer import Cutter, FramingName
+
+APPS = Path(__file__).parents[2] / "apps"
+PATIENCE_S = 90.0
+"""How long to wait for what must happen before a test fails."""
+
+
+class Receiver:
+    """Listens on a port of its own, takes every connection, keeps every message."""
+
+    def __init__(self, framing: FramingName) -> None:
+        self._framing: FramingName = framing
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:{}".format(self._listener.getsockname()[1])
+        self.messages: list[bytes] = []
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._listener.close()
+
+    def wait_for(self, count: int) -> list[bytes]:
+        """The messages, once there are *count* of them."""
+        with self._changed:
+            there = self._changed.wait_for(lambda: len(self.messages) >= count, PATIENCE_S)
+            assert there, f"{len(self.messages)} messages came, and {count} are due"
+            return list(self.messages)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._take, args=(connection,), daemon=True).start()
+
+    def _take(self, connection: socket.socket) -> None:
+        cutter = Cutter(self._framing)
+        with connection:
+            while piece := connection.recv(1 << 16):
+                with self._changed:
+                    self.messages += cutter.feed(piece)
+                    self._changed.notify_all()
+
+
+def frame(payload: bytes) -> bytes:
+    """*payload* behind its length."""
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def send(address: str, payloads: Iterable[bytes]) -> None:
+    """Send framed *payloads* on a connection of their own, and wait until all are read."""
+    send_bytes(address, b"".join(map(frame, payloads)))
+
+
+def send_bytes(address: str, data: bytes) -> None:
+    """Send *data* on a connection of its own, and wait until the other side has closed it."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(4096):
+            pass
+
+
+def run(
+    app: Path, receiver: Receiver, state: Path, sources: int = 1, options: Sequence[str] = ()
+) -> BackgroundRun:
+    """`wallaroo run` on free ports with two workers; a context manager."""
+    addresses = ",".join(["127.0.0.1:0"] * sources)
+    return BackgroundRun(
+        [
+            *("run", str(app), "--in", addresses, "--out", receiver.address, "--workers", "2"),
+            *("--state-dir", str(state), *options),
+        ]
+    )

@@ -1,0 +1,98 @@
+"""What survives: stops and kills in mid-stream, and a start on the same state directory."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run
+from wallaroo.cli.background import BackgroundRun
+
+pytestmark = pytest.mark.spark
+
+SOURCE = "Split and Count"
+WORDS = 40_000
+
+
+class Sender:
+    """Sends numbered words on one connection until it breaks; can go on behind what was accepted."""
+
+    def __init__(self) -> None:
+        self.payloads = [b"w%d x" % (n % 400) for n in range(WORDS)]
+
+    def send(self, address: str, start: int) -> None:
+        """Send from message number *start* on, for as long as the other side takes it."""
+        import socket
+
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as connection:
+            try:
+                for place in range(start, WORDS, 50):
+                    piece = self.payloads[place : place + 50]
+                    connection.sendall(b"".join(map(frame, piece)))
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1):
+                    pass
+            except OSError:
+                return  # the other side has stopped
+
+
+def _stopped_in_mid_stream(
+    state: Path, receiver: Receiver, sender: Sender, stop: Callable[[BackgroundRun], None]
+) -> None:
+    with run(APPS / "word_count", receiver, state) as running:
+        sending = threading.Thread(target=sender.send, args=(running.sources[SOURCE], 0))
+        sending.start()
+        receiver.wait_for(1000)
+        stop(running)
+        sending.join()
+
+
+def _accepted(running: BackgroundRun) -> int:
+    assert running.client is not None
+    return running.client.status().sources[0].accepted
+
+
+def _finish(state: Path, receiver: Receiver, sender: Sender) -> None:
+    """Go on behind what was accepted, and check every count of every word."""
+    with run(APPS / "word_count", receiver, state) as running:
+        sender.send(running.sources[SOURCE], _accepted(running))
+        running.wait_until_accepted(SOURCE, WORDS)
+        received = receiver.wait_for(2 * WORDS)
+        assert running.stop() == 0
+    due = Counter(word for payload in sender.payloads for word in payload.split())
+    counts: dict[bytes, list[int]] = {}
+    for line in received:
+        word, _, count = line.strip().rpartition(b" => ")
+        counts.setdefault(word, []).append(int(count))
+    assert counts == {word: list(range(1, n + 1)) for word, n in due.items()}
+
+
+def test_sigterm_in_mid_stream_drains_and_the_restart_goes_on_exactly(tmp_path: Path) -> None:
+    sender = Sender()
+
+    def stop(running: BackgroundRun) -> None:
+        assert running.stop() == 0
+        stopped = running.wait_for_event("stopped", PATIENCE_S)
+        assert stopped["kept_for_next_start"] == 0
+
+    with Receiver("lines") as receiver:
+        _stopped_in_mid_stream(tmp_path, receiver, sender, stop)
+        _finish(tmp_path, receiver, sender)
+
+
+def test_sigkill_of_the_driver_in_mid_stream_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    sender = Sender()
+
+    def kill(running: BackgroundRun) -> None:
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait(PATIENCE_S)
+
+    with Receiver("lines") as receiver:
+        _stopped_in_mid_stream(tmp_path, receiver, sender, kill)
+        _finish(tmp_path, receiver, sender)
