@@ -29,7 +29,8 @@ MAX_SPREAD = 0.05
 
 def application_setup(args: Sequence[str]) -> Any:
     """Wire the two pipelines; takes two input addresses (orders, market data) and one output."""
-    (order_host, order_port), (market_host, market_port) = wallaroo.tcp_parse_input_addrs(args)[:2]
+    inputs = wallaroo.tcp_parse_input_addrs(args)
+    (order_host, order_port), (market_host, market_port) = inputs[0], inputs[1]
     out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
     symbols = load_valid_symbols()
 

@@ -367,7 +367,10 @@ def _as_bytes(way: Way, sink: Sink, encoded: list[Any], results: TaskResults) ->
     made: list[bytes] = []
     for output in encoded:
         if isinstance(output, str):
-            made.append(output.encode())
+            try:
+                made.append(output.encode())
+            except UnicodeEncodeError as error:  # half of a surrogate pair
+                results.failed(way, _Step("encoder", sink.place), output, error)
         elif isinstance(output, (bytes, bytearray, memoryview)):
             made.append(bytes(output))
         else:
