@@ -46,6 +46,8 @@ class Ingress:
         self._loop = asyncio.get_running_loop()
         self._listeners: list[tuple[asyncio.Server, socket.socket, Callable[[], _Connection]]] = []
         self._connections: set[_Connection] = set()
+        self._opening: set[_Connection] = set()
+        """Accepted by asyncio, and not open yet."""
         self._paused = False
         self.buffer = memoryview(bytearray(_READ_BYTES))
 
@@ -74,7 +76,8 @@ class Ingress:
                 raise RuntimeFailure(msg) from error
             listener.setblocking(False)
             make = functools.partial(_Connection, self, index, source)
-            server = await self._loop.create_server(make, sock=listener)
+            opening = functools.partial(self._open, make)
+            server = await self._loop.create_server(opening, sock=listener)
             self._listeners.append((server, listener, make))
             bound.append(listener.getsockname()[:2])
         return bound
@@ -99,6 +102,7 @@ class Ingress:
 
     def opened(self, connection: _Connection) -> None:
         """Note a new connection."""
+        self._opening.discard(connection)
         self._connections.add(connection)
         if self._paused:
             connection.pause()
@@ -109,6 +113,11 @@ class Ingress:
 
     async def stop(self) -> None:
         """Stop accepting: take what has reached this machine already, then close connections."""
+        for _, listener, _ in self._listeners:
+            self._loop.remove_reader(listener)  # asyncio accepts no more,
+        await asyncio.sleep(0)
+        while self._opening:  # and what it has accepted is opened in the loop's next turns
+            await asyncio.sleep(0)
         for server, listener, make in self._listeners:
             with contextlib.suppress(OSError):
                 while True:  # connections that wait to be accepted may have delivered, too
@@ -119,6 +128,11 @@ class Ingress:
         for connection in list(self._connections):
             connection.finish()
         await asyncio.sleep(0)  # lets the transports close
+
+    def _open(self, make: Callable[[], _Connection]) -> _Connection:
+        connection = make()
+        self._opening.add(connection)
+        return connection
 
     def _resume(self) -> None:
         if self._paused:

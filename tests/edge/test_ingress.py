@@ -1,0 +1,310 @@
+"""Sources over real sockets: frames however they come, and connections that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from tests.edge.harness import U32, RunningIngress, source
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.edge.journal import JournalLimits
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.framing import Framing
+
+FORMATS = [Framing(2, ">H"), Framing(4, "<I"), Framing(1, "B"), Framing(8, ">Q"), U32]
+SMALL = Framing(4, ">I", max_frame=1000)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[RunningIngress]:
+    with RunningIngress(tmp_path, [source("lines", SMALL), source("more")]) as ingress:
+        yield ingress
+
+
+@pytest.fixture(scope="module")
+def every_format(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningIngress]:
+    sources = [source(f"in {number}", framing) for number, framing in enumerate(FORMATS)]
+    with RunningIngress(tmp_path_factory.mktemp("formats"), sources) as ingress:
+        yield ingress
+
+
+def connect(running: RunningIngress, number: int = 0) -> socket.socket:
+    connection = socket.create_connection(running.addresses[number], PATIENCE_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait until the other side has closed *connection*."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def peer_of(connection: socket.socket) -> str:
+    host, port = connection.getsockname()
+    return f"{host}:{port}"
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(0, len(FORMATS) - 1),
+    st.lists(st.binary(max_size=30) | st.just(b"equal"), max_size=30),
+    st.lists(st.integers(1, 60), min_size=1, max_size=6),
+)
+def test_any_split_of_a_stream_into_sends_gives_the_same_messages(
+    every_format: RunningIngress, number: int, payloads: list[bytes], sizes: list[int]
+) -> None:
+    start = every_format.journal.end
+    stream = b"".join(map(FORMATS[number].frame, payloads))
+    with connect(every_format, number) as connection:
+        position = turn = 0
+        while position < len(stream):
+            size = sizes[turn % len(sizes)]
+            connection.send(stream[position : position + size])
+            position, turn = position + size, turn + 1
+        connection.shutdown(socket.SHUT_WR)
+        assert is_closed(connection)
+    every_format.wait_until_idle()
+    assert every_format.payloads(start, number) == payloads
+
+
+def test_four_senders_at_once_keep_each_their_order(running: RunningIngress) -> None:
+    def send(sender: int) -> None:
+        with connect(running, 1) as connection:
+            for number in range(500):
+                connection.sendall(U32.frame(f"{sender} {number}".encode()))
+
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    running.wait_for(2_000, source=1)
+    payloads = running.payloads(source=1)
+    for sender in range(4):
+        mark = f"{sender} ".encode()
+        own = [payload for payload in payloads if payload.startswith(mark)]
+        assert own == [mark + str(number).encode() for number in range(500)]
+
+
+def test_messages_are_numbered_over_all_sources_in_order_of_arrival(
+    running: RunningIngress,
+) -> None:
+    with connect(running, 0) as one, connect(running, 1) as other:
+        for number in range(1, 6):
+            one.sendall(SMALL.frame(b"one"))
+            running.wait_for(number, source=0)
+            other.sendall(U32.frame(b"other"))
+            running.wait_for(number, source=1)
+    chunks = [chunk for block in running.journal.read(0, 10) for chunk in block]
+    assert [(chunk.first, chunk.source) for chunk in chunks] == [(n, n % 2) for n in range(10)]
+
+
+def test_a_connection_cut_in_mid_frame_counts_up_to_the_cut(running: RunningIngress) -> None:
+    with capture_logs() as logs:
+        with connect(running) as connection:
+            peer = peer_of(connection)
+            connection.sendall(SMALL.frame(b"whole") + SMALL.frame(b"cut off")[:7])
+        running.wait_until_idle()
+    assert running.payloads() == [b"whole"]
+    (event,) = logs
+    assert (event["event"], event["source"], event["peer"]) == ("connection closed", "lines", peer)
+    assert event["reason"] == (
+        "the connection ended in mid-frame, 7 bytes after the last whole one"
+    )
+    assert event["messages"] == 1
+
+
+def test_a_connection_that_ends_after_a_frame_is_not_worth_a_word(running: RunningIngress) -> None:
+    with capture_logs() as logs:
+        with connect(running) as connection:
+            connection.sendall(SMALL.frame(b"whole"))
+        running.wait_until_idle()
+    assert logs == []
+
+
+def test_a_reset_connection_is_told_once_and_its_messages_count(running: RunningIngress) -> None:
+    with capture_logs() as logs:
+        with connect(running) as connection:
+            connection.sendall(SMALL.frame(b"whole"))
+            running.wait_for(1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        running.wait_until_idle()
+    assert running.payloads() == [b"whole"]
+    assert [event["event"] for event in logs] == ["connection closed"]
+
+
+def test_a_frame_over_the_limit_closes_its_connection_alone(running: RunningIngress) -> None:
+    with capture_logs() as logs, connect(running) as good, connect(running) as bad:
+        peer = peer_of(bad)
+        bad.sendall(SMALL.frame(b"before") + struct.pack(">I", 1001))
+        assert is_closed(bad)
+        good.sendall(SMALL.frame(b"good"))
+        running.wait_for(2)
+    assert sorted(running.payloads()) == [b"before", b"good"]
+    (event,) = logs
+    assert event["log_level"] == "warning"
+    assert (event["source"], event["peer"]) == ("lines", peer)
+    assert event["reason"] == "a frame of 1001 bytes, and the limit is 1000"
+
+
+def test_a_frame_of_exactly_the_limit_is_accepted(running: RunningIngress) -> None:
+    with connect(running) as connection:
+        connection.sendall(SMALL.frame(b"x" * 1000))
+        running.wait_for(1)
+
+
+def test_bytes_that_are_no_frames_close_the_connection(running: RunningIngress) -> None:
+    with capture_logs() as logs, connect(running) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n")
+        assert is_closed(connection)
+    running.wait_until_idle()
+    assert running.payloads() == []
+    assert [event["source"] for event in logs] == ["lines"]
+
+
+def test_a_zero_length_payload_is_a_message(running: RunningIngress) -> None:
+    with connect(running) as connection:
+        connection.sendall(SMALL.frame(b"") * 3 + SMALL.frame(b"x") + SMALL.frame(b""))
+        running.wait_for(5)
+    assert running.payloads() == [b"", b"", b"", b"x", b""]
+
+
+def test_large_frames_in_pieces_mix_with_those_of_other_connections(
+    running: RunningIngress,
+) -> None:
+    rng = random.Random(7)
+    large = [rng.randbytes(size) for size in (700_000, 262_141, 262_140, 3_000_000, 5)]
+    stream = b"".join(map(U32.frame, large)) + U32.frame(b"last")
+    with connect(running, 1) as connection, connect(running, 1) as other:
+        position = sent = 0
+        while position < len(stream):
+            size = rng.randint(1, 200_000)
+            connection.sendall(stream[position : position + size])
+            position += size
+            other.sendall(U32.frame(b"small %d" % sent) + U32.frame(b"cut in two")[:5])
+            other.sendall(U32.frame(b"cut in two")[5:])
+            sent += 1
+        running.wait_for(len(large) + 1 + 2 * sent, source=1)
+    payloads = running.payloads(source=1)
+    own = [p for p in payloads if not p.startswith((b"small", b"cut"))]
+    assert own == [*large, b"last"]
+    assert [p for p in payloads if p.startswith(b"small")] == [b"small %d" % n for n in range(sent)]
+
+
+def test_a_large_frame_cut_off_is_told_with_its_bytes(running: RunningIngress) -> None:
+    with capture_logs() as logs:
+        with connect(running, 1) as connection:
+            connection.sendall(U32.frame(bytes(400_000))[:300_000])
+        running.wait_until_idle()
+    assert ["300000 bytes after" in event["reason"] for event in logs] == [True]
+
+
+def test_a_full_journal_holds_senders_back_until_it_is_trimmed(tmp_path: Path) -> None:
+    limits = JournalLimits(disk_bytes=100_000, memory_bytes=50_000)
+    frame = U32.frame(bytes(10_000))
+    with RunningIngress(tmp_path, [source()], limits) as running, connect(running) as connection:
+        connection.setblocking(False)
+
+        def send_what_goes() -> int:
+            sent = 0
+            while True:
+                try:
+                    sent += connection.send(frame)
+                except BlockingIOError:
+                    return sent
+
+        wait_until(lambda: running.journal.disk_bytes >= limits.disk_bytes or not send_what_goes())
+        total = 0
+        wait_until(lambda: running.ingress._paused)
+        while (more := send_what_goes()) > 0:  # the buffers of the kernel
+            total += more
+        held = running.journal.disk_bytes
+        assert held < limits.disk_bytes + limits.memory_bytes + 2 * 256 * 1024
+        running.journal.trim(running.journal.end)
+        wait_until(send_what_goes, "room for the sender")
+
+
+def test_a_connection_that_comes_while_the_journal_is_full_waits_too(tmp_path: Path) -> None:
+    limits = JournalLimits(disk_bytes=1_000, memory_bytes=1_000)
+    with RunningIngress(tmp_path, [source()], limits) as running:
+        with connect(running) as first, connect(running) as second:
+            first.sendall(U32.frame(bytes(2_000)))
+            wait_until(lambda: running.ingress._paused)
+            second.sendall(U32.frame(b"second"))
+            with connect(running) as third:
+                third.sendall(U32.frame(b"third"))
+                wait_until(lambda: running.ingress.connections == 3)
+                assert running.journal.end == 1
+                running.journal.trim(1)
+                running.wait_for(3)
+        assert sorted(running.payloads(1)) == [b"second", b"third"]
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_stopping_takes_what_has_reached_this_machine(tmp_path: Path, turns: int) -> None:
+    """*turns* of the loop between the connects and the stop: from not accepted to half open."""
+    frames = b"".join(U32.frame(b"%d" % number) for number in range(100))
+
+    async def connect_and_stop(running: RunningIngress, stack: contextlib.ExitStack) -> None:
+        for _ in range(20):
+            connection = stack.enter_context(connect(running))  # the loop is here: none is accepted
+            connection.sendall(frames)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await running.ingress.stop()
+
+    with RunningIngress(tmp_path, [source()]) as running, contextlib.ExitStack() as stack:
+        running.loop.run(connect_and_stop(running, stack))
+        assert running.journal.flush(PATIENCE_S)
+        assert Counter(running.payloads()) == {b"%d" % number: 20 for number in range(100)}
+
+
+def test_stopping_takes_more_than_one_read_of_an_open_connection(running: RunningIngress) -> None:
+    payload = bytes(300_000)
+
+    async def send_and_stop(connection: socket.socket) -> int:
+        connection.setblocking(False)
+        sent = connection.send(U32.frame(payload) * 4)  # the loop is here, and reads nothing
+        await running.ingress.stop()
+        return sent
+
+    with connect(running, 1) as connection:
+        wait_until(lambda: running.ingress.connections == 1)
+        whole = running.loop.run(send_and_stop(connection)) // (len(payload) + 4)
+        assert is_closed(connection)
+    assert running.journal.flush(PATIENCE_S)
+    assert running.journal.accepted.get(1, 0) == whole
+
+
+def test_after_a_stop_nobody_can_connect(running: RunningIngress) -> None:
+    running.stop()
+    with pytest.raises(ConnectionRefusedError):
+        connect(running).close()
+
+
+def test_an_address_in_use_is_told_with_source_and_address(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        busy = source()
+        busy = type(busy)(busy.name, busy.host, port, busy.framing, busy.decode, busy.place)
+        with RunningIngress(tmp_path, []) as running:
+            running.sources = [busy]
+            with pytest.raises(
+                RuntimeFailure, match=f"source 'lines' cannot listen on 127.0.0.1:{port}: "
+            ):
+                running.loop.run(running._listen())
