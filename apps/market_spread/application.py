@@ -63,22 +63,15 @@ class SymbolData:
         self.should_reject_trades = True
 
 
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def order_decoder(bs: bytes) -> Order:
-    """From payload to order."""
-    return parse_order(bs)
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def market_data_decoder(bs: bytes) -> MarketData:
-    """From payload to quote."""
-    return parse_market_data(bs)
+order_decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(parse_order)
+market_data_decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(parse_market_data)
+order_result_encoder = wallaroo.encoder(pack_result)
 
 
 @wallaroo.partition
 def symbol_of(message: Order | MarketData) -> bytes:
-    """The key of both streams."""
-    return message.symbol
+    """The key of both streams: the symbol, padded, however its sender has padded it."""
+    return padded(message.symbol)
 
 
 @wallaroo.state_computation(name="Update Market Data")
@@ -101,9 +94,3 @@ def check_order(order: Order, state: SymbolData) -> tuple[OrderResult | None, bo
         return (None, False)
     timestamp = int(time.time() * 100000)
     return (OrderResult(order, state.last_bid, state.last_offer, timestamp), False)
-
-
-@wallaroo.encoder
-def order_result_encoder(result: OrderResult) -> bytes:
-    """From result to frame."""
-    return pack_result(result)

@@ -7,6 +7,7 @@ integer, then as many bytes.
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 ORDER = struct.Struct(">BBI6s4sdd21s")
 """FIX type 1, side, account, order id, symbol, quantity, price, transact time: 53 bytes."""
@@ -24,53 +25,42 @@ class MarketSpreadError(Exception):
     """A message that is not what its source takes."""
 
 
-class Order:
+class Order(NamedTuple):
     """An order for shares of one symbol."""
 
-    __slots__ = ("account", "order_id", "price", "quantity", "side", "symbol", "transact_time")
-
-    def __init__(
-        self,
-        side: int,
-        account: int,
-        order_id: bytes,
-        symbol: bytes,
-        quantity: float,
-        price: float,
-        transact_time: bytes,
-    ) -> None:
-        self.side = side
-        self.account = account
-        self.order_id = order_id
-        self.symbol = symbol
-        self.quantity = quantity
-        self.price = price
-        self.transact_time = transact_time
+    fix_type: int
+    side: int
+    account: int
+    order_id: bytes
+    symbol: bytes
+    quantity: float
+    price: float
+    transact_time: bytes
 
 
-class MarketData:
+class MarketData(NamedTuple):
     """A quote for one symbol."""
 
-    __slots__ = ("bid", "mid", "offer", "symbol", "transact_time")
+    fix_type: int
+    symbol: bytes
+    transact_time: bytes
+    bid: float
+    offer: float
 
-    def __init__(self, symbol: bytes, transact_time: bytes, bid: float, offer: float) -> None:
-        self.symbol = symbol
-        self.transact_time = transact_time
-        self.bid = bid
-        self.offer = offer
-        self.mid = (bid + offer) / 2.0
+    @property
+    def mid(self) -> float:
+        """The price in the middle between bid and offer."""
+        return (self.bid + self.offer) / 2.0
 
 
-class OrderResult:
+class OrderResult(NamedTuple):
     """A rejected order, with the quote that it was rejected by."""
 
-    __slots__ = ("bid", "offer", "order", "timestamp")
-
-    def __init__(self, order: Order, bid: float, offer: float, timestamp: int) -> None:
-        self.order = order
-        self.bid = bid
-        self.offer = offer
-        self.timestamp = timestamp
+    order: Order
+    bid: float
+    offer: float
+    timestamp: int
+    """Time of the rejection, in 1/100,000 seconds since the epoch."""
 
 
 def padded(symbol: bytes) -> bytes:
@@ -89,10 +79,13 @@ def parse_order(bs: bytes) -> Order:
     Raises:
         MarketSpreadError: It is no order.
     """
-    if bs[:1] != b"\x01" or len(bs) != ORDER.size:
+    try:
+        order = Order._make(ORDER.unpack(bs))
+    except struct.error:
+        raise _wrong(ORDER, bs) from None
+    if order.fix_type != ORDER_TYPE:
         raise _wrong(ORDER, bs)
-    _, side, account, order_id, symbol, quantity, price, transact_time = ORDER.unpack(bs)
-    return Order(side, account, order_id, padded(symbol), quantity, price, transact_time)
+    return order
 
 
 def parse_market_data(bs: bytes) -> MarketData:
@@ -101,25 +94,20 @@ def parse_market_data(bs: bytes) -> MarketData:
     Raises:
         MarketSpreadError: It is no market data.
     """
-    if bs[:1] != b"\x02" or len(bs) != MARKET_DATA.size:
+    try:
+        quote = MarketData._make(MARKET_DATA.unpack(bs))
+    except struct.error:
+        raise _wrong(MARKET_DATA, bs) from None
+    if quote.fix_type != MARKET_DATA_TYPE:
         raise _wrong(MARKET_DATA, bs)
-    _, symbol, transact_time, bid, offer = MARKET_DATA.unpack(bs)
-    return MarketData(padded(symbol), transact_time, bid, offer)
+    return quote
 
 
 def pack_result(result: OrderResult) -> bytes:
     """*result* as a frame."""
-    order = result.order
+    (_, side, account, order_id, symbol, quantity, price, _), bid, offer, timestamp = result
     payload = ORDER_RESULT.pack(
-        order.side,
-        order.account,
-        order.order_id,
-        order.symbol,
-        order.quantity,
-        order.price,
-        result.bid,
-        result.offer,
-        result.timestamp,
+        side, account, order_id, symbol, quantity, price, bid, offer, timestamp
     )
     return FRAME.pack(len(payload)) + payload
 

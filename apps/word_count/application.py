@@ -46,13 +46,10 @@ class WordTotals:
     def __init__(self) -> None:
         self.word_totals: dict[str, int] = {}
 
-    def update(self, word: str) -> None:
-        """Count one more *word*."""
-        self.word_totals[word] = self.word_totals.get(word, 0) + 1
-
-    def get_count(self, word: str) -> WordCount:
-        """How often *word* has been seen."""
-        return WordCount(word, self.word_totals[word])
+    def update(self, word: str) -> WordCount:
+        """Count one more *word*, and tell how often it has been seen."""
+        count = self.word_totals[word] = self.word_totals.get(word, 0) + 1
+        return WordCount(word, count)
 
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
@@ -93,8 +90,7 @@ def first_letter(word: str) -> str:
 @wallaroo.state_computation(name="Count Word")
 def count_word(word: str, totals: WordTotals) -> tuple[WordCount, bool]:
     """Count *word* and tell its count."""
-    totals.update(word)
-    return (totals.get_count(word), True)
+    return (totals.update(word), True)
 
 
 @wallaroo.encoder

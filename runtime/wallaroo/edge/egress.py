@@ -14,6 +14,7 @@ import socket
 import struct
 import termios
 import threading
+import time
 from array import array
 from collections import deque
 
@@ -31,6 +32,8 @@ _ACK_POLL_S = 0.01
 """Pause between looks at what was acknowledged, while something is not."""
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
+_WIND_DOWN_S = 2.0
+"""Time that a receiver has, at a stop, to take the outputs that are on their way."""
 _SILENCE_MS = 30_000
 """A receiver that acknowledges nothing for so long is taken for lost."""
 
@@ -159,11 +162,24 @@ class Egress:
             elif broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(broken, os.strerror(broken))
             self._settle(self._acknowledged(connection))
+        self._wind_down(connection)
+
+    def _wind_down(self, connection: socket.socket) -> None:
+        """Before a stop, give the receiver a moment to acknowledge what it was sent."""
+        give_up = time.monotonic() + _WIND_DOWN_S
+        while self._flight and time.monotonic() < give_up:
+            time.sleep(_ACK_POLL_S)
+            self._settle(self._acknowledged(connection))
 
     def _send(self, connection: socket.socket, sent: _Sent) -> None:
         sent.start = self._sent
         rest = sent.rest
-        while rest and not self._stopping.is_set():
+        give_up = None
+        while rest:
+            if self._stopping.is_set():  # what has begun is finished, if the receiver takes it
+                give_up = give_up or time.monotonic() + _WIND_DOWN_S
+                if time.monotonic() > give_up:
+                    return
             try:
                 count = connection.send(rest)
             except TimeoutError:

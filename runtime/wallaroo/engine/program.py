@@ -132,8 +132,9 @@ class TaskResults:
         deliver: Called with outputs whenever enough have come together, and by `close`.
     """
 
-    FLUSH_BYTES = 8 * 1024 * 1024
-    """Bytes of outputs that a task holds at the most before it delivers them: bounds its memory."""
+    FLUSH_BYTES = 1024 * 1024
+    """Bytes of outputs that a task collects before it delivers them: bounds its memory, and what
+    a gateway that died has to send again."""
 
     def __init__(self, deliver: Callable[[Sequence[Outputs], Tally], None]) -> None:
         self.tally = Tally()
@@ -323,26 +324,30 @@ class Worker:
         """Run the stateful step over *items* of one key; tells whether the entity changed."""
         step = way.state
         assert step is not None
-        function, tells_save, changed = step.function, step.tells_save, False
-        decode = way.source.decode if way.ships_payloads else None
+        function, multi, append = step.function, step.multi, outputs.append
+        tells_save, changed = step.tells_save, not step.tells_save
+        decode = way.source.decode if way.ships_payloads else _itself
         for item in items:
             try:
-                result = function(item if decode is None else decode(item), entity)
+                result = function(decode(item), entity)
                 if tells_save:
                     result, save = result
-                    changed = changed or bool(save)
-                else:
-                    changed = True
+                    if save:
+                        changed = True
                 if result is None:
                     continue
-                if step.multi:
+                if multi:
                     outputs.extend(output for output in result if output is not None)
                 else:
-                    outputs.append(result)
+                    append(result)
             except (Exception, SystemExit) as error:
                 changed = True  # it may have changed the entity before it raised
                 self._results.failed(way, step, item, error)
         return changed
+
+
+def _itself(item: Any) -> Any:
+    return item
 
 
 _MISSING = object()

@@ -1,0 +1,45 @@
+"""The two ends of a measured stream, each a process of its own, as lean as Python can be.
+
+python -m benchmarks.peers send HOST:PORT FILE          prints when it began
+python -m benchmarks.peers receive bytes|lines COUNT…   prints its address, then, for each
+                                                        COUNT, when it had so many more
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from pathlib import Path
+
+
+def send(address: str, file: str) -> None:
+    """Send a file as fast as the other side takes it."""
+    host, port = address.rsplit(":", 1)
+    data = Path(file).read_bytes()
+    with socket.create_connection((host, int(port))) as connection:
+        print(time.time(), flush=True)
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)
+
+
+def receive(unit: str, counts: list[int]) -> None:
+    """Take outputs until the last of *counts* is reached."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print("{}:{}".format(*listener.getsockname()), flush=True)
+        connection, _ = listener.accept()
+        buffer, seen = bytearray(1 << 20), 0
+        with connection:
+            while counts and (size := connection.recv_into(buffer)):
+                seen += size if unit == "bytes" else buffer.count(b"\n", 0, size)
+                if seen >= counts[0]:
+                    seen -= counts.pop(0)
+                    print(time.time(), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "send":
+        send(*sys.argv[2:4])
+    else:
+        receive(sys.argv[2], list(map(int, sys.argv[3:])))

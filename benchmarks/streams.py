@@ -1,0 +1,56 @@
+"""Streams whose right results do not depend on how their connections interleave.
+
+Half of the symbols always have a spread that rejects, the others never; every symbol gets a quote
+before the first order. So the rejected orders are known, whatever the order of arrival.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+MARKET = struct.Struct(">IB4s21sdd")
+ORDER = struct.Struct(">IBBI6s4sdd21s")
+RESULT_BYTES = 59
+_TIME = b"20171207-15:47:52.000"
+
+
+def market_data(symbols: list[bytes], count: int, seed: int) -> bytes:
+    """*count* framed quotes: first one of each symbol, then random ones."""
+    rng = random.Random(seed)
+    quotes = [
+        MARKET.pack(42, 2, symbol, _TIME, 100.0, 101.0 if number % 2 else 100.01)
+        for number, symbol in enumerate(symbols)
+    ]
+    return b"".join(quotes + rng.choices(quotes, k=max(0, count - len(quotes))))
+
+
+def orders(symbols: list[bytes], count: int, seed: int) -> tuple[bytes, int]:
+    """*count* framed orders of random symbols, and how many of them are rejected."""
+    rng = random.Random(seed)
+    chosen = rng.choices(range(len(symbols)), k=count)
+    framed = [
+        ORDER.pack(53, 1, 1 + n % 2, 7, b"%06d" % (n % 1_000_000), symbols[s], 100.0, 100.5, _TIME)
+        for n, s in enumerate(chosen)
+    ]
+    return b"".join(framed), sum(s % 2 for s in chosen)
+
+
+def lines(count: int, seed: int) -> tuple[bytes, int]:
+    """*count* framed lines of ten words, and how many words they have."""
+    rng = random.Random(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(5_000)]
+    weights = [1 / rank for rank in range(1, len(words) + 1)]
+    framed: list[bytes] = []
+    for _ in range(count):
+        line = " ".join(rng.choices(words, weights, k=10)).capitalize().encode() + b"."
+        framed.append(len(line).to_bytes(4, "big") + line)
+    return b"".join(framed), count * 10
+
+
+def symbols() -> list[bytes]:
+    """The symbols of Market Spread, padded."""
+    listed = Path(__file__).parents[1] / "apps" / "market_spread" / "symbols.txt"
+    return [symbol.rjust(4) for symbol in listed.read_bytes().split()]
