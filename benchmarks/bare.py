@@ -42,10 +42,10 @@ def market_spread(market_path: Path, orders_path: Path, result_path: Path) -> No
             for stream in list(streams):
                 number = -1
                 for number, payload in zip(range(_TURN), stream, strict=False):  # noqa: B007
-                    if payload[0] == 2:  # noqa: PLR2004
+                    if payload[0] == 2:
                         _, symbol, _, bid, offer = market(payload)
                         wide = offer - bid
-                        rejects = wide >= 0.05 or wide / ((bid + offer) / 2) >= 0.05  # noqa: PLR2004
+                        rejects = wide >= 0.05 or wide / ((bid + offer) / 2) >= 0.05
                         state[symbol] = (bid, offer, rejects)
                     else:
                         _, side, account, number_, symbol, quantity, price, _ = order(payload)
@@ -79,7 +79,9 @@ def word_count(lines_path: Path, result_path: Path) -> None:
 
 if __name__ == "__main__":
     started = time.perf_counter()
-    {"market_spread": market_spread, "word_count": word_count}[sys.argv[1]](
-        *map(Path, sys.argv[2:])
-    )
+    paths = [Path(argument) for argument in sys.argv[2:]]
+    if sys.argv[1] == "market_spread":
+        market_spread(*paths)
+    else:
+        word_count(*paths)
     print(time.perf_counter() - started)

@@ -22,7 +22,7 @@ class Receiver:
     def __init__(self, framing: FramingName) -> None:
         self._framing: FramingName = framing
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:{}".format(self._listener.getsockname()[1])
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.messages: list[bytes] = []
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._accept, daemon=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -20,15 +21,13 @@ WORDS = 40_000
 
 
 class Sender:
-    """Sends numbered words on one connection until it breaks; can go on behind what was accepted."""
+    """Sends words on one connection until it breaks; can go on behind what was accepted."""
 
     def __init__(self) -> None:
         self.payloads = [b"w%d x" % (n % 400) for n in range(WORDS)]
 
     def send(self, address: str, start: int) -> None:
         """Send from message number *start* on, for as long as the other side takes it."""
-        import socket
-
         host, port = address.rsplit(":", 1)
         with socket.create_connection((host, int(port))) as connection:
             try:

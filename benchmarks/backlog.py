@@ -1,0 +1,44 @@
+"""Memory of a gateway that takes messages which nobody processes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import streams
+from benchmarks.throughput import APPS
+from wallaroo.edge.client import GatewayClient
+
+_LIMIT_BYTES = 4 * 1024**3
+_PIECE = 100_000
+_PATIENCE_S = 60.0
+
+
+def peak_memory_mb(messages: int, scratch: Path) -> float:
+    """Peak resident memory of a gateway, in MB, with *messages* of backlog."""
+    location = f"grpc+unix://{scratch}/gateway.sock"
+    command = [
+        *(sys.executable, "-m", "wallaroo", "gateway", str(APPS / "market_spread")),
+        *("--directory", str(scratch / "backlog"), "--location", location),
+        *("--journal-limit", str(_LIMIT_BYTES), "--log-level", "error", "--"),
+        *("--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1"),
+    ]
+    gateway = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert gateway.stdout is not None
+    ready = json.loads(gateway.stdout.readline())
+    quotes = streams.market_data(streams.symbols(), _PIECE, 7)
+    with socket.create_connection(("127.0.0.1", ready["sources"][1]["port"])) as sender:
+        for _ in range(messages // _PIECE):
+            sender.sendall(quotes)
+    client = GatewayClient(location)
+    if not client.wait_until_accepted("Market Data", messages, _PATIENCE_S):
+        msg = f"{client.status().backlog:,} of {messages:,} messages were accepted"
+        raise RuntimeError(msg)
+    status = Path(f"/proc/{gateway.pid}/status").read_text()
+    client.close()
+    gateway.terminate()
+    gateway.wait()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
