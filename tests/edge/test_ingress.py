@@ -54,6 +54,12 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
+def finish(connection: socket.socket) -> None:
+    """End the stream, and wait until the other side has taken it."""
+    connection.shutdown(socket.SHUT_WR)
+    assert is_closed(connection)
+
+
 def peer_of(connection: socket.socket) -> str:
     host, port = connection.getsockname()
     return f"{host}:{port}"
@@ -76,8 +82,7 @@ def test_any_split_of_a_stream_into_sends_gives_the_same_messages(
             size = sizes[turn % len(sizes)]
             connection.send(stream[position : position + size])
             position, turn = position + size, turn + 1
-        connection.shutdown(socket.SHUT_WR)
-        assert is_closed(connection)
+        finish(connection)
     every_format.wait_until_idle()
     assert every_format.payloads(start, number) == payloads
 
@@ -119,6 +124,7 @@ def test_a_connection_cut_in_mid_frame_counts_up_to_the_cut(running: RunningIngr
         with connect(running) as connection:
             peer = peer_of(connection)
             connection.sendall(SMALL.frame(b"whole") + SMALL.frame(b"cut off")[:7])
+            finish(connection)
         running.wait_until_idle()
     assert running.payloads() == [b"whole"]
     (event,) = logs
@@ -133,6 +139,7 @@ def test_a_connection_that_ends_after_a_frame_is_not_worth_a_word(running: Runni
     with capture_logs() as logs:
         with connect(running) as connection:
             connection.sendall(SMALL.frame(b"whole"))
+            finish(connection)
         running.wait_until_idle()
     assert logs == []
 
@@ -210,6 +217,7 @@ def test_a_large_frame_cut_off_is_told_with_its_bytes(running: RunningIngress) -
     with capture_logs() as logs:
         with connect(running, 1) as connection:
             connection.sendall(U32.frame(bytes(400_000))[:300_000])
+            finish(connection)
         running.wait_until_idle()
     assert ["300000 bytes after" in event["reason"] for event in logs] == [True]
 
@@ -244,7 +252,7 @@ def test_a_connection_that_comes_while_the_journal_is_full_waits_too(tmp_path: P
     with RunningIngress(tmp_path, [source()], limits) as running:
         with connect(running) as first, connect(running) as second:
             first.sendall(U32.frame(bytes(2_000)))
-            wait_until(lambda: running.ingress._paused)
+            running.wait_for(1)
             second.sendall(U32.frame(b"second"))
             with connect(running) as third:
                 third.sendall(U32.frame(b"third"))

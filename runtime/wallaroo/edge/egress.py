@@ -36,6 +36,8 @@ _WIND_DOWN_S = 2.0
 """Time that a receiver has, at a stop, to take the outputs that are on their way."""
 _SILENCE_MS = 30_000
 """A receiver that acknowledges nothing for so long is taken for lost."""
+_NOT_SENT = 1 << 62
+"""A place that no connection's bytes reach."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -49,8 +51,8 @@ class _Sent:
         self._delivery = delivery
         self.done = 0
         """Bytes that a former connection delivered: whole outputs."""
-        self.start = 0
-        """Place, in this connection's bytes, of the first byte behind `done`."""
+        self.start = _NOT_SENT
+        """Place, in this connection's bytes, of the first byte behind `done`, once it is sent."""
 
     @property
     def position(self) -> int:
@@ -150,7 +152,7 @@ class Egress:
     def _serve(self, connection: socket.socket) -> None:
         """Send what is there and what comes, until stopped; raises OSError when it breaks."""
         self._sent = 0
-        for sent in self._flight:  # what the last connection left unacknowledged
+        for sent in tuple(self._flight):  # what the last connection left unacknowledged
             self._send(connection, sent)
         while not self._stopping.is_set():
             wait = _ACK_POLL_S if self._flight else _IDLE_WAIT_S
@@ -208,4 +210,4 @@ class Egress:
         self._settle(acknowledged)
         for sent in self._flight:
             sent.note(acknowledged)
-            sent.start = self._sent  # nothing behind the break has been sent
+            sent.start = _NOT_SENT

@@ -141,9 +141,10 @@ class Journal:
     def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; tells whether they are."""
         with self._changed:
-            return self._changed.wait_for(
+            self._changed.wait_for(
                 lambda: self._accepted.get(source, 0) >= count or self._closing, timeout_s
             )
+            return self._accepted.get(source, 0) >= count
 
     def reach(self, after: int, max_bytes: int) -> int:
         """The largest offset to which *max_bytes* of messages after *after* reach."""
@@ -211,7 +212,7 @@ class Journal:
     def note_processed(self, end: int) -> None:
         """Note that a batch has published what the messages before offset *end* lead to."""
         with self._database_lock, transaction(self._database):
-            self._store_position("processed", end)
+            self._store_position("processed", max(end, self._processed))
         with self._changed:
             self._processed = max(self._processed, end)
 
@@ -223,7 +224,7 @@ class Journal:
             ).fetchone()
             with transaction(self._database):
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
-                self._store_position("trimmed", end)
+                self._store_position("trimmed", max(end, self._trimmed))
         with self._changed:
             self._trimmed = max(self._trimmed, end)
             self._disk_bytes -= size
