@@ -17,10 +17,9 @@ test: setup ## run every test (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: setup ## formatting, lint, types, the direction of imports
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@failed=0; for check in "ruff format --check ." "ruff check ." mypy lint-imports; do \
+		echo "$$check"; $(BIN)/$$check || failed=1; \
+	done; exit $$failed # each of them, also when one failed: one run tells all there is to mend
 
 bench: setup ## run the benchmarks (ARGS for their options)
 	@$(BIN)/python -m benchmarks $(ARGS)
