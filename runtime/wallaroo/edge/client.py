@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Iterator, Sequence
@@ -73,22 +74,20 @@ class GatewayClient:
     def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
         """See `Edge.read`."""
         ticket = flight.Ticket(json.dumps({"start": start, "end": end}).encode())
-        for piece in self._client.do_get(ticket):
-            columns = [column.to_pylist() for column in piece.data.columns]
-            yield [Chunk(*row) for row in zip(*columns, strict=True)]
+        with _failures_told("read"):
+            for piece in self._client.do_get(ticket):
+                columns = [column.to_pylist() for column in piece.data.columns]
+                yield [Chunk(*row) for row in zip(*columns, strict=True)]
 
     def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
         """See `Edge.stage`."""
         command = json.dumps({"token": token, "tally": tally.to_json()}).encode()
         descriptor = flight.FlightDescriptor.for_command(command)
-        writer, _ = self._client.do_put(descriptor, OUTPUTS_SCHEMA)
-        with writer:
-            if outputs:
-                columns = [
-                    pa.array(column, of.type)
-                    for column, of in zip(zip(*outputs, strict=True), OUTPUTS_SCHEMA, strict=True)
-                ]
-                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=OUTPUTS_SCHEMA))
+        with _failures_told("stage"):
+            writer, _ = self._client.do_put(descriptor, OUTPUTS_SCHEMA)
+            with writer:
+                if outputs:
+                    writer.write_batch(_record_batch(outputs))
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """See `Edge.publish`."""
@@ -118,17 +117,32 @@ class GatewayClient:
 
     def _ask(self, action: str, **argument: Any) -> Any:
         request = flight.Action(action, json.dumps(argument).encode())
-        try:
+        with _failures_told(action):
             (answer,) = self._client.do_action(request)
-        except (flight.FlightError, pa.ArrowException) as error:
-            msg = f"the gateway did not do {action!r}: {_reason(error)}"
-            raise RuntimeFailure(msg) from error
         return json.loads(answer.body.to_pybytes())
 
 
 def connector(location: str) -> Connect:
     """A picklable function that connects to the gateway at *location*."""
     return functools.partial(GatewayClient, location)
+
+
+def _record_batch(outputs: Sequence[Outputs]) -> pa.RecordBatch:
+    columns = [
+        pa.array(column, of.type)
+        for column, of in zip(zip(*outputs, strict=True), OUTPUTS_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=OUTPUTS_SCHEMA)
+
+
+@contextlib.contextmanager
+def _failures_told(action: str) -> Iterator[None]:
+    """Raise what Flight raises in the block as a failure of *action*."""
+    try:
+        yield
+    except (flight.FlightError, pa.ArrowException) as error:
+        msg = f"the gateway did not do {action!r}: {_reason(error)}"
+        raise RuntimeFailure(msg) from error
 
 
 def _reason(error: Exception) -> str:
