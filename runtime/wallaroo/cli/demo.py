@@ -49,7 +49,7 @@ class DemoData(Protocol):
 @click.option("--seed", default=7, show_default=True, help="Seed of the generated data.")
 @click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
 def demo(app: str, messages: int, seed: int, workers: int) -> None:
-    r"""Generate data, run APP on it over real sockets, and check every output.
+    """Generate data, run APP on it over real sockets, and check every output.
 
     APP is market_spread, word_count, or a directory of an application with a module demo. The
     outputs are compared with a plain-Python computation of the same stream.
@@ -57,7 +57,7 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
     \b
     Example:
       wallaroo demo market_spread --messages 500000
-    """
+    """  # noqa: D301  (click reads \b)
     directory = _application_directory(app)
     application = application_ref(
         str(directory), "127.0.0.1:0," * 7 + "127.0.0.1:0", "127.0.0.1:1", (), 2**24

@@ -36,13 +36,13 @@ class _Shown(click.ClickException):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="wallaroo")
 def main() -> None:
-    r"""Stream framed messages through plain Python functions, on Apache Spark.
+    """Stream framed messages through plain Python functions, on Apache Spark.
 
     \b
     Try it:
       wallaroo demo market_spread
     Exit codes: 0 done, 1 failed, 2 called the wrong way.
-    """
+    """  # noqa: D301  (click reads \b)
 
 
 for command in (run, send, receive, demo, gateway):

@@ -33,12 +33,12 @@ _READ_BYTES = 256 * 1024
     help="File for what is received.  [default: standard output for lines, else nowhere]",
 )
 def receive(listen: Address, framing: FramingName, count: int | None, to: BinaryIO | None) -> None:
-    r"""Receive outputs until --count messages are there, or until interrupted.
+    """Receive outputs until --count messages are there, or until interrupted.
 
     \b
     Example:
       wallaroo receive --listen 127.0.0.1:7002
-    """
+    """  # noqa: D301  (click reads \b)
     if to is None and framing == "lines":
         to = sys.stdout.buffer
     progress = Progress("received")

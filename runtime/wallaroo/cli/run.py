@@ -80,19 +80,19 @@ def run(
     journal_limit_gib: float,
     drain_timeout: float,
 ) -> None:
-    r"""Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
+    """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
 
     APP is a directory with an application.py, a .py file, or an importable module.
 
     \b
     Example:
-      wallaroo run apps/market_spread --workers 2 \
+      wallaroo run apps/market_spread --workers 2 \\
         --in Orders@127.0.0.1:7010,MarketData@127.0.0.1:7011 --out 127.0.0.1:7002
 
     A stop signal closes the sources; what was accepted is processed and delivered, then the
     command ends with exit code 0. Started again with the same --state-dir it goes on exactly
     where the last committed batch ended.
-    """
+    """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     settings = RunSettings(
         application=application_ref(app, inputs, outputs, app_args, max_frame),

@@ -37,12 +37,12 @@ _CONNECT_TIMEOUT_S = 10.0
 def send(
     file: BinaryIO, to: Address, framing: FramingName, rate: float | None, repeat: int
 ) -> None:
-    r"""Send the messages of FILE (- for standard input) to a source.
+    """Send the messages of FILE (- for standard input) to a source.
 
     \b
     Example:
       wallaroo send README.md --to 127.0.0.1:7010 --framing lines
-    """
+    """  # noqa: D301  (click reads \b)
     if repeat > 1 and not file.seekable():
         msg = "--repeat needs a file that can be read again, and this is a stream"
         raise click.UsageError(msg)

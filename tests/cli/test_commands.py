@@ -1,0 +1,185 @@
+"""The command line where it needs no Spark: help, mistakes, and what they are answered."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from click.testing import CliRunner, Result
+
+from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
+from wallaroo.cli.main import main
+
+COMMANDS = ["run", "send", "receive", "demo"]
+ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def call(*arguments: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(main, arguments, prog_name="wallaroo")
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
+    command = [sys.executable, "-m", "wallaroo", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def assert_told(result: Result, exit_code: int, *said: str) -> None:
+    assert result.exit_code == exit_code, result.output
+    assert "Traceback" not in result.output
+    for part in said:
+        assert part in result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    at = lines.index("  Example:")
+    assert lines[at + 1].startswith(f"    wallaroo {command} ")
+
+
+def test_help_of_the_command_itself_tells_what_to_try_and_the_exit_codes() -> None:
+    result = call("--help")
+    assert "    wallaroo demo market_spread\n" in result.output
+    assert "Exit codes: 0 done, 1 failed, 2 called the wrong way." in result.output
+    assert all(f"  {command} " in result.output for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", [[], *[[command] for command in [*COMMANDS, "gateway"]]])
+def test_help_has_no_stray_escapes(command: list[str]) -> None:
+    assert "\\b" not in call(*command, "--help").output
+
+
+def test_the_version_is_told() -> None:
+    assert call("--version").output.startswith("wallaroo, version ")
+
+
+@pytest.mark.parametrize("command", ["run", "send", "receive", "demo"])
+def test_a_command_without_its_arguments_is_called_the_wrong_way(command: str) -> None:
+    assert_told(call(command), 2, "Missing ")
+
+
+def test_a_missing_in_is_told() -> None:
+    result = call("run", str(WORD_COUNT), "--out", "127.0.0.1:1")
+    assert_told(result, 2, "--in is missing", "give --in HOST:PORT")
+
+
+def test_a_missing_out_is_told() -> None:
+    result = call("run", str(WORD_COUNT), "--in", "127.0.0.1:0")
+    assert_told(result, 2, "--out is missing", "give --out HOST:PORT")
+
+
+def test_too_few_addresses_are_told() -> None:
+    result = call("run", str(MARKET_SPREAD), *ADDRESSES)
+    assert_told(result, 2, "--in has 1 address(es), and the application takes address number 2")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "a:1,,b:2"])
+def test_a_bad_address_is_told(address: str) -> None:
+    result = call("run", str(WORD_COUNT), "--in", address, "--out", "127.0.0.1:1")
+    assert_told(result, 2, "Error: --in: ")
+
+
+def test_an_application_that_is_not_there_is_told() -> None:
+    assert_told(call("run", "no/such/app", *ADDRESSES), 2, "there is no application at no/such/app")
+
+
+def test_a_directory_that_is_no_application_is_told(tmp_path: Path) -> None:
+    assert_told(call("run", str(tmp_path), *ADDRESSES), 2, "has no application.py")
+
+
+def test_an_application_that_does_not_import_is_told(tmp_path: Path) -> None:
+    (tmp_path / "application.py").write_text("import no_such_library\n")
+    result = call("run", str(tmp_path), *ADDRESSES)
+    assert_told(result, 1, "does not import", "'no_such_library'", "application.py:1")
+
+
+def test_an_application_without_application_setup_is_told(tmp_path: Path) -> None:
+    (tmp_path / "application.py").write_text("")
+    result = call("run", str(tmp_path), *ADDRESSES)
+    assert_told(result, 1, "has no function application_setup(args)")
+
+
+def test_an_application_that_is_not_well_formed_is_told(tmp_path: Path) -> None:
+    text = "import wallaroo\ndef application_setup(args):\n"
+    (tmp_path / "application.py").write_text(
+        text + "    return wallaroo.ApplicationBuilder('Empty').build()\n"
+    )
+    result = call("run", str(tmp_path), *ADDRESSES)
+    assert_told(result, 1, "'Empty' is not well formed", "application.py:3", "has no pipeline")
+
+
+@pytest.mark.parametrize(
+    "option", [("--workers", "0"), ("--conf", "x"), ("--max-frame", "-1"), ("--no-such-option",)]
+)
+def test_a_bad_option_is_told(option: tuple[str, ...]) -> None:
+    assert_told(call("run", str(WORD_COUNT), *ADDRESSES, *option), 2, "Error: ", option[0])
+
+
+def test_a_state_directory_of_another_application_is_told(tmp_path: Path) -> None:
+    told = {"application": "Other", "partitions": 1, "buckets": 8, "format": 1}
+    (tmp_path / "application.json").write_text(json.dumps(told))
+    result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
+    assert_told(result, 2, "belongs to the application 'Other'", "give another --state-dir")
+
+
+def test_a_state_directory_of_another_format_is_told(tmp_path: Path) -> None:
+    (tmp_path / "application.json").write_text(json.dumps({"format": 99}))
+    result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
+    assert_told(result, 2, "has format 99", "give another --state-dir")
+
+
+def test_a_state_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    where = str(tmp_path / "file" / "state")
+    result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", where)
+    assert_told(result, 1, f"the state directory {where} cannot be used: ")
+
+
+def test_a_port_in_use_is_told_with_the_source(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = process(
+            *("run", str(WORD_COUNT), "--in", address, "--out", "127.0.0.1:1"),
+            *("--state-dir", str(tmp_path)),
+        )
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert f"source 'Split and Count' cannot listen on {address}" in result.stderr
+    assert "choose another address with --in" in result.stderr
+
+
+def test_a_demo_that_is_not_there_is_told() -> None:
+    assert_told(call("demo", "no_such_demo"), 2, "there is no application 'no_such_demo'")
+
+
+def test_the_gateway_tells_its_addresses_and_ends_when_its_input_does(tmp_path: Path) -> None:
+    command = [
+        *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *ADDRESSES),
+        *("--directory", str(tmp_path), "--location", f"grpc+unix://{tmp_path}/g.sock"),
+        *("--journal-limit", "1000000", "--log-level", "error"),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as gateway:
+        assert gateway.stdin is not None
+        assert gateway.stdout is not None
+        (source,) = json.loads(gateway.stdout.readline())["sources"]
+        socket.create_connection((source["host"], source["port"]), PATIENCE_S).close()
+        gateway.stdin.close()
+        assert gateway.wait(PATIENCE_S) == 0
