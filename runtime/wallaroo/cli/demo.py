@@ -77,7 +77,7 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
             click.echo("starting Spark", err=True)
             with BackgroundRun(arguments, on_event=_show) as running:
                 sent_at = _send(running, rounds)
-                receiver.wait_for(sum(map(len, expected)))
+                receiver.wait_for(sum(map(len, expected)), running)
                 running.stop()
         table = _Result(data, rounds, expected, sent_at, receiver.received)
     finally:
@@ -147,13 +147,16 @@ class _Receiver:
     def __exit__(self, *_exc: object) -> None:
         self._listener.close()
 
-    def wait_for(self, count: int) -> None:
-        """Wait until *count* outputs are there, or until none come any more."""
+    def wait_for(self, count: int, running: BackgroundRun) -> None:
+        """Wait until *count* outputs are there, until none come any more, or *running* ends."""
         with self._changed:
-            seen = -1
-            while len(self.received) < count and len(self.received) > seen:
-                seen = len(self.received)
-                self._changed.wait_for(lambda: len(self.received) >= count, _STALLED_S)
+            seen, at = -1, time.monotonic()
+            while len(self.received) < count and running.process.poll() is None:
+                if len(self.received) > seen:
+                    seen, at = len(self.received), time.monotonic()
+                elif time.monotonic() - at > _STALLED_S:
+                    return
+                self._changed.wait(1.0)
 
     def _run(self) -> None:
         while True:

@@ -37,6 +37,12 @@ _GIB = 1024**3
 )
 @click.option("--master", help="Spark master URL.  [default: local[WORKERS]]")
 @click.option(
+    "--gateway",
+    metavar="HOST:PORT",
+    help="Where workers on other machines reach this one; nothing but them may get there.  "
+    "[default: a Unix socket, for workers on this machine]",
+)
+@click.option(
     "--conf",
     "conf",
     multiple=True,
@@ -75,6 +81,7 @@ def run(
     partitions: int | None,
     state_dir: Path | None,
     master: str | None,
+    gateway: str | None,
     conf: tuple[str, ...],
     max_batch_mib: int,
     journal_limit_gib: float,
@@ -104,6 +111,7 @@ def run(
         max_batch_bytes=max_batch_mib * 1024**2,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
+        gateway=gateway,
         log_level=log_level,
     )
     with Runner(settings) as runner:

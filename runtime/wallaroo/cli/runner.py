@@ -59,6 +59,8 @@ class RunSettings:
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
     """Seconds to go on after a stop signal."""
+    gateway: str | None = None
+    """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
     log_level: str = "info"
     """Least severe log events to show."""
 
@@ -108,6 +110,8 @@ class Runner:
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
         self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
         location = f"grpc+unix://{scratch}/gateway.sock"
+        if settings.gateway is not None:
+            location = f"grpc://{settings.gateway}"
         log.info(
             "starting",
             application=application.name,
@@ -220,7 +224,7 @@ class Runner:
     def _start_engine(
         self, program: Program, state: StateDirectory, location: str, scratch: Path
     ) -> RunningApplication:
-        from wallaroo.engine.spark import query, session
+        from wallaroo.engine.spark import query, session, shipping
 
         settings, fixed = self._settings, state.fixed
         directory = settings.application.directory
@@ -235,7 +239,7 @@ class Runner:
         self._stack.append(spark.stop)
         job = Job(
             uuid.uuid4().hex,
-            settings.application.absolute(),
+            shipping.ship(spark, settings.application, scratch),
             connector(location),
             fixed.buckets,
             query.slots_for(spark, fixed.buckets, fixed.partitions),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wallaroo.engine.entities import EntityCache
@@ -59,8 +59,13 @@ class WorkerContext:
 
 
 @functools.lru_cache(maxsize=1)
-def worker_context(job: Job) -> WorkerContext:
-    """The context of *job* in this process, made on first use."""
-    program = Program(job.application.load(), job.buckets)
+def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
+    """The context of *job* in this process, made on first use.
+
+    Args:
+        job: The job.
+        found: Tells where the application is in this process.
+    """
+    program = Program(found(job.application).load(), job.buckets)
     cache = EntityCache([partition.name for partition in program.partitions])
     return WorkerContext(job, program, job.connect(), cache)

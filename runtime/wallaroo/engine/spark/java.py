@@ -111,6 +111,10 @@ def start_java(
             f"-Xmx{memory}",
             "-XX:+IgnoreUnrecognizedVMOptions",
             "-XX:-UsePerfData",
+            # the work is copying rows and planning batches: quick code beats the best code, and
+            # no thread of a compiler or collector takes a core from the workers
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
             "-Djdk.reflect.useDirectMethodHandle=false",
             "-Dio.netty.tryReflectionSetAccessible=true",
             "-Dio.netty.noUnsafe=false",
@@ -126,6 +130,7 @@ def start_java(
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
+            "SPARK_SCALA_VERSION": "2.13",  # Spark's own launcher sets it, for executors it starts
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
         }
         process = subprocess.Popen(
@@ -142,6 +147,7 @@ def start_java(
         ).start()
         port, secret = _connection(process, told)
     os.environ["SPARK_HOME"] = str(home)
+    os.environ.setdefault("JAVA_HOME", str(Path(command[0]).resolve().parents[1]))
     os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
     os.environ["PYSPARK_GATEWAY_SECRET"] = secret
     return process

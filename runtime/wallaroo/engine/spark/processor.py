@@ -11,6 +11,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from wallaroo.engine.job import Job, WorkerContext, worker_context
 from wallaroo.engine.program import TaskResults, Worker
 from wallaroo.engine.spark.quiet import no_garbage_collection
+from wallaroo.engine.spark.shipping import found
 from wallaroo.engine.spark.source import TOKEN
 
 OUTPUT_SCHEMA = "token string"
@@ -41,7 +42,7 @@ class BucketProcessor(StatefulProcessor):
         """Run one bucket; *key* holds its slot."""
         with no_garbage_collection():
             if self._context is None:
-                self._context = worker_context(self._job)
+                self._context = worker_context(self._job, found)
                 self._token, self._results = self._context.results()
                 yield Row(token=self._token)
             positions: list[tuple[int, bytes]] = []

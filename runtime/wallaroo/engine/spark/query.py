@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +9,7 @@ from wallaroo.engine.job import Job
 from wallaroo.engine.ports import Edge
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch, OnBatch
+from wallaroo.engine.spark.cause import cause_of
 from wallaroo.engine.spark.processor import OUTPUT_SCHEMA, BucketProcessor
 from wallaroo.engine.spark.source import TOKEN, JournalSource, job_to_option
 
@@ -118,18 +117,3 @@ def slots_for(session: SparkSession, buckets: int, partitions: int) -> tuple[int
         slots.append(candidate)
         candidate += 1
     return tuple(slots)
-
-
-def cause_of(error: str) -> str:
-    r"""The sentence in *error*, a query's failure, that tells what happened.
-
-    Example:
-        >>> cause_of("[STREAM_FAILED] …\nTraceback (most recent call last):\n  …\nKeyError: 3")
-        'KeyError: 3'
-    """
-    tracebacks = re.findall(
-        r"^[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*$", error, re.MULTILINE
-    )
-    lines = [line for line in error.splitlines() if line.strip()]
-    chosen: Sequence[str] = tracebacks or lines[:1] or ["no word from Spark"]
-    return chosen[-1].strip()

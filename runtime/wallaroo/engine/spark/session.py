@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wallaroo.engine.spark.cause import cause_of
 from wallaroo.engine.spark.java import start_java
+from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +100,11 @@ def start_session(
     builder = builder.config("spark.local.dir", str(settings.local_dir))
     for setting, value in {**_SETTINGS, **settings.extra}.items():
         builder = builder.config(setting, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        msg = f"Spark did not start on {settings.master}: {cause_of(str(error))}"
+        raise RuntimeFailure(msg) from error
     _no_checksum_files(session)
     return session
 

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from wallaroo.engine.job import Job, worker_context
 from wallaroo.engine.program import Router
 from wallaroo.engine.spark.quiet import no_garbage_collection
+from wallaroo.engine.spark.shipping import found
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +109,7 @@ def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
         ]
         return pa.RecordBatch.from_arrays(columns, ["slot", "position", "blob"])
 
-    context = worker_context(job)
+    context = worker_context(job, found)
     token, results = context.results()
     router = Router(context.program, results)
     for block in context.edge.read(journal.start, journal.end):

@@ -1,0 +1,21 @@
+"""What happened, out of the pages that Spark says about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+
+def cause_of(error: str) -> str:
+    r"""The sentence in *error*, a query's failure, that tells what happened.
+
+    Example:
+        >>> cause_of("[STREAM_FAILED] …\nTraceback (most recent call last):\n  …\nKeyError: 3")
+        'KeyError: 3'
+    """
+    tracebacks = re.findall(
+        r"^[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*$", error, re.MULTILINE
+    )
+    lines = [line for line in error.splitlines() if line.strip()]
+    chosen: Sequence[str] = tracebacks or lines[:1] or ["no word from Spark"]
+    return chosen[-1].strip()
