@@ -1,0 +1,73 @@
+"""What a simulation tells beside its outputs, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import wallaroo
+from wallaroo.errors import ApplicationError, UsageError
+from wallaroo.testing import load, simulate
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def text(bs: bytes) -> str:
+    return bs.decode()
+
+
+@wallaroo.state_computation(name="remember", state=list)
+def remember(word: str, seen: list[str]) -> int:
+    seen.append(word)
+    return len(seen)
+
+
+def application(*encoders: Any) -> Any:
+    builder = wallaroo.ApplicationBuilder("app")
+    builder.new_pipeline("words", wallaroo.TCPSourceConfig("", 0, text))
+    builder.to_state_partition(remember, None, "seen", wallaroo.partition(len))
+    builder.to_sinks([wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(e)) for e in encoders])
+    return builder.build()
+
+
+def test_outputs_are_told_by_sink_and_all_together() -> None:
+    result = simulate(application(str, lambda n: b"%d!" % n), [("words", b"a"), ("words", b"b")])
+    assert result.outputs == [b"1", b"1!", b"2", b"2!"]
+    assert result.by_sink == {"words 1": [b"1", b"2"], "words 2": [b"1!", b"2!"]}
+
+
+def test_state_is_told_by_partition_and_key() -> None:
+    words = [("words", word) for word in (b"to", b"be", b"not")]
+    assert simulate(application(str), words).state == {"seen": {2: ["to", "be"], 3: ["not"]}}
+
+
+def test_a_state_computation_that_names_its_state_returns_its_output_alone() -> None:
+    assert simulate(application(str), [("words", b"a")]).outputs == [b"1"]
+
+
+def test_one_encoder_that_raises_does_not_keep_the_other_from_sending() -> None:
+    result = simulate(application(lambda n: n / 0, str), [("words", b"a")])
+    assert result.outputs == [b"1"]
+    assert [(step, type(error)) for _, step, _, error in result.set_aside] == [
+        ("encoder", ZeroDivisionError)
+    ]
+
+
+def test_an_encoder_that_returns_no_bytes_is_told() -> None:
+    ((_, _, _, error),) = simulate(application(lambda n: n), [("words", b"a")]).set_aside
+    assert str(error) == "the encoder returned int, and bytes are due"
+
+
+def test_a_source_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="no source 'lines'; the application has 'words'"):
+        simulate(application(str), [("lines", b"a")])
+
+
+def test_an_application_that_is_not_well_formed_is_refused() -> None:
+    with pytest.raises(ApplicationError, match="has no pipeline"):
+        simulate(wallaroo.ApplicationBuilder("empty").build(), [])
+
+
+def test_an_application_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no application"):
+        load("no/such/application")
