@@ -62,6 +62,8 @@ class Receiving:
     """A `wallaroo receive` in a process of its own."""
 
     def __init__(self, *arguments: str) -> None:
+        # a process that was started in the background ignores SIGINT, and its children do, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "wallaroo", "receive", "--listen", "127.0.0.1:0", *arguments],
             stdout=subprocess.PIPE,

@@ -23,6 +23,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB // 4)
         self._socket.bind(("127.0.0.1", 0))  # until it listens, who connects is refused
         self.address: tuple[str, int] = self._socket.getsockname()
 
@@ -162,8 +163,8 @@ def test_a_receiver_that_closes_twice_still_gets_what_comes_after(
     sending.publish(large)
     sending.publish(*rest)
     with receiver.accept() as connection:
-        while len(sending.egress._flight) < 2:  # until the second batch is on its way, too
-            connection.recv(1 << 16)
+        read(connection, 15 * MIB)
+        wait_until(lambda: len(sending.egress._flight) == 2, "the second batch on its way")
     with receiver.accept() as connection:
         connection.recv(1)  # closes early in the first batch
     with receiver.accept() as connection:
