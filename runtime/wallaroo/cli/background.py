@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from wallaroo.errors import RuntimeFailure
 _READY_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
 _ACCEPT_TIMEOUT_S = 60.0
+_LOOK_EVERY_S = 0.05
 
 Event = dict[str, Any]
 """A log event, as parsed from its JSON line."""
@@ -73,8 +75,10 @@ class BackgroundRun:
             self._changed.wait_for(lambda: found() or not self._reader.is_alive(), timeout_s)
         event = found()
         if event is None:
-            said = " | ".join(str(event["event"]) for event in self.events[-3:])
-            msg = f"wallaroo run ended, or told no {name!r} in {timeout_s:.0f} s: {said}"
+            said = " | ".join(str(event["event"]) for event in self.events[-8:])
+            code = self.process.poll()
+            ended = "still runs" if code is None else f"ended with exit code {code}"
+            msg = f"wallaroo run told no {name!r} in {timeout_s:.0f} s and {ended}: {said}"
             raise RuntimeFailure(msg)
         return event
 
@@ -88,6 +92,15 @@ class BackgroundRun:
         if not self.client.wait_until_accepted(source, count, _ACCEPT_TIMEOUT_S):
             msg = f"{source}: {count} messages were not accepted in {_ACCEPT_TIMEOUT_S:.0f} s"
             raise RuntimeFailure(msg)
+
+    def wait_until_processed(self) -> None:
+        """Wait until all that is accepted is processed and delivered, or the process has ended."""
+        assert self.client is not None
+        while self.process.poll() is None:
+            status = self.client.status()
+            if not status.backlog and not status.undelivered:
+                return
+            time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> int:
         """Send SIGTERM and wait for the end; returns the exit code."""

@@ -225,6 +225,7 @@ class Runner:
         self, program: Program, state: StateDirectory, location: str, scratch: Path
     ) -> RunningApplication:
         from wallaroo.engine.spark import query, session, shipping
+        from wallaroo.engine.spark.slots import slots_for
 
         settings, fixed = self._settings, state.fixed
         directory = settings.application.directory
@@ -242,7 +243,7 @@ class Runner:
             shipping.ship(spark, settings.application, scratch),
             connector(location),
             fixed.buckets,
-            query.slots_for(spark, fixed.buckets, fixed.partitions),
+            slots_for(fixed.buckets, fixed.partitions),
             settings.workers,
             settings.max_batch_bytes,
         )

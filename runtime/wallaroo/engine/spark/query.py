@@ -99,21 +99,3 @@ class _Commit:
         if self._run is None:
             self._run = (self._checkpoint / "metadata").read_text()
         return self._run
-
-
-def slots_for(session: SparkSession, buckets: int, partitions: int) -> tuple[int, ...]:
-    """For each bucket a number that Spark's hash sends to partition `bucket % partitions`.
-
-    Spark hashes what it exchanges: left alone, few buckets would crowd on some partitions while
-    others get none.
-    """
-    murmur = session._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32
-    seed = 42  # of Spark's hash partitioning
-    slots: list[int] = []
-    candidate = 0
-    for bucket in range(buckets):
-        while murmur.hashInt(candidate, seed) % partitions != bucket % partitions:
-            candidate += 1
-        slots.append(candidate)
-        candidate += 1
-    return tuple(slots)
