@@ -225,6 +225,27 @@ def test_an_interrupted_receiver_tells_what_it_has() -> None:
     assert "received 1 messages, 5 bytes" in err
 
 
+def test_a_last_line_needs_no_end() -> None:
+    with Receiving("--count", "2") as receiving:
+        with receiving.connect() as connection:
+            connection.sendall(b"one\ntwo")
+        code, out, _ = receiving.end()
+    assert (code, out) == (0, b"one\ntwo")
+
+
+def test_a_terminated_receiver_tells_what_it_has_and_what_was_cut_off() -> None:
+    with Receiving("--framing", "u32") as receiving:
+        with receiving.connect() as connection:
+            connection.sendall(U32.frame(b"whole") + U32.frame(b"cut off")[:-2])
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+        receiving.process.send_signal(signal.SIGTERM)
+        code, _, err = receiving.end()
+    assert code == 0
+    assert "received 1 messages, 9 bytes" in err
+    assert "9 bytes of a frame came last" in err
+
+
 def test_bytes_that_are_no_frames_end_their_connection_alone() -> None:
     with Receiving("--framing", "u32", "--count", "1") as receiving:
         with receiving.connect() as bad:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import signal
 import socket
 import sys
 from typing import BinaryIO
@@ -41,7 +42,7 @@ def receive(listen: Address, framing: FramingName, count: int | None, to: Binary
     """  # noqa: D301  (click reads \b)
     if to is None and framing == "lines":
         to = sys.stdout.buffer
-    progress = Progress("received")
+    reception = _Reception(framing, to, count)
     host, port = listen
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -49,51 +50,74 @@ def receive(listen: Address, framing: FramingName, count: int | None, to: Binary
     except OSError as error:
         msg = f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen"
         raise RuntimeFailure(msg) from error
-    with listener, selectors.DefaultSelector() as selector:
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
+    with listener:
         bound = listener.getsockname()
         print(f"listening on {bound[0]}:{bound[1]}", file=sys.stderr, flush=True)
-        selector.register(listener, selectors.EVENT_READ)
         try:
-            while count is None or progress.messages < count:
-                _turn(selector, listener, framing, to, progress, count)
+            reception.serve(listener)
         except KeyboardInterrupt:
             pass
         finally:
-            if to is not None:
-                to.flush()
-            progress.close()
+            reception.close()
 
 
-def _turn(
-    selector: selectors.BaseSelector,
-    listener: socket.socket,
-    framing: FramingName,
-    to: BinaryIO | None,
-    progress: Progress,
-    count: int | None,
-) -> None:
-    """Wait for something, and take it."""
-    for key, _ in selector.select():
-        if key.fileobj is listener:
-            connection, _ = listener.accept()
-            selector.register(connection, selectors.EVENT_READ, Cutter(framing))
-            continue
-        connection = key.fileobj  # type: ignore[assignment]
+class _Reception:
+    """Takes messages from any number of connections.
+
+    Args:
+        framing: How to count.
+        to: File for what comes, or None.
+        count: Messages after which `serve` returns, or None.
+    """
+
+    def __init__(self, framing: FramingName, to: BinaryIO | None, count: int | None) -> None:
+        self._framing: FramingName = framing
+        self._to = to
+        self._count = count
+        self._progress = Progress("received")
+
+    def serve(self, listener: socket.socket) -> None:
+        """Accept and take until there are enough messages."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ)
+            while self._count is None or self._progress.messages < self._count:
+                for key, _ in selector.select():
+                    if key.fileobj is listener:
+                        connection, _ = listener.accept()
+                        selector.register(
+                            connection, selectors.EVENT_READ, (connection, Cutter(self._framing))
+                        )
+                    elif not self._take(*key.data):
+                        selector.unregister(key.fileobj)
+                        key.data[0].close()
+
+    def close(self) -> None:
+        """Write what is buffered, and print the closing line."""
+        if self._to is not None:
+            self._to.flush()
+        self._progress.close()
+
+    def _take(self, connection: socket.socket, cutter: Cutter) -> bool:
+        """Take what *connection* has; tells whether there may be more."""
         try:
             piece = connection.recv(_READ_BYTES)
-            messages = key.data.feed(piece)
+            messages = cutter.feed(piece)
         except (OSError, FrameError) as error:
             print(f"connection closed: {error}", file=sys.stderr)
-            piece, messages = b"", []
-        if not piece:
-            selector.unregister(connection)
-            connection.close()
-            continue
-        if count is not None:
-            messages = messages[: count - progress.messages]
+            return False
+        if not piece and cutter.rest:
+            if self._framing == "lines":
+                messages = [cutter.rest]  # a last line needs no end
+            else:
+                print(f"{len(cutter.rest)} bytes of a frame came last", file=sys.stderr)
+        if self._count is not None:
+            messages = messages[: self._count - self._progress.messages]
         data = b"".join(messages)
-        if to is not None:
-            to.write(data)
-            if to is sys.stdout.buffer:
-                to.flush()
-        progress.add(len(messages), len(data))
+        if self._to is not None and data:
+            self._to.write(data)
+            if self._to is sys.stdout.buffer:
+                self._to.flush()
+        self._progress.add(len(messages), len(data))
+        return bool(piece)

@@ -8,6 +8,7 @@ acknowledged in part is sent again whole. While a receiver is away the outputs w
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -115,12 +116,12 @@ class Egress:
                     self._log("receiver lost", error)
                 self.connected = False
 
-    def _log(self, event: str, error: OSError) -> None:
+    def _log(self, event: str, error: OSError | UnicodeError) -> None:
         log.warning(
             event,
             sink=self._sink.name,
             address=f"{self._sink.host}:{self._sink.port}",
-            reason=error.strerror or str(error),
+            reason=getattr(error, "strerror", None) or str(error),
             outputs="wait on disk",
         )
 
@@ -130,8 +131,8 @@ class Egress:
         address = (self._sink.host, self._sink.port)
         while not self._stopping.is_set():
             try:
-                connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
-            except OSError as error:
+                connection = _connected(address)
+            except (OSError, UnicodeError) as error:
                 if not told:
                     told = True
                     self._log("receiver away", error)
@@ -211,3 +212,17 @@ class Egress:
         for sent in self._flight:
             sent.note(acknowledged)
             sent.start = _NOT_SENT
+
+
+def _connected(address: tuple[str, int]) -> socket.socket:
+    """A connection to *address*.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+    connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
+    if connection.getsockname() == connection.getpeername():
+        # trying a free local port again and again, TCP may one day connect it to itself
+        connection.close()
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    return connection

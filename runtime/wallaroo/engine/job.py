@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from wallaroo.engine.entities import EntityCache
 from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
-from wallaroo.engine.program import Program, TaskResults
+from wallaroo.engine.program import Program
+from wallaroo.engine.results import TaskResults
 from wallaroo.model.loader import ApplicationRef
 
 

@@ -9,10 +9,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from wallaroo.engine.job import Job, WorkerContext, worker_context
-from wallaroo.engine.program import TaskResults, Worker
+from wallaroo.engine.results import TaskResults
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
 from wallaroo.engine.spark.source import TOKEN
+from wallaroo.engine.worker import Worker
 
 OUTPUT_SCHEMA = "token string"
 """A row for each token under which a task has left outputs at the edge."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from wallaroo.engine.job import Job, worker_context
-from wallaroo.engine.program import Router
+from wallaroo.engine.router import Router
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
 

@@ -1,0 +1,92 @@
+"""Stateless user code over lists of messages: computations and encoders.
+
+An exception sets aside the one message on which it was raised; None is no output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from wallaroo.engine.program import Way
+from wallaroo.engine.results import Named, NamedStep, TaskResults
+from wallaroo.model.application import Compute, Sink
+
+_BYTES = {bytes}
+
+
+def emit(way: Way, messages: list[Any], results: TaskResults) -> None:
+    """Encode *messages* for each sink of *way*."""
+    if not messages:
+        return
+    for index, sink in way.sinks:
+        encoded = applied(way, NamedStep("encoder", sink.place), sink.encode, messages, results)
+        if not _BYTES.issuperset(map(type, encoded)):
+            encoded = _as_bytes(way, sink, encoded, results)
+        results.add(index, encoded)
+
+
+def _as_bytes(way: Way, sink: Sink, encoded: list[Any], results: TaskResults) -> list[bytes]:
+    made: list[bytes] = []
+    for output in encoded:
+        if isinstance(output, str):
+            try:
+                made.append(output.encode())
+            except UnicodeEncodeError as error:  # half of a surrogate pair
+                results.failed(way, NamedStep("encoder", sink.place), output, error)
+        elif isinstance(output, (bytes, bytearray, memoryview)):
+            made.append(bytes(output))
+        else:
+            problem = TypeError(f"the encoder returned {type(output).__name__}, and bytes are due")
+            results.failed(way, NamedStep("encoder", sink.place), output, problem)
+    return made
+
+
+def through(
+    way: Way, steps: Sequence[Compute], messages: list[Any], results: TaskResults
+) -> list[Any]:
+    """What becomes of *messages* in *steps*, one after the other."""
+    for step in steps:
+        apply = applied_multi if step.multi else applied
+        messages = apply(way, step, step.function, messages, results)
+    return messages
+
+
+def applied(
+    way: Way,
+    step: Named,
+    function: Callable[[Any], Any],
+    messages: Iterable[Any],
+    results: TaskResults,
+) -> list[Any]:
+    """The results of *function* on each of *messages*."""
+    made: list[Any] = []
+    append = made.append
+    for message in messages:
+        try:
+            result = function(message)
+        except (Exception, SystemExit) as error:
+            results.failed(way, step, message, error)
+            continue
+        if result is not None:
+            append(result)
+    return made
+
+
+def applied_multi(
+    way: Way,
+    step: Named,
+    function: Callable[[Any], Any],
+    messages: Iterable[Any],
+    results: TaskResults,
+) -> list[Any]:
+    """The results of *function*, which gives several or None for a message."""
+    made: list[Any] = []
+    for message in messages:
+        try:
+            several = function(message)
+            if several is not None:
+                made.extend(result for result in several if result is not None)
+        except (Exception, SystemExit) as error:
+            results.failed(way, step, message, error)
+    return made
