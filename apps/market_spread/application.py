@@ -23,6 +23,7 @@ from messages import (
     parse_order,
 )
 
+_SPACE = ord(" ")
 MAX_SPREAD = 0.05
 """A spread this wide rejects, as an amount and as a part of the mid price."""
 
@@ -71,7 +72,8 @@ order_result_encoder = wallaroo.encoder(pack_result)
 @wallaroo.partition
 def symbol_of(message: Order | MarketData) -> bytes:
     """The key of both streams: the symbol, padded, however its sender has padded it."""
-    return padded(message.symbol)
+    symbol = message.symbol
+    return symbol if symbol[-1] > _SPACE else padded(symbol)
 
 
 @wallaroo.state_computation(name="Update Market Data")

@@ -1,8 +1,8 @@
 """An application made ready to run in two stages, with Spark's exchange between them.
 
 The first stage (`router`) decodes, runs the stateless steps, finds keys and groups what goes to
-each bucket of keys. The second (`worker`) runs the state computations in order of arrival and encodes
-their outputs.
+each bucket of keys. The second (`worker`) runs the state computations in order of arrival and
+encodes their outputs.
 """
 
 from __future__ import annotations
