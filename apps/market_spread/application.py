@@ -23,7 +23,6 @@ from messages import (
     parse_order,
 )
 
-_SPACE = ord(" ")
 MAX_SPREAD = 0.05
 """A spread this wide rejects, as an amount and as a part of the mid price."""
 
@@ -33,7 +32,7 @@ def application_setup(args: Sequence[str]) -> Any:
     inputs = wallaroo.tcp_parse_input_addrs(args)
     (order_host, order_port), (market_host, market_port) = inputs[0], inputs[1]
     out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
-    symbols = load_valid_symbols()
+    symbols = sorted(VALID_SYMBOLS)
 
     builder = wallaroo.ApplicationBuilder("market-spread")
     builder.new_pipeline(
@@ -47,10 +46,13 @@ def application_setup(args: Sequence[str]) -> Any:
     return builder.build()
 
 
-def load_valid_symbols() -> list[bytes]:
+def load_valid_symbols() -> frozenset[bytes]:
     """The symbols that have an entity, padded."""
     listed = Path(__file__).with_name("symbols.txt").read_bytes()
-    return [padded(symbol) for symbol in listed.split()]
+    return frozenset(padded(symbol) for symbol in listed.split())
+
+
+VALID_SYMBOLS = load_valid_symbols()
 
 
 class SymbolData:
@@ -73,7 +75,7 @@ order_result_encoder = wallaroo.encoder(pack_result)
 def symbol_of(message: Order | MarketData) -> bytes:
     """The key of both streams: the symbol, padded, however its sender has padded it."""
     symbol = message.symbol
-    return symbol if symbol[-1] > _SPACE else padded(symbol)
+    return symbol if symbol in VALID_SYMBOLS else padded(symbol)
 
 
 @wallaroo.state_computation(name="Update Market Data")
