@@ -18,21 +18,25 @@ from wallaroo.api.functions import (
     state_computation,
     state_computation_multi,
 )
+from wallaroo.api.pipeline import Pipeline, build_application, source
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 
 __all__ = [
     "ApplicationBuilder",
     "ApplicationError",
+    "Pipeline",
     "TCPSinkConfig",
     "TCPSourceConfig",
     "UsageError",
     "WallarooError",
+    "build_application",
     "computation",
     "computation_multi",
     "decoder",
     "encoder",
     "key_extractor",
     "partition",
+    "source",
     "state_computation",
     "state_computation_multi",
     "tcp_parse_input_addrs",

@@ -47,11 +47,15 @@ class Repeats:
     """
 
     FIRST = 3
+    MOST_KINDS = 10_000
+    """Kinds that are told apart, before counting begins anew: bounds the memory."""
 
     def __init__(self) -> None:
         self._seen: dict[Any, int] = {}
 
     def show(self, kind: Any) -> bool:
         """Count an event of *kind*; tells whether to show it."""
+        if len(self._seen) >= self.MOST_KINDS:
+            self._seen.clear()
         seen = self._seen[kind] = self._seen.get(kind, 0) + 1
         return seen <= self.FIRST or str(seen).strip("0") == "1"

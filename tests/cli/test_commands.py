@@ -183,3 +183,23 @@ def test_the_gateway_tells_its_addresses_and_ends_when_its_input_does(tmp_path: 
         socket.create_connection((source["host"], source["port"]), PATIENCE_S).close()
         gateway.stdin.close()
         assert gateway.wait(PATIENCE_S) == 0
+
+
+def test_check_tells_what_an_application_is_made_of() -> None:
+    result = CliRunner().invoke(main, ["check", str(MARKET_SPREAD)])
+    assert result.exit_code == 0
+    assert "Orders → Check Order [symbol-data] → sink" in result.output
+    assert "state 'symbol-data': 350 keys" in result.output
+
+
+def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import wallaroo\n"
+        "def application_setup(args):\n"
+        "    builder = wallaroo.ApplicationBuilder('bad')\n"
+        "    builder.new_pipeline('p', wallaroo.TCPSourceConfig('', 0, len)).to(len)\n"
+        "    return builder.build()\n"
+    )
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "bad.py")])
+    assert result.exit_code == 1
+    assert result.output.count("bad.py:4: ") == 3

@@ -58,14 +58,14 @@ class Receiver:
                     self._changed.notify_all()
 
 
-def frame(payload: bytes) -> bytes:
-    """*payload* behind its length."""
-    return len(payload).to_bytes(4, "big") + payload
+def frame(payload: bytes, header: int = 4) -> bytes:
+    """*payload* behind its length, a big-endian integer of *header* bytes."""
+    return len(payload).to_bytes(header, "big") + payload
 
 
-def send(address: str, payloads: Iterable[bytes]) -> None:
+def send(address: str, payloads: Iterable[bytes], header: int = 4) -> None:
     """Send framed *payloads* on a connection of their own, and wait until all are read."""
-    send_bytes(address, b"".join(map(frame, payloads)))
+    send_bytes(address, b"".join(frame(payload, header) for payload in payloads))
 
 
 def send_bytes(address: str, data: bytes) -> None:

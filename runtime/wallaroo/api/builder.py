@@ -135,6 +135,19 @@ class ApplicationBuilder:
         )
         return self._step(step)
 
+    def to_state_partition_u64(
+        self,
+        computation: Any,
+        state: Any,
+        state_name: str,
+        partition_function: Any,
+        partition_keys: Sequence[int],
+    ) -> ApplicationBuilder:
+        """The same as `to_state_partition`, as the first generation called it for integer keys."""
+        return self.to_state_partition(
+            computation, state, state_name, partition_function, partition_keys
+        )
+
     def to_sink(self, sink_config: Any) -> ApplicationBuilder:
         """End the pipeline at a sink."""
         return self.to_sinks([sink_config])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from wallaroo import __version__
+from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.receive import receive
@@ -45,5 +46,5 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (run, send, receive, demo, gateway):
+for command in (run, check, send, receive, demo, gateway):
     main.add_command(command)

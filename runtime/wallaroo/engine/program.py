@@ -33,6 +33,9 @@ class Way:
     """Stateless steps behind the stateful one."""
     sinks: tuple[tuple[int, Sink], ...]
     """Sinks with their indices in the application."""
+    tail: int
+    """Number of the first way that goes on like this one behind the stateful step: outputs of ways
+    that were merged stay in order."""
 
     @property
     def ships_payloads(self) -> bool:
@@ -57,7 +60,9 @@ class Program:
         self._bucket_of_key: dict[Any, int] = {}
         self.partitions = tuple(application.partitions.values())
         self.partition_numbers = {p.name: number for number, p in enumerate(self.partitions)}
-        self.ways = tuple(self._way(number) for number in range(len(application.pipelines)))
+        self.ways: tuple[Way, ...] = ()
+        for number in range(len(application.pipelines)):
+            self.ways += (self._way(number),)
         self.ways_of_source = [
             [way for way in self.ways if way.source is source] for source in application.sources
         ]
@@ -92,12 +97,16 @@ class Program:
         cut = pipeline.steps.index(stateful[0]) if stateful else len(pipeline.steps)
         plain = [step if isinstance(step, Compute) else None for step in pipeline.steps]
         indices = {sink: index for index, sink in enumerate(self.application.sinks)}
+        after = tuple(step for step in plain[cut:] if step)
+        sinks = tuple((indices[sink], sink) for sink in pipeline.sinks)
+        alike = [way.number for way in self.ways if (way.after, way.sinks) == (after, sinks)]
         return Way(
             number,
             pipeline.name,
             pipeline.source,
             tuple(step for step in plain[:cut] if step),
             stateful[0] if stateful else None,
-            tuple(step for step in plain[cut:] if step),
-            tuple((indices[sink], sink) for sink in pipeline.sinks),
+            after,
+            sinks,
+            alike[0] if alike and sinks else number,
         )

@@ -51,11 +51,12 @@ class Worker:
                         self._no_entity(runs, error)
                         continue
                     entities[number][key] = entity
-                for way, items in runs:
-                    if self._compute(self._program.ways[way], items, entity, outputs[way]):
+                for way_number, items in runs:
+                    way = self._program.ways[way_number]
+                    if self._compute(way, items, entity, outputs[way.tail]):
                         changed[number][key] = entity
-            for way, produced in outputs.items():
-                finished = self._program.ways[way]
+            for tail, produced in outputs.items():
+                finished = self._program.ways[tail]
                 messages = through(finished, finished.after, produced, self._results)
                 emit(finished, messages, self._results)
         return changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -20,6 +21,13 @@ from wallaroo.model.application import (
     StateCompute,
     StatePartition,
     Step,
+)
+from wallaroo.model.classes import (
+    computation_of,
+    decoder_of,
+    encoder_of,
+    key_extractor_of,
+    state_computation_of,
 )
 from wallaroo.model.framing import DEFAULT_MAX_FRAME, Framing
 
@@ -60,7 +68,10 @@ class _Resolver:
         self.problems: list[str] = []
         self._max_frame = max_frame
         self._partitions: dict[str, StatePartition] = {}
-        self._state_classes: dict[str, tuple[Any, Place]] = {}
+        self._state_classes: dict[str, type] = {}
+        """Class of the entities, or of their builder, by state partition."""
+        self._sinks: dict[tuple[int, int], Sink] = {}
+        """Sinks by the identity of their configuration and their place in `to_sinks`."""
 
     def application(self, declared: DeclaredApplication) -> Application:
         """The normal form; sound only where no problem was found."""
@@ -92,7 +103,9 @@ class _Resolver:
         steps = tuple(self._step(declared, step) for step in declared.steps)
         many = len(declared.sinks) > 1
         sinks = tuple(
-            self._sink(declared, config, f"{declared.name} {number}" if many else declared.name)
+            self._shared_sink(
+                declared, config, number, f"{declared.name} {number}" if many else declared.name
+            )
             for number, config in enumerate(declared.sinks, 1)
         )
         return Pipeline(declared.name, source, steps, sinks, declared.place)
@@ -106,11 +119,14 @@ class _Resolver:
             )
             config = TCPSourceConfig("", 0, None)
         framing, decode = Framing(4, ">I", self._max_frame), config.decoder
-        if isinstance(decode, Decoder):
-            try:
+        try:
+            decode = decoder_of(decode)
+            if isinstance(decode, Decoder):
                 framing = Framing(decode.header_length, decode.length_fmt, self._max_frame)
-            except ValueError as error:
-                self._problem(place_of(decode), f"{where}: decoder {_named(decode)}: {error}")
+        except ValueError as error:
+            self._problem(place_of(decode), f"{where}: decoder {_named(decode)}: {error}")
+            decode = Decoder(bytes, 4, ">I")
+        if isinstance(decode, Decoder):
             self._check_arity(decode.function, 1, f"{where}: decoder {_named(decode)}", "payload")
             decode = decode.function
         else:
@@ -121,12 +137,18 @@ class _Resolver:
             declared.name, config.host, config.port, framing, decode, place_of(config.decoder)
         )
 
+    def _shared_sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
+        """The sink of *config*: pipelines that were merged share it."""
+        if (id(config), number) not in self._sinks:
+            self._sinks[id(config), number] = self._sink(declared, config, name)
+        return self._sinks[id(config), number]
+
     def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
         where = f"pipeline {declared.name!r}"
         if not isinstance(config, TCPSinkConfig):
             self._problem(declared.place, f"{where}: {_described(config)} is no sink configuration")
             return Sink(name, "", 0, str, declared.place)
-        encode = config.encoder
+        encode = encoder_of(config.encoder)
         if isinstance(encode, Encoder):
             self._check_arity(encode.function, 1, f"{where}: encoder {_named(encode)}", "output")
             encode = encode.function
@@ -140,7 +162,7 @@ class _Resolver:
         where = f"pipeline {pipeline.name!r}"
         stateful = step.state_name is not None
         wanted = StateComputation if stateful else Computation
-        made: Computation[Any, Any] | StateComputation[Any, Any, Any] = step.computation
+        made = (state_computation_of if stateful else computation_of)(step.computation)
         if not isinstance(made, wanted):
             decorator = "@state_computation" if stateful else "@computation"
             self._problem(
@@ -149,7 +171,7 @@ class _Resolver:
                 f"and got {_described(made)}",
             )
             return Compute("?", _only_key, multi=False, place=step.place)
-        place, label = place_of(made), f"{where}, step {made.name!r}"
+        place, label = place_of(step.computation), f"{where}, step {made.name!r}"
         if isinstance(made, Computation):
             self._check_arity(made.function, 1, label, "message")
             return Compute(made.name, made.function, made.multi, place)
@@ -167,12 +189,10 @@ class _Resolver:
     def _key(self, step: DeclaredStep, label: str) -> Callable[[Any], Any]:
         if step.kind == "to_stateful":
             return _only_key
-        if isinstance(step.key, KeyExtractor):
-            self._check_arity(step.key.function, 1, f"{label}: key function", "message")
-            return step.key.function
-        if inspect.isfunction(step.key):
-            self._check_arity(step.key, 1, f"{label}: key function", "message")
-            return step.key
+        key = key_extractor_of(step.key)
+        if isinstance(key, KeyExtractor):
+            self._check_arity(key.function, 1, f"{label}: key function", "message")
+            return key.function
         self._problem(
             step.place,
             f"{label}: {_described(step.key)} is no key function; decorate it @partition",
@@ -184,20 +204,24 @@ class _Resolver:
     ) -> str:
         name, state = str(step.state_name), made.state or step.state
         keys = self._keys(step, label)
-        if not inspect.isclass(state):
-            self._problem(step.place, f"{label}: the state is {_described(state)}; a class is due")
-            state = object
-        else:
+        if callable(getattr(state, "build", None)):  # a state builder of the first generation
+            kind, new_entity = state if inspect.isclass(state) else type(state), state.build
+        elif inspect.isclass(state):
+            kind, new_entity = state, entity_factory(state)
             self._check_arity(state, 0, f"{label}: state class {state.__name__}", "no arguments")
+        else:
+            self._problem(step.place, f"{label}: the state is {_described(state)}; a class is due")
+            kind, new_entity = object, object
         known = self._partitions.get(name)
         if known is None:
-            self._partitions[name] = StatePartition(name, state, keys, step.place)
+            self._partitions[name] = StatePartition(name, new_entity, keys, step.place)
+            self._state_classes[name] = kind
             return name
-        if known.new_entity is not state:
+        if self._state_classes[name] is not kind:
             self._problem(
                 step.place,
-                f"{label}: state {name!r} has entities of {_named(state)} here "
-                f"and of {_named(known.new_entity)} at {known.place}",
+                f"{label}: state {name!r} has entities of {_named(kind)} here "
+                f"and of {_named(self._state_classes[name])} at {known.place}",
             )
         if known.keys != keys:
             self._problem(
@@ -231,6 +255,38 @@ class _Resolver:
 
     def _problem(self, place: Place, sentence: str) -> None:
         self.problems.append(f"{place}: {sentence}")
+
+
+def entity_factory(state: type) -> Callable[[], Any]:
+    """What makes entities of the class *state*, each with values of its own.
+
+    A list, set or dictionary that is written in the body of the class would be shared by all
+    entities of a process, and not be saved with any: each entity gets a copy.
+
+    Example:
+        >>> class Stocks:
+        ...     stocks = {}
+        >>> new = entity_factory(Stocks)
+        >>> new().stocks is new().stocks
+        False
+    """
+    shared = {
+        name: value
+        for cls in reversed(state.__mro__[:-1])
+        for name, value in vars(cls).items()
+        if isinstance(value, (list, set, dict, bytearray)) and not name.startswith("__")
+    }
+    if not shared:
+        return state
+
+    def make() -> Any:
+        entity = state()
+        for name, value in shared.items():
+            if getattr(entity, name) is value:
+                setattr(entity, name, copy.deepcopy(value))
+        return entity
+
+    return make
 
 
 def _named(thing: Any) -> str:

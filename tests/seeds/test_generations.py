@@ -1,0 +1,140 @@
+"""Applications as the three generations wrote them, on the oracle and on Spark."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import wallaroo
+from tests.spark.harness import Receiver, run, send
+from wallaroo.errors import ApplicationError
+from wallaroo.model.resolve import resolve
+from wallaroo.testing import load, simulate
+
+SEEDS = Path(__file__).parent
+TEXT = b"My solitude is cheered by that elegant hope and by my solitude"
+TIME = b"20171207-15:47:52.000"
+
+
+def quote(symbol: bytes, bid: float, offer: float) -> bytes:
+    return struct.pack(">B4s21sdd", 2, symbol, TIME, bid, offer)
+
+
+def order(number: int, symbol: bytes) -> bytes:
+    return struct.pack(">BBI6s4sdd21s", 1, 1, 7, b"%06d" % number, symbol, 100.0, 10.0, TIME)
+
+
+def test_word_count_of_classes_counts_as_its_text_promises() -> None:
+    result = simulate(load(SEEDS / "classes_word_count.py"), [("Split and Count", TEXT)])
+    assert result.outputs[:2] == [b"my => 1\n", b"solitude => 1\n"]
+    assert result.outputs[-2:] == [b"my => 2\n", b"solitude => 2\n"]
+    assert not result.set_aside
+
+
+def test_market_spread_of_classes_shares_its_state_between_pipelines() -> None:
+    messages = [
+        ("Orders", order(1, b"AAPL")),  # before the first quote
+        ("Market Data", quote(b"AAPL", 10.0, 10.01)),
+        ("Orders", order(2, b"AAPL")),
+        ("Market Data", quote(b"AAPL", 10.0, 11.0)),
+        ("Orders", order(3, b"AAPL")),
+        ("Orders", order(4, b"ZZZZ")),
+    ]
+    result = simulate(load(SEEDS / "classes_market_spread.py"), messages)
+    rejected = [output[9:15] for output in result.outputs]
+    assert rejected == [b"000001", b"000003"]
+    assert len(result.unknown_keys) == 1
+
+
+def test_merged_sources_share_the_state_behind_the_merge() -> None:
+    messages = [("A", b"IBM 1"), ("B", b"IBM 2"), ("A", b"T 5"), ("A", b"IBM 3")]
+    assert simulate(load(SEEDS / "pipelines_stocks.py"), messages).outputs == [
+        b"IBM 0.0 -> 1.0\n",
+        b"IBM 1.0 -> 2.0\n",
+        b"T 0.0 -> 5.0\n",
+        b"IBM 2.0 -> 3.0\n",
+    ]
+
+
+def test_a_dictionary_in_the_class_body_belongs_to_its_entity() -> None:
+    load(SEEDS / "pipelines_stocks.py")
+    import pipelines_stocks as seed  # type: ignore[import-not-found]
+
+    source = wallaroo.source("Stocks", wallaroo.TCPSourceConfig("", 0, seed.decode))
+    sink = wallaroo.TCPSinkConfig("", 0, seed.encode)
+    naive = wallaroo.build_application("naive", source.to(seed.update_stocks).to_sink(sink))
+    for _ in range(2):  # a second run begins with nothing
+        result = simulate(naive, [("Stocks", b"IBM 1"), ("Stocks", b"T 2")])
+        (entity,) = result.state["update stocks"].values()
+        assert entity.stocks == {"IBM": 1.0, "T": 2.0}
+    assert seed.Stocks.stocks == {}
+
+
+def test_a_prefix_of_a_pipeline_can_be_used_twice() -> None:
+    decode = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+    words = wallaroo.source("Words", wallaroo.TCPSourceConfig("", 0, decode))
+    sink = wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode))
+    upper = words.to(wallaroo.computation(name="upper")(str.upper)).to_sink(sink)
+    lower = words.clone().to(wallaroo.computation(name="lower")(str.lower)).to_sink(sink)
+    both = [wallaroo.build_application("app", pipeline) for pipeline in (upper, lower)]
+    assert [simulate(app, [("Words", b"Ab")]).outputs for app in both] == [[b"AB"], [b"ab"]]
+
+
+def test_a_pipeline_without_a_sink_is_told_with_its_line() -> None:
+    decode = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+    words = wallaroo.source("Words", wallaroo.TCPSourceConfig("", 0, decode))
+    with pytest.raises(ApplicationError, match=r"test_generations.py:\d+: pipeline 'Words' has no"):
+        resolve(wallaroo.build_application("app", words))
+
+
+def test_a_payload_length_that_is_no_integer_of_the_header_is_told() -> None:
+    class Odd:
+        def header_length(self) -> int:
+            return 2
+
+        def payload_length(self, bs: bytes) -> int:
+            return bs[0] * 10
+
+        def decode(self, bs: bytes) -> bytes:
+            return bs
+
+    builder = wallaroo.ApplicationBuilder("odd")
+    builder.new_pipeline("odd", wallaroo.TCPSourceConfig("", 0, Odd())).done()
+    with pytest.raises(ApplicationError, match="payload_length reads no 2-byte integer"):
+        resolve(builder.build())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("app", "sources", "messages", "key"),
+    [
+        ("classes_word_count.py", 1, [("Split and Count", TEXT)] * 3, lambda o: o.split()[0]),
+        (
+            "pipelines_stocks.py",
+            2,
+            [("AB"[n % 2], b"S%d %d" % (n % 3, n)) for n in range(60)],
+            lambda o: o.split()[0],
+        ),
+    ],
+)
+def test_spark_gives_what_the_oracle_gives(
+    tmp_path: Path,
+    app: str,
+    sources: int,
+    messages: list[tuple[str, bytes]],
+    key: Callable[[bytes], bytes],
+) -> None:
+    due = simulate(load(SEEDS / app), messages).outputs
+    header = 2 if "stocks" in app else 4
+    with Receiver("lines") as receiver, run(SEEDS / app, receiver, tmp_path, sources) as running:
+        sent = dict.fromkeys(running.sources, 0)
+        for source, payload in messages:
+            send(running.sources[source], [payload], header)
+            sent[source] += 1
+            running.wait_until_accepted(source, sent[source])
+        received = receiver.wait_for(len(due))
+        assert running.stop() == 0
+    assert sorted(received, key=key) == sorted(due, key=key)
