@@ -34,8 +34,7 @@ class Way:
     sinks: tuple[tuple[int, Sink], ...]
     """Sinks with their indices in the application."""
     tail: int
-    """Number of the first way that goes on like this one behind the stateful step: outputs of ways
-    that were merged stay in order."""
+    """Number of the first way with the same sinks: their outputs stay in order."""
 
     @property
     def ships_payloads(self) -> bool:
@@ -99,7 +98,7 @@ class Program:
         indices = {sink: index for index, sink in enumerate(self.application.sinks)}
         after = tuple(step for step in plain[cut:] if step)
         sinks = tuple((indices[sink], sink) for sink in pipeline.sinks)
-        alike = [way.number for way in self.ways if (way.after, way.sinks) == (after, sinks)]
+        alike = [way.number for way in self.ways if way.sinks == sinks]
         return Way(
             number,
             pipeline.name,

@@ -41,7 +41,7 @@ class Worker:
         """
         changed: list[dict[Any, Any]] = [{} for _ in entities]
         for blob in packed:
-            outputs: dict[int, list[Any]] = defaultdict(list)
+            outputs: dict[int, Runs] = defaultdict(list)
             for number, key, runs in unpacked_group(blob):
                 entity = entities[number].get(key, _MISSING)
                 if entity is _MISSING:
@@ -53,13 +53,17 @@ class Worker:
                     entities[number][key] = entity
                 for way_number, items in runs:
                     way = self._program.ways[way_number]
-                    if self._compute(way, items, entity, outputs[way.tail]):
+                    produced = _last_run(outputs[way.tail], way_number)
+                    if self._compute(way, items, entity, produced):
                         changed[number][key] = entity
-            for tail, produced in outputs.items():
-                finished = self._program.ways[tail]
-                messages = through(finished, finished.after, produced, self._results)
-                emit(finished, messages, self._results)
+            for produced_runs in outputs.values():
+                self._finish(produced_runs)
         return changed
+
+    def _finish(self, runs: Runs) -> None:
+        for number, produced in runs:
+            way = self._program.ways[number]
+            emit(way, through(way, way.after, produced, self._results), self._results)
 
     def _no_entity(self, runs: Runs, error: BaseException) -> None:
         for number, items in runs:
@@ -92,6 +96,13 @@ class Worker:
                 changed = True  # it may have changed the entity before it raised
                 self._results.failed(way, step, item, error)
         return changed
+
+
+def _last_run(runs: Runs, way: int) -> list[Any]:
+    """The list that what *way* produces next belongs in."""
+    if not runs or runs[-1][0] != way:
+        runs.append((way, []))
+    return runs[-1][1]
 
 
 def _itself(item: Any) -> Any:
