@@ -26,7 +26,7 @@ root=$directory/$release
 cleanup() {
     umount --lazy "$root/proc" 2>/dev/null || true
     [ -n "${KEEP:-}" ] || rm -rf --one-file-system "$root"
-    [ -n "${DIRECTORY:-}${KEEP:-}" ] || rmdir "$directory"
+    [ -n "${DIRECTORY:-}${KEEP:-}" ] || rm -rf "$directory"
 }
 trap cleanup EXIT
 
