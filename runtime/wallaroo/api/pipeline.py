@@ -81,9 +81,8 @@ class Pipeline:
 
     def merge(self, pipeline: Pipeline) -> Pipeline:
         """Let the messages of both pipelines go on together, in order of arrival."""
-        place = calling_place()
-        early = [place] if self._ended or pipeline._ended else []
-        return Pipeline(self._branches + pipeline._branches, after_end=[*self._after_end, *early])
+        after = self._after(calling_place(), ended=self._ended or pipeline._ended)
+        return Pipeline(self._branches + pipeline._branches, after_end=after)
 
     def clone(self) -> Pipeline:
         """The same pipeline; as pipelines never change, this is for the reader."""
@@ -114,13 +113,17 @@ class Pipeline:
         ]
 
     def _ended_at(self, sinks: Sequence[Any], place: Place) -> Pipeline:
-        after = [*self._after_end, *([place] if self._ended else [])]
+        after = self._after(place, ended=self._ended)
         return Pipeline(self._branches, sinks, ended=True, after_end=after)
 
     def _grown(self, grow: Callable[[_Branch], _Branch], place: Place) -> Pipeline:
-        after = [*self._after_end, *([place] if self._ended else [])]
+        after = self._after(place, ended=self._ended)
         grown = [grow(branch) for branch in self._branches]
         return Pipeline(grown, self._sinks, ended=self._ended, after_end=after)
+
+    def _after(self, place: Place, *, ended: bool) -> tuple[Place, ...]:
+        """The calls that came after an end, with the one at *place* if it did."""
+        return (*self._after_end, place) if ended else self._after_end
 
 
 def source(name: str, source_config: Any) -> Pipeline:

@@ -59,7 +59,7 @@ class Router:
     def _grouped(self, way: Way, step: StateCompute, payloads: list[bytes]) -> dict[Any, list[Any]]:
         """Items by key: payloads where nothing comes before the key, else messages."""
         groups: dict[Any, list[Any]] = defaultdict(list)
-        key_of, key_step = step.key, NamedStep(f"key of {step.name}", place_of(step.key))
+        key_of = step.key
         if way.ships_payloads:
             decode = way.source.decode
             for payload in payloads:
@@ -73,15 +73,20 @@ class Router:
                 try:
                     groups[key_of(message)].append(payload)
                 except (Exception, SystemExit) as error:
-                    self._results.failed(way, key_step, payload, error)
+                    self._key_failed(way, step, payload, error)
         else:
             messages = self._decoded(way, payloads)
             for message in through(way, way.before, messages, self._results):
                 try:
                     groups[key_of(message)].append(message)
                 except (Exception, SystemExit) as error:
-                    self._results.failed(way, key_step, message, error)
+                    self._key_failed(way, step, message, error)
         return self._listed(step, groups)
+
+    def _key_failed(self, way: Way, step: StateCompute, item: Any, error: BaseException) -> None:
+        # finding the place costs more than all the rest of a small chunk: only where it is told
+        key_step = NamedStep(f"key of {step.name}", place_of(step.key))
+        self._results.failed(way, key_step, item, error)
 
     def _listed(self, step: StateCompute, groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
         """*groups* without the keys that the partition does not list; those are counted."""

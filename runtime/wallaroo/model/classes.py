@@ -21,22 +21,18 @@ _SAMPLES = 64
 
 def computation_of(thing: Any) -> Any:
     """A class with `compute` or `compute_multi`, or an instance of one, as a computation."""
-    if inspect.isclass(thing) and _computes(thing):
-        thing = thing()
     if not _computes(thing):
         return thing
-    function, multi = _compute_of(thing)
-    return Computation(function, thing.name(), multi=multi)
+    function, name, multi = _compute_of(thing)
+    return Computation(function, name, multi=multi)
 
 
 def state_computation_of(thing: Any) -> Any:
     """An instance (or a class) with `compute` or `compute_multi`, as a state computation."""
-    if inspect.isclass(thing) and _computes(thing):
-        thing = thing()
     if not _computes(thing):
         return thing
-    function, multi = _compute_of(thing)
-    return StateComputation(function, thing.name(), None, multi=multi)
+    function, name, multi = _compute_of(thing)
+    return StateComputation(function, name, None, multi=multi)
 
 
 def key_extractor_of(thing: Any) -> Any:
@@ -72,9 +68,11 @@ def _computes(thing: Any) -> bool:
     )
 
 
-def _compute_of(thing: Any) -> tuple[Callable[..., Any], bool]:
-    multi = callable(getattr(thing, "compute_multi", None))
-    return (thing.compute_multi if multi else thing.compute), multi
+def _compute_of(thing: Any) -> tuple[Callable[..., Any], str, bool]:
+    """Function and name of a class or an instance, and whether the function gives several."""
+    made: Any = thing() if inspect.isclass(thing) else thing
+    multi = callable(getattr(made, "compute_multi", None))
+    return (made.compute_multi if multi else made.compute), made.name(), multi
 
 
 def _format_of(header_length: int, payload_length: Callable[[bytes], int]) -> str:
