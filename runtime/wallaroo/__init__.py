@@ -19,9 +19,21 @@ from wallaroo.api.functions import (
     state_computation_multi,
 )
 from wallaroo.api.pipeline import Pipeline, build_application, source
+from wallaroo.api.windows import (
+    Aggregation,
+    count_windows,
+    hours,
+    microseconds,
+    milliseconds,
+    minutes,
+    nanoseconds,
+    range_windows,
+    seconds,
+)
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 
 __all__ = [
+    "Aggregation",
     "ApplicationBuilder",
     "ApplicationError",
     "Pipeline",
@@ -32,10 +44,18 @@ __all__ = [
     "build_application",
     "computation",
     "computation_multi",
+    "count_windows",
     "decoder",
     "encoder",
+    "hours",
     "key_extractor",
+    "microseconds",
+    "milliseconds",
+    "minutes",
+    "nanoseconds",
     "partition",
+    "range_windows",
+    "seconds",
     "source",
     "state_computation",
     "state_computation_multi",

@@ -18,7 +18,7 @@ from wallaroo.edge.client import GatewayClient, connector
 from wallaroo.edge.gateway import Gateway, GatewaySettings
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Application, Pipeline
+from wallaroo.model.application import Application, Branch, Pipeline
 
 
 class RunningGateway:
@@ -27,8 +27,10 @@ class RunningGateway:
     def __init__(self, directory: Path) -> None:
         self.receiver = socket.create_server(("127.0.0.1", 0))
         self.receiver.settimeout(PATIENCE_S)
-        one = Pipeline("one", source("one"), (), (sink(self.receiver.getsockname()),), NOWHERE)
-        two = Pipeline("two", source("two"), (), (), NOWHERE)
+        one = Pipeline(
+            "one", source("one"), Branch(()), (sink(self.receiver.getsockname()),), NOWHERE
+        )
+        two = Pipeline("two", source("two"), Branch(()), (), NOWHERE)
         application = Application("app", (one, two), {})
         location = f"grpc+unix://{directory}/gateway.sock"
         self._loop = Loop()

@@ -240,14 +240,14 @@ class Runner:
         self._stack.append(spark.stop)
         job = Job(
             uuid.uuid4().hex,
-            shipping.ship(spark, settings.application, scratch),
+            shipping.ship(spark.session, settings.application, scratch),
             connector(location),
             fixed.buckets,
             slots_for(fixed.buckets, fixed.partitions),
             settings.workers,
             settings.max_batch_bytes,
         )
-        running = query.start(spark, program, job, state.checkpoint, self._reports.batch)
+        running = query.start(spark.session, program, job, state.checkpoint, self._reports.batch)
         self._stack.append(running.stop)
         return running
 
@@ -270,6 +270,9 @@ class _Reports:
             if (partition, key) not in self._keys:
                 self._keys.add((partition, key))
                 log.warning("unknown key dropped", state=partition, key=key, messages=count)
+        for (pipeline, step), count in batch.tally.late.items():
+            if self._repeats.show((pipeline, step, "late")):
+                log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)
 
     def spark_line(self, line: str) -> None:
         """Log a line that Spark printed, unless it is known to say nothing."""

@@ -38,6 +38,8 @@ class GatewayStatus:
     """Messages set aside since then."""
     unknown_key: int
     """Messages dropped since then because their key is not listed."""
+    late: int
+    """Messages dropped since then because their windows had closed."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ class GatewayClient:
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """See `Edge.publish`."""
         return Tally.from_json(self._ask("publish", run=run, batch=batch, tokens=list(tokens)))
+
+    def wake(self, at_ns: int | None) -> None:
+        """See `Edge.wake`."""
+        self._ask("wake", at_ns=at_ns)
 
     def trim(self, end: int) -> None:
         """See `Edge.trim`."""

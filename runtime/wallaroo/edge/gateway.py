@@ -106,6 +106,7 @@ class Gateway:
             delivered=counters.get("delivered", 0),
             set_aside=counters.get("set_aside", 0),
             unknown_key=counters.get("unknown_key", 0),
+            late=counters.get("late", 0),
         )
 
     async def run_until_ended(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wallaroo.edge.database import connect, transaction
-from wallaroo.engine.ports import Chunk
+from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS chunk (
@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER N
 """
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
+NEVER = 1 << 62
+"""A time that no clock shows, in nanoseconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Journal:
         on_room: Called, in the writer's thread or the one that trims, when there is room again
             after `full` was true.
         on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
+        clock: Tells the wall clock, in nanoseconds since the epoch.
     """
 
     def __init__(
@@ -66,7 +69,11 @@ class Journal:
         limits: JournalLimits,
         on_room: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._clock = clock
+        self._last_ns = 0
+        """Arrival of the last message: the time of arrival does not run backwards."""
         self._path = path
         self._limits = limits
         self._on_room = on_room
@@ -84,6 +91,7 @@ class Journal:
         ).fetchone()
         self._trimmed = self._stored_position("trimmed")
         self._processed = self._stored_position("processed")
+        self._wake_ns = self._stored_position("wake") or NEVER
         self._end = max(row[0] or 0, self._trimmed)
         self._disk_bytes = row[1] or 0
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
@@ -96,7 +104,8 @@ class Journal:
         The order of the calls is the order of arrival.
         """
         with self._changed:
-            self._waiting.append(_Waiting(source, time.time_ns(), count, data))
+            self._last_ns = max(self._last_ns, self._clock())
+            self._waiting.append(_Waiting(source, self._last_ns, count, data))
             self._waiting_bytes += len(data)
             self._changed.notify_all()
             self._was_full = self._full()
@@ -133,10 +142,25 @@ class Journal:
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting_bytes, timeout_s)
 
-    def wait_beyond(self, offset: int, timeout_s: float) -> None:
-        """Wait until a message at or behind *offset* is accepted."""
+    def wake(self, at_ns: int | None) -> None:
+        """Let the journal hold a tick once the wall clock shows *at_ns*; None for never."""
+        with self._database_lock, transaction(self._database):
+            self._store_position("wake", NEVER if at_ns is None else at_ns)
         with self._changed:
-            self._changed.wait_for(lambda: self._end > offset or self._closing, timeout_s)
+            self._wake_ns = NEVER if at_ns is None else at_ns
+            self._changed.notify_all()
+
+    def wait_beyond(self, offset: int, timeout_s: float) -> None:
+        """Wait until a message, or a tick, at or behind *offset* is accepted."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while not (self._end > offset or self._closing):
+                self._tick_if_due()
+                left = min(deadline - time.monotonic(), (self._wake_ns - self._clock()) / 1e9)
+                self._changed.wait(max(left, 0.0))
+                if time.monotonic() >= deadline:
+                    break
+            self._tick_if_due()
 
     def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; tells whether they are."""
@@ -260,7 +284,8 @@ class Journal:
             rows.append(Chunk(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
             end += waiting.count
             size += len(waiting.data)
-            counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
+            if waiting.source != TICK_SOURCE:
+                counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
         with self._database_lock, transaction(self._database):
             self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
             self._database.executemany(
@@ -272,6 +297,11 @@ class Journal:
             self._waiting_bytes -= size
             self._accepted = counts
             self._changed.notify_all()
+
+    def _tick_if_due(self) -> None:
+        if self._wake_ns <= self._clock():
+            self._wake_ns = NEVER
+            self.submit(TICK_SOURCE, 1, b"")
 
     def _full(self) -> bool:
         return (

@@ -67,7 +67,10 @@ class Outbox:
         return self._bytes >= self._limit_bytes
 
     def counters(self) -> dict[str, int]:
-        """Totals since the outbox was new: `published`, `delivered`, `set_aside`, `unknown_key`."""
+        """Totals since the outbox was new.
+
+        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`.
+        """
         with self._changed:
             return dict(self._database.execute("SELECT name, value FROM counter"))
 
@@ -99,6 +102,7 @@ class Outbox:
                         tally.merge(self._publish_token(token))
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                    self._count_up("late", sum(tally.late.values()))
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )
