@@ -24,6 +24,7 @@ from wallaroo.model.application import Application
 @application_options
 @click.option("--directory", type=click.Path(path_type=Path), required=True, help="Its data.")
 @click.option("--location", required=True, help="Where its inner door listens.")
+@click.option("--ports", help="Ports to bind, by source, instead of those in --in.")
 @click.option("--journal-limit", type=click.IntRange(1), required=True, help="Bytes on disk.")
 def gateway(
     app: str,
@@ -34,6 +35,7 @@ def gateway(
     app_args: tuple[str, ...],
     directory: Path,
     location: str,
+    ports: str | None,
     journal_limit: int,
 ) -> None:
     """Own the sockets of an application: journal what arrives, deliver what comes out.
@@ -44,7 +46,8 @@ def gateway(
     logs.configure(log_level)
     application = application_ref(app, inputs, outputs, app_args, max_frame).load()
     limits = JournalLimits(disk_bytes=journal_limit)
-    settings = GatewaySettings(directory, location, limits)
+    bound = [int(port) for port in ports.split(",")] if ports else ()
+    settings = GatewaySettings(directory, location, limits, bound)
     try:
         asyncio.run(_serve(application, settings))
     except WallarooError as error:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import logging
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -21,18 +20,18 @@ from typing import Any, Self
 import structlog
 
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.supervisor import GatewayProcess, SupervisedEngine, reserved_ports
 from wallaroo.edge.client import GatewayClient, GatewayStatus, connector
 from wallaroo.engine.job import Job
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, RunningApplication
+from wallaroo.engine.running import Batch, OnBatch, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.logs import Repeats
+from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
-_END_TIMEOUT_S = 20.0
-"""Time for the gateway to end when it is told to."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -77,7 +76,7 @@ class Runner:
         self._signalled = threading.Event()
         self._reports = _Reports()
         self._stack: list[Any] = []
-        self._running: RunningApplication | None = None
+        self._engine: SupervisedEngine | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,8 +118,8 @@ class Runner:
             master=settings.master,
             resumes=not state.is_new,
         )
-        self._start_gateway(state, location)
-        self._running = self._start_engine(program, state, location, scratch)
+        self._start_gateway(application, state, location)
+        self._engine = self._start_engine(program, state, location, scratch)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)
         status = self.status()
@@ -145,6 +144,7 @@ class Runner:
         Raises:
             RuntimeFailure: A part failed on the way.
         """
+        starts = self._gateway.starts
         self._client.stop_accepting()
         started = time.monotonic()
         status = self.status()
@@ -158,12 +158,15 @@ class Runner:
         while status.backlog or status.undelivered:
             if (failure := self._failure()) is not None:
                 raise RuntimeFailure(failure)
+            if self._gateway.starts != starts:  # the new one listens
+                starts = self._gateway.starts
+                self._client.stop_accepting()
             late = time.monotonic() - started > self._settings.drain_timeout_s
             if self._signalled.wait(_LOOK_EVERY_S / 4) or late:
                 break
             status = self.status()
-        if not status.backlog and self._running is not None:
-            self._running.finish_batch()
+        if not status.backlog and self._engine is not None:
+            self._engine.finish_batch()
         log.info(
             "stopped",
             accepted={source.name: source.accepted for source in status.sources},
@@ -182,48 +185,36 @@ class Runner:
         self._signalled.set()
 
     def _failure(self) -> str | None:
-        if (code := self._gateway.poll()) is not None:
-            return f"the gateway ended with exit code {code}; start again with the same --state-dir"
-        failure = self._running.failure() if self._running is not None else None
-        return None if failure is None else f"the query failed: {failure}"
+        if self._gateway.failure is not None:
+            return self._gateway.failure
+        assert self._engine is not None
+        return self._engine.failure()
 
-    def _start_gateway(self, state: StateDirectory, location: str) -> None:
+    def _start_gateway(
+        self, application: Application, state: StateDirectory, location: str
+    ) -> None:
         reference = self._settings.application
+        reserved = reserved_ports(application.sources)
+        ports = reserved.__enter__()
+        self._stack.append(lambda: reserved.__exit__(None, None, None))
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
             *("--directory", str(state.path), "--location", location),
+            *("--ports", ",".join(map(str, ports))),
             *("--journal-limit", str(self._settings.journal_bytes)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),
         ]
-        self._gateway = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for us, who stop it in good order
-        )
-        self._stack.append(self._end_gateway)
-        assert self._gateway.stdout is not None
-        told = json.loads(self._gateway.stdout.readline() or "{}")
-        if "sources" not in told:
-            msg = told.get("error") or "the gateway did not start"
-            raise RuntimeFailure(msg)
+        self._gateway = GatewayProcess(command)
+        self._stack.append(self._gateway.stop)
+        self._gateway.start()
         self._client = GatewayClient(location)
         self._stack.append(self._client.close)
 
-    def _end_gateway(self) -> None:
-        self._gateway.terminate()
-        try:
-            self._gateway.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._gateway.kill()
-            self._gateway.wait()
-
     def _start_engine(
         self, program: Program, state: StateDirectory, location: str, scratch: Path
-    ) -> RunningApplication:
+    ) -> SupervisedEngine:
         from wallaroo.engine.spark import query, session, shipping
         from wallaroo.engine.spark.slots import slots_for
 
@@ -239,7 +230,7 @@ class Runner:
         )
         self._stack.append(spark.stop)
         job = Job(
-            uuid.uuid4().hex,
+            "",
             shipping.ship(spark.session, settings.application, scratch),
             connector(location),
             fixed.buckets,
@@ -247,9 +238,15 @@ class Runner:
             settings.workers,
             settings.max_batch_bytes,
         )
-        running = query.start(spark.session, program, job, state.checkpoint, self._reports.batch)
-        self._stack.append(running.stop)
-        return running
+
+        def start(on_batch: OnBatch) -> RunningApplication:
+            # a run of its own each time: what processes have in memory of a failed one is no use
+            fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
+            return query.start(spark.session, program, fresh, state.checkpoint, on_batch)
+
+        engine = SupervisedEngine(start, self._reports.batch)
+        self._stack.append(engine.stop)
+        return engine
 
 
 class _Reports:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import structlog
 
 from wallaroo.edge.client import GatewayStatus, SourceStatus
 from wallaroo.edge.egress import Egress
+from wallaroo.edge.exclusive import hold
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.outbox import Outbox
@@ -37,6 +39,8 @@ class GatewaySettings:
     """Where the inner door listens: `grpc+unix:///PATH` or `grpc://HOST:PORT`."""
     journal: JournalLimits = field(default_factory=JournalLimits)
     """Bounds of the journal."""
+    ports: Sequence[int] = ()
+    """Ports to bind, by source; where there are none, those of the application."""
     outbox_bytes: int = 1024**3
     """Bytes of undelivered outputs over which the engine waits, and so, in the end, the senders."""
 
@@ -65,6 +69,8 @@ class Gateway:
         directory = self._settings.directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            # one that is still on its end writes, and sends what this one would send, too
+            self._lock = hold(directory / "gateway.lock", "is there another gateway?")
             self._outbox = Outbox(directory / "outbox.db", self._settings.outbox_bytes)
             self._journal = Journal(
                 directory / "journal.db",
@@ -75,7 +81,13 @@ class Gateway:
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
             raise RuntimeFailure(msg) from error
-        self._ingress = Ingress(self._application.sources, self._journal)
+        sources = self._application.sources
+        if self._settings.ports:
+            sources = tuple(
+                dataclasses.replace(source, port=port)
+                for source, port in zip(sources, self._settings.ports, strict=True)
+            )
+        self._ingress = Ingress(sources, self._journal)
         self._bound = await self._ingress.listen()
         self._egresses = [
             Egress(index, sink, self._outbox) for index, sink in enumerate(self._application.sinks)
@@ -122,6 +134,7 @@ class Gateway:
         self._service.shutdown()
         self._journal.close()
         self._outbox.close()
+        os.close(self._lock)
         if failure is not None:
             msg = f"the journal in {self._settings.directory} cannot be written: {failure}"
             raise RuntimeFailure(msg)

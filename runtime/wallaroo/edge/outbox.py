@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (
     id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
     lengths BLOB NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS report (token TEXT NOT NULL, tally TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS report (
+    call TEXT PRIMARY KEY, token TEXT NOT NULL, tally TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL);
@@ -74,16 +76,27 @@ class Outbox:
         with self._changed:
             return dict(self._database.execute("SELECT name, value FROM counter"))
 
-    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
-        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it."""
+    def stage(
+        self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
+    ) -> None:
+        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it.
+
+        Args:
+            token: What the batch will name.
+            outputs: The outputs, behind those that are there under the token.
+            tally: What the task has to report besides.
+            call: Name of this call: asked again with it, nothing is added. None: a new one.
+        """
         with self._changed, transaction(self._database):
-            self._database.executemany(
-                "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
-                [(token, *of_sink) for of_sink in outputs],
+            added = self._database.execute(
+                "INSERT OR IGNORE INTO report VALUES (?, ?, ?)",
+                (call or uuid.uuid4().hex, token, json.dumps(tally.to_json())),
             )
-            self._database.execute(
-                "INSERT INTO report VALUES (?, ?)", (token, json.dumps(tally.to_json()))
-            )
+            if added.rowcount:
+                self._database.executemany(
+                    "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
+                    [(token, *of_sink) for of_sink in outputs],
+                )
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
@@ -106,7 +119,8 @@ class Outbox:
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )
-                self._forget_unpublished()
+                    # not where it was published: tasks of the next batch may have begun to stage
+                    self._forget_unpublished()
             (self._bytes, self._count) = self._database.execute(
                 "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
             ).fetchone()
