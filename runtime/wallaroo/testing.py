@@ -24,11 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.errors import UsageError
-from wallaroo.model.application import Application, Compute, Pipeline, Step
+from wallaroo.model.application import (
+    Application,
+    Compute,
+    CustomSource,
+    Pipeline,
+    Source,
+    Step,
+)
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
 
-__all__ = ["Simulation", "load", "simulate"]
+__all__ = ["Simulation", "load", "messages_of", "simulate"]
 
 
 @dataclass
@@ -63,22 +70,69 @@ def load(app: str | Path, args: Sequence[str] = ()) -> Application:
     return ApplicationRef(str(app), tuple(args or ("--in", enough, "--out", enough))).load()
 
 
-def simulate(application: Any, messages: Iterable[tuple[str, bytes]]) -> Simulation:
+def simulate(application: Any, messages: Iterable[tuple[str, Any]]) -> Simulation:
     """Run *application* over *messages*, one after the other.
 
     Args:
         application: What `ApplicationBuilder.build` or `load` gave.
-        messages: Pairs of a source's name (that of its pipeline) and a payload without header.
+        messages: Pairs of a source's name (that of its pipeline) and a payload: without header for
+            frames, without line feed for lines. For a generator it is the value itself.
 
     Raises:
         ApplicationError: The application is not well formed.
         UsageError: There is no source of such a name.
     """
-    resolved = application if isinstance(application, Application) else resolve(application)
-    run = _Run(resolved)
+    run = _Run(_resolved(application))
     for source, payload in messages:
         run.take(source, payload)
     return run.result
+
+
+def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
+    """What a generator, a file or a source of the application's own has now, for `simulate`.
+
+    Args:
+        application: What `ApplicationBuilder.build` or `load` gave.
+        source: Name of the source.
+        position: Where to go on; None for the beginning.
+
+    Raises:
+        ApplicationError: The application is not well formed.
+        UsageError: There is no such source, or it is one that listens.
+
+    Example:
+        >>> import itertools, wallaroo
+        >>> class Numbers:
+        ...     def initial_value(self):
+        ...         return 1
+        ...     def apply(self, previous):
+        ...         return previous + 1
+        >>> builder = wallaroo.ApplicationBuilder("Count")
+        >>> _ = builder.new_pipeline("Numbers", wallaroo.GenSourceConfig(Numbers())).done()
+        >>> list(itertools.islice(messages_of(builder.build(), "Numbers"), 3))
+        [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
+    """
+    found = _source_of(_resolved(application), source)
+    if not isinstance(found, CustomSource):
+        msg = f"source {source!r} listens on {found.where}: it has no messages before it runs"
+        raise UsageError(msg)
+    for item in found.reader.read(position):
+        if item is None:
+            return
+        yield source, found.decode(item[0]) if found.pickled else item[0]
+
+
+def _resolved(application: Any) -> Application:
+    return application if isinstance(application, Application) else resolve(application)
+
+
+def _source_of(application: Application, name: str) -> Source:
+    for source in application.sources:
+        if source.name == name:
+            return source
+    names = ", ".join(repr(source.name) for source in application.sources)
+    msg = f"there is no source {name!r}; the application has {names}"
+    raise UsageError(msg)
 
 
 class _Raised(Exception):
@@ -93,16 +147,19 @@ class _Run:
             state={name: {} for name in application.partitions},
         )
 
-    def take(self, source: str, payload: bytes) -> None:
-        """Run one message through every pipeline of *source*."""
-        pipelines = [p for p in self._application.pipelines if p.source.name == source]
-        if not pipelines:
-            names = ", ".join(repr(s.name) for s in self._application.sources)
-            msg = f"there is no source {source!r}; the application has {names}"
-            raise UsageError(msg)
-        for pipeline in pipelines:
+    def take(self, name: str, payload: Any) -> None:
+        """Run one message through every pipeline of the source *name*."""
+        source = _source_of(self._application, name)
+        is_message = isinstance(source, CustomSource) and source.pickled
+        for pipeline in self._application.pipelines:
+            if pipeline.source.name != name:
+                continue
             with contextlib.suppress(_Raised):
-                message = self._call(pipeline, "decoder", pipeline.source.decode, payload)
+                message = (
+                    payload
+                    if is_message
+                    else self._call(pipeline, "decoder", source.decode, payload)
+                )
                 if message is not None:
                     self._go_on(pipeline, 0, message)
 
