@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import wallaroo
-from wallaroo import count_windows, range_windows, minutes
+from wallaroo import count_windows, minutes, range_windows
 
 
 def application_setup(args):

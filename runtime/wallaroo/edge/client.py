@@ -69,11 +69,16 @@ class SourceStatus:
     """One source of a gateway."""
 
     name: str
-    host: str
-    port: int
-    """Port that is bound."""
+    where: str
+    """`HOST:PORT` that is bound, or what is read."""
     accepted: int
     """Messages accepted since the state directory was new."""
+    ended: bool = False
+    """Whether it has come to its end, and gives no more messages in this run."""
+    failures: int = 0
+    """Times that reading has failed since its last message."""
+    problem: str | None = None
+    """Why it failed last; None where it has not since its last message."""
 
 
 class GatewayClient:
@@ -127,7 +132,7 @@ class GatewayClient:
 
     def wake(self, at_ns: int | None) -> None:
         """See `Edge.wake`."""
-        self._ask("wake", at_ns=at_ns)
+        self._ask("wake", {"at_ns": at_ns})
 
     def trim(self, end: int) -> None:
         """See `Edge.trim`."""
