@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import click
 
-from wallaroo.cli.options import application_ref
+from wallaroo.cli.options import application_to_look_at
 from wallaroo.engine.program import Program
 from wallaroo.model.application import StateCompute
-
-_ENOUGH = ",".join(["127.0.0.1:0"] * 16)
-"""Addresses for an application that is not going to run."""
 
 
 @click.command()
@@ -22,7 +19,7 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
     Example:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
-    application = application_ref(app, _ENOUGH, _ENOUGH, app_args, 1).load()
+    application = application_to_look_at(app, app_args)
     Program(application, buckets=1)
     click.echo(f"{application.name} is well formed:")
     for pipeline in application.pipelines:

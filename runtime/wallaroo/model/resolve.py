@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -57,7 +58,7 @@ def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application
     return application
 
 
-def _only_key(_message: Any) -> None:
+def only_key(_message: Any) -> None:
     """The key of every message of a state that is not partitioned."""
 
 
@@ -170,7 +171,7 @@ class _Resolver:
                 f"{where}: {step.kind} takes a function decorated {decorator}, "
                 f"and got {_described(made)}",
             )
-            return Compute("?", _only_key, multi=False, place=step.place)
+            return Compute("?", only_key, multi=False, place=step.place)
         place, label = place_of(step.computation), f"{where}, step {made.name!r}"
         if isinstance(made, Computation):
             self._check_arity(made.function, 1, label, "message")
@@ -188,7 +189,7 @@ class _Resolver:
 
     def _key(self, step: DeclaredStep, label: str) -> Callable[[Any], Any]:
         if step.kind == "to_stateful":
-            return _only_key
+            return only_key
         key = key_extractor_of(step.key)
         if isinstance(key, KeyExtractor):
             self._check_arity(key.function, 1, f"{label}: key function", "message")
@@ -197,7 +198,7 @@ class _Resolver:
             step.place,
             f"{label}: {_described(step.key)} is no key function; decorate it @partition",
         )
-        return _only_key
+        return only_key
 
     def _partition(
         self, step: DeclaredStep, made: StateComputation[Any, Any, Any], label: str
@@ -279,6 +280,7 @@ def entity_factory(state: type) -> Callable[[], Any]:
     if not shared:
         return state
 
+    @functools.wraps(state, updated=())
     def make() -> Any:
         entity = state()
         for name, value in shared.items():
