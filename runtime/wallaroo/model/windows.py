@@ -107,6 +107,10 @@ class RangeWindows:
     event_time: Callable[[Any], int] | None
     aggregation: Aggregation[Any, Any, Any]
 
+    def __str__(self) -> str:
+        every = "" if self.slide_ns == self.range_ns else f" every {_told(self.slide_ns)}"
+        return f"windows of {_told(self.range_ns)}{every}"
+
     def new_entity(self) -> RangeEntity:
         """An entity without windows."""
         return RangeEntity()
@@ -254,6 +258,9 @@ class CountWindows:
     timeout_ns: int | None
     aggregation: Aggregation[Any, Any, Any]
 
+    def __str__(self) -> str:
+        return f"windows of {self.count} messages"
+
     def new_entity(self) -> CountEntity:
         """An entity without messages."""
         return CountEntity()
@@ -307,3 +314,11 @@ def _nanoseconds(event: Any) -> int:
         msg = f"the event time is {event!r}, and whole nanoseconds since the epoch are due"
         raise TypeError(msg)
     return event
+
+
+def _told(duration_ns: int) -> str:
+    """*duration_ns* in the largest unit that it is a whole number of."""
+    for unit, size in (("h", 3_600_000_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000)):
+        if duration_ns % size == 0:
+            return f"{duration_ns // size} {unit}"
+    return f"{duration_ns / 1_000_000:g} ms"
