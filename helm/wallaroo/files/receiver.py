@@ -89,7 +89,9 @@ class Receiver:
             self._hidden += 1
             return
         self._shown += 1
-        shown = output.hex() if self._shown_as == "hex" else output.decode(errors="backslashreplace")
+        shown = (
+            output.hex() if self._shown_as == "hex" else output.decode(errors="backslashreplace")
+        )
         print(shown, flush=True)
 
     def _cut(self, data: bytes) -> tuple[list[bytes], bytes]:

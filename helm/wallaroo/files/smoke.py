@@ -7,13 +7,13 @@ along, or null), `messages`, `expect` and `timeout_s`.
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 import socket
 import string
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -69,7 +69,7 @@ class Smoke:
             return
         for expected in self._settings["expect"]:
             wanted = self._bytes(expected)
-            self._wait(f"the output {wanted!r}", lambda wanted=wanted: self._received(wanted))
+            self._wait(f"the output {wanted!r}", functools.partial(self._received, wanted))
             print(f"received {wanted!r}")
 
     def _send(self, message: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@
 
 {{- define "wallaroo.checks.values" -}}
 {{- range $key := list "image" "workers" "partitions" "token" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "serviceMonitor" "test" -}}
-{{- if kindIs "invalid" (get $.Values $key) }}
+{{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}
 {{- end -}}
@@ -70,8 +70,10 @@ gateway.service has settings of a load balancer, and its type is {{ .Values.gate
 {{- if and .Values.gateway.service.externalTrafficPolicy (eq .Values.gateway.service.type "ClusterIP") }}
 gateway.service.externalTrafficPolicy is set, and gateway.service.type is ClusterIP, which has none: take NodePort or LoadBalancer.
 {{- end -}}
-{{- if and (not .Values.outputs) (has 7981 .Values.receiver.ports) }}
+{{- range .Values.receiver.ports -}}
+{{- if eq (int .) 7981 }}
 receiver.ports has 7981, where the receiver answers helm test: choose another port.
+{{- end -}}
 {{- end -}}
 {{- end }}
 
@@ -85,6 +87,9 @@ repartition and stopped are both set, and a stopped application repartitions not
 {{- end }}
 
 {{- define "wallaroo.checks.disruption" -}}
+{{- if has "ReadWriteOncePod" .Values.storage.state.accessModes }}
+storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume: take ReadWriteMany, or ReadWriteOnce to have them on one node.
+{{- end -}}
 {{- with .Values.executor.podDisruptionBudget -}}
 {{- if and .enabled (ge (int .minAvailable) (int $.Values.workers)) }}
 executor.podDisruptionBudget.minAvailable is {{ int .minAvailable }} and workers is {{ int $.Values.workers }}: no node with an executor could be drained. Make it smaller than workers.

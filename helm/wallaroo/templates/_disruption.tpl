@@ -6,7 +6,7 @@
 {{- with (index $root.Values $component).podDisruptionBudget }}
 {{- if .enabled }}
 ---
-apiVersion: {{ ternary "policy/v1" "policy/v1beta1" ($root.Capabilities.APIVersions.Has "policy/v1") }}
+apiVersion: {{ include "wallaroo.disruption.api" $root }}
 kind: PodDisruptionBudget
 metadata:
   {{- include "wallaroo.metadata" $part | nindent 2 }}
@@ -23,4 +23,10 @@ spec:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Asks for the version, too: without a cluster helm knows of policy/v1 whatever --kube-version says. */}}
+{{- define "wallaroo.disruption.api" -}}
+{{- $new := semverCompare ">=1.21.0-0" .Capabilities.KubeVersion.Version -}}
+{{- ternary "policy/v1" "policy/v1beta1" (and $new (.Capabilities.APIVersions.Has "policy/v1")) -}}
 {{- end }}
