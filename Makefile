@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs lock bench clean
+.PHONY: help setup demo test check docs lock values bench clean
 
 BIN := .venv/bin
 
@@ -39,6 +39,9 @@ lock: setup ## write requirements.lock anew from pyproject.toml
 		--generate-hashes --all-extras --build-deps-for=editable --no-emit-options \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--output-file=requirements.lock $(ARGS) pyproject.toml
+
+values: setup ## write the table of values in docs/kubernetes.md anew from the charts
+	@$(BIN)/python scripts/values_table.py
 
 clean: ## remove .venv and whatever the tools left
 	rm -rf .venv .wallaroo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
