@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
-from wallaroo.cli.options import application_ref
+from wallaroo.cli.options import application_to_look_at
 from wallaroo.model.application import Branch, Stateful
-
-_ENOUGH = ",".join(["127.0.0.1:0"] * 16)
-"""Addresses for an application that is not going to run."""
 
 
 @click.command()
@@ -21,7 +18,7 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
     Example:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
-    application = application_ref(app, _ENOUGH, _ENOUGH, app_args, 1).load()
+    application = application_to_look_at(app, app_args)
     click.echo(f"{application.name} is well formed:")
     for pipeline in application.pipelines:
         end = [f"{len(pipeline.sinks)} sinks"] if len(pipeline.sinks) > 1 else ["sink"]

@@ -10,6 +10,7 @@ from wallaroo import __version__
 from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
 from wallaroo.cli.gateway import gateway
+from wallaroo.cli.graph import graph
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
@@ -46,5 +47,5 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (run, check, send, receive, demo, gateway):
+for command in (run, check, graph, send, receive, demo, gateway):
     main.add_command(command)

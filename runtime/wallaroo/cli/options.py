@@ -9,8 +9,12 @@ import click
 
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.errors import UsageError
+from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
+
+_ENOUGH = ",".join(["127.0.0.1:0"] * 16)
+"""Addresses for an application that is not going to run."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 """A function that is becoming a command."""
@@ -78,3 +82,13 @@ def application_ref(
     """What the application options name."""
     args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
     return ApplicationRef(app, (*args, *app_args), max_frame)
+
+
+def application_to_look_at(app: str, app_args: tuple[str, ...]) -> Application:
+    """The application APP, with addresses enough, for commands that do not run it.
+
+    Raises:
+        UsageError: There is no such application.
+        ApplicationError: It does not load, or is not well formed.
+    """
+    return application_ref(app, _ENOUGH, _ENOUGH, app_args, DEFAULT_MAX_FRAME).load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -283,6 +284,7 @@ def entity_factory(state: type) -> Callable[[], Any]:
     if not shared:
         return state
 
+    @functools.wraps(state, updated=())
     def make() -> Any:
         entity = state()
         for name, value in shared.items():

@@ -1,0 +1,257 @@
+"""An application as a graph: what there is to draw, whoever draws it.
+
+Steps that merged pipelines go through together are one node, and so is a state partition that
+several steps use.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wallaroo.api.place import Place
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    KeyBy,
+    Pipeline,
+    Sink,
+    Source,
+    Stateful,
+    StatePartition,
+    Step,
+    WindowCompute,
+)
+from wallaroo.model.branch import only_key
+from wallaroo.model.windows import CountWindows, RangeWindows, Windows
+
+NodeKind = Literal["source", "step", "stateful step", "state", "sink"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A source, a step, a state partition or a sink."""
+
+    id: str
+    """Unique in its graph: a letter and a number."""
+    kind: NodeKind
+    name: str
+    detail: str
+    """What else there is to say, in a few words; empty where there is nothing."""
+    place: Place
+    """The line of user code that it is about."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way of messages between nodes, or a use of state."""
+
+    start: str
+    """Id of the node that it leaves."""
+    end: str
+    """Id of the node that it reaches."""
+    kind: Literal["messages", "state"]
+    label: str
+    """Name of the function that finds the key on this way; empty where there is none."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One pipeline, or several that merge, with the nodes that belong to them alone."""
+
+    pipelines: tuple[str, ...]
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What an application is made of, in the order of its code."""
+
+    name: str
+    groups: tuple[Group, ...]
+    states: tuple[Node, ...]
+    """State partitions, which any group may use."""
+    edges: tuple[Edge, ...]
+
+
+def graph_of(application: Application) -> Graph:
+    """The graph of *application*.
+
+    Example:
+        >>> import wallaroo
+        >>> from wallaroo.model.resolve import resolve
+        >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+        >>> builder = wallaroo.ApplicationBuilder("Shout")
+        >>> _ = builder.new_pipeline("Shouting", wallaroo.TCPSourceConfig("", 0, text))
+        >>> _ = builder.to(wallaroo.computation(name="shout")(str.upper)).done()
+        >>> graph = graph_of(resolve(builder.build()))
+        >>> [(node.kind, node.name) for node in graph.groups[0].nodes]
+        [('source', 'Shouting'), ('step', 'shout')]
+        >>> [(edge.start, edge.end) for edge in graph.edges]
+        [('n1', 'n2')]
+    """
+    drawing = _Drawing()
+    for pipeline in application.pipelines:
+        drawing.add(pipeline)
+    for partition in application.partitions.values():
+        drawing.add_state(partition)
+    return drawing.graph(application.name)
+
+
+class _Drawing:
+    """Collects nodes and edges, pipeline by pipeline."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[object, Node] = {}
+        """Nodes by what they stand for: a source, a way from a step on, a sink."""
+        self._states: list[Node] = []
+        self._edges: dict[Edge, None] = {}
+        self._uses: dict[str, Stateful] = {}
+        """Steps over state, by the ids of their nodes."""
+        self._groups: list[tuple[list[str], list[Node]]] = []
+
+    def add(self, pipeline: Pipeline) -> None:
+        """Draw *pipeline*; what it has in common with others already there is drawn once."""
+        before = set(self._nodes.values())
+        source = pipeline.source
+        nodes = [self._node(source, "source", source.name, _of_source(source), source, pipeline)]
+        self._branch(pipeline.trunk, nodes[0], "", pipeline, nodes)
+        self._group(pipeline.name, list(dict.fromkeys(nodes)), before)
+
+    def _branch(
+        self, branch: Branch, last: Node, key: str, pipeline: Pipeline, nodes: list[Node]
+    ) -> None:
+        """Draw *branch* behind the node *last*, where messages have just got *key*."""
+        end = pipeline.sinks or (pipeline.name,)  # no sinks are nothing in common
+        for number, step in enumerate(branch.steps):
+            if isinstance(step, KeyBy):
+                key = _name_of_key(step.key)
+                continue
+            way = (_identity(Branch(branch.steps[number:], branch.forks)), end)
+            node = self._step(way, step, pipeline)
+            if isinstance(step, Stateful) and step.key is not None:
+                key = _name_of_key(step.key)
+            self._edge(last, node, key)
+            last, key = node, ""
+            nodes.append(node)
+        for fork in branch.forks:
+            self._branch(fork, last, key, pipeline, nodes)
+        for sink in () if branch.forks else pipeline.sinks:
+            nodes.append(self._node(sink, "sink", sink.name, _of_sink(sink), sink, pipeline))
+            self._edge(last, nodes[-1], "")
+
+    def _step(self, way: object, step: Step, pipeline: Pipeline) -> Node:
+        if not isinstance(step, Stateful):
+            return self._node(way, "step", step.name, "", step, pipeline)
+        detail = _of_windows(step.windows) if isinstance(step, WindowCompute) else ""
+        node = self._node(way, "stateful step", step.name, detail, step, pipeline)
+        self._uses[node.id] = step
+        return node
+
+    def add_state(self, partition: StatePartition) -> None:
+        """Draw *partition*, and who uses it."""
+        users = [
+            (node, step) for node, step in self._uses.items() if step.partition == partition.name
+        ]
+        if partition.keys is not None:
+            keys = f"{len(partition.keys)} keys"
+        else:
+            single = all(step.key is only_key for _, step in users)
+            keys = "one entity" if single else "any key"
+        kind = "windows" if partition.windows else _named(partition.new_entity)
+        state = self._node(
+            partition.name, "state", partition.name, f"{kind} · {keys}", partition, None
+        )
+        self._states.append(state)
+        for user, _ in users:
+            self._edges[Edge(user, state.id, "state", "")] = None
+
+    def graph(self, name: str) -> Graph:
+        """What was drawn."""
+        groups = [Group(tuple(names), tuple(nodes)) for names, nodes in self._groups]
+        return Graph(name, tuple(groups), tuple(self._states), tuple(self._edges))
+
+    def _node(
+        self,
+        stands_for: object,
+        kind: NodeKind,
+        name: str,
+        detail: str,
+        part: Source | Step | Sink | StatePartition,
+        pipeline: Pipeline | None,
+    ) -> Node:
+        if stands_for not in self._nodes:
+            place = part.place
+            if not place.line and pipeline is not None:
+                place = pipeline.place  # that of a builtin is not known
+            self._nodes[stands_for] = Node(f"n{len(self._nodes) + 1}", kind, name, detail, place)
+        return self._nodes[stands_for]
+
+    def _edge(self, start: Node, end: Node, label: str) -> None:
+        self._edges[Edge(start.id, end.id, "messages", label)] = None
+
+    def _group(self, name: str, nodes: list[Node], before: set[Node]) -> None:
+        """Put *nodes* into the group that some of them are in, or into a new one."""
+        new = [node for node in nodes if node not in before]
+        for names, members in self._groups:
+            if any(node in members for node in nodes):
+                names.append(name)
+                members.extend(new)
+                return
+        self._groups.append(([name], new))
+
+
+def _identity(branch: Branch) -> tuple[object, ...]:
+    """What branches of merged pipelines have in common where they are one and the same."""
+    steps = [
+        (type(step), step.name, step.place, getattr(step, "partition", None))
+        for step in branch.steps
+    ]
+    return (*steps, *map(_identity, branch.forks))
+
+
+def _name_of_key(key: Callable[[Any], Any]) -> str:
+    return "" if key is only_key else _named(key)
+
+
+def _of_windows(windows: Windows) -> str:
+    if isinstance(windows, CountWindows):
+        return f"windows of {windows.count:,} messages"
+    if isinstance(windows, RangeWindows):
+        slide = "" if windows.slide_ns == windows.range_ns else f" every {_time(windows.slide_ns)}"
+        return f"windows of {_time(windows.range_ns)}{slide}"
+    return "windows"
+
+
+def _time(nanoseconds: int) -> str:
+    """*nanoseconds* in the largest unit that leaves no fraction.
+
+    Example:
+        >>> _time(90_000_000_000), _time(3_600_000_000_000), _time(5_000_000)
+        ('90 s', '1 h', '5 ms')
+    """
+    for unit, size in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6)):
+        if nanoseconds % size == 0:
+            return f"{nanoseconds // size:,} {unit}"
+    return f"{nanoseconds:,} ns"
+
+
+def _of_source(source: Source) -> str:
+    return f"TCP source · {_named(source.decode)}"
+
+
+def _of_sink(sink: Sink) -> str:
+    return f"TCP sink · {_named(sink.encode)}"
+
+
+def _named(function: Callable[..., Any]) -> str:
+    """The name that the author gave *function*, or the class whose method it is."""
+    owner = getattr(function, "__self__", None)
+    if inspect.isclass(owner):
+        return owner.__name__
+    if inspect.ismethod(function):
+        return type(owner).__name__
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return "lambda" if name == "<lambda>" else str(name)
