@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 
-COMMANDS = ["run", "check", "graph", "send", "receive", "demo"]
+COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
 ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
 
 

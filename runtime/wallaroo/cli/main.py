@@ -11,6 +11,7 @@ from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.graph import graph
+from wallaroo.cli.new import new
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
@@ -47,5 +48,5 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (run, check, graph, send, receive, demo, gateway):
+for command in (new, check, graph, run, send, receive, demo, gateway):
     main.add_command(command)
