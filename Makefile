@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock bench clean
+.PHONY: help setup demo test check docs lock bench clean
 
 BIN := .venv/bin
 
@@ -16,10 +16,14 @@ demo: setup ## run Market Spread on generated data and check every output
 test: setup ## run every test (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: setup ## formatting, lint, types, the direction of imports
+check: setup ## formatting, lint, types, the direction of imports, documentation
 	@failed=0; for check in "ruff format --check ." "ruff check ." mypy lint-imports; do \
 		echo "$$check"; $(BIN)/$$check || failed=1; \
-	done; exit $$failed # each of them, also when one failed: one run tells all there is to mend
+	done; $(MAKE) --no-print-directory docs || failed=1; exit $$failed # each of them, also when one failed: one run tells all there is to mend
+
+docs: setup ## build the documentation into build/docs; a warning is an error
+	@echo "mkdocs build"; told=$$(NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1) || \
+		{ echo "$$told"; exit 1; }
 
 bench: setup ## run the benchmarks (ARGS for their options)
 	@$(BIN)/python -m benchmarks $(ARGS)
