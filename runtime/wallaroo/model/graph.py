@@ -7,6 +7,7 @@ several steps use.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from wallaroo.api.place import Place
 from wallaroo.model.application import (
     Application,
     Branch,
+    CustomSink,
+    CustomSource,
     KeyBy,
     Pipeline,
     Sink,
@@ -239,11 +242,25 @@ def _time(nanoseconds: int) -> str:
 
 
 def _of_source(source: Source) -> str:
+    if isinstance(source, CustomSource):
+        where = _short(source.where)
+        return where if source.pickled else f"{where} · {_named(source.decode)}"
     return f"TCP source · {_named(source.decode)}"
 
 
 def _of_sink(sink: Sink) -> str:
-    return f"TCP sink · {_named(sink.encode)}"
+    where = _short(sink.where) if isinstance(sink, CustomSink) else "TCP sink"
+    return f"{where} · {_named(sink.encode)}"
+
+
+def _short(where: str) -> str:
+    """*where*, with files by their names alone.
+
+    Example:
+        >>> _short("file /srv/app/words.txt"), _short("Countdown")
+        ('file words.txt', 'Countdown')
+    """
+    return re.sub(r"\S*/", "", where)
 
 
 def _named(function: Callable[..., Any]) -> str:
