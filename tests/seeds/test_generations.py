@@ -90,23 +90,6 @@ def test_a_pipeline_without_a_sink_is_told_with_its_line() -> None:
         resolve(wallaroo.build_application("app", words))
 
 
-def test_a_payload_length_that_is_no_integer_of_the_header_is_told() -> None:
-    class Odd:
-        def header_length(self) -> int:
-            return 2
-
-        def payload_length(self, bs: bytes) -> int:
-            return bs[0] * 10
-
-        def decode(self, bs: bytes) -> bytes:
-            return bs
-
-    builder = wallaroo.ApplicationBuilder("odd")
-    builder.new_pipeline("odd", wallaroo.TCPSourceConfig("", 0, Odd())).done()
-    with pytest.raises(ApplicationError, match="payload_length reads no 2-byte integer"):
-        resolve(builder.build())
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("app", "sources", "messages", "key"),
