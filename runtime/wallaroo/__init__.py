@@ -7,7 +7,14 @@ imports; `wallaroo.testing` runs an application without Spark or sockets.
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
 from wallaroo.api.builder import ApplicationBuilder
-from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
+from wallaroo.api.configs import (
+    FileSinkConfig,
+    FileSourceConfig,
+    GenSourceConfig,
+    TCPSinkConfig,
+    TCPSourceConfig,
+)
+from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
 from wallaroo.api.functions import (
     computation,
     computation_multi,
@@ -30,13 +37,21 @@ from wallaroo.api.windows import (
     range_windows,
     seconds,
 )
-from wallaroo.errors import ApplicationError, UsageError, WallarooError
+from wallaroo.errors import ApplicationError, FrameError, UsageError, WallarooError
 
 __all__ = [
     "Aggregation",
     "ApplicationBuilder",
     "ApplicationError",
+    "FileSinkConfig",
+    "FileSourceConfig",
+    "FrameError",
+    "GenSourceConfig",
+    "MessageSource",
+    "OutputSink",
     "Pipeline",
+    "SinkConfig",
+    "SourceConfig",
     "TCPSinkConfig",
     "TCPSourceConfig",
     "UsageError",

@@ -29,8 +29,10 @@ from wallaroo.model.application import (
     Application,
     Branch,
     Compute,
+    CustomSource,
     KeyBy,
     Pipeline,
+    Source,
     StateCompute,
     Stateful,
     Step,
@@ -40,7 +42,7 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
 from wallaroo.model.windows import Late
 
-__all__ = ["Simulation", "load", "simulate"]
+__all__ = ["Simulation", "load", "messages_of", "simulate"]
 
 
 @dataclass
@@ -79,7 +81,7 @@ def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
 
 def simulate(
     application: Any,
-    messages: Iterable[tuple[str, bytes] | tuple[str, bytes, int]],
+    messages: Iterable[tuple[str, Any] | tuple[str, Any, int]],
     *,
     until_ns: int | None = None,
 ) -> Simulation:
@@ -90,17 +92,17 @@ def simulate(
 
     Args:
         application: What `ApplicationBuilder.build` or `load` gave.
-        messages: A source's name (that of its pipeline), a payload without header and, if it
-            matters, the time of arrival in nanoseconds since the epoch; without it the clock
-            stands still. It begins at 0.
+        messages: A source's name (that of its pipeline), a payload and, if it matters, the time of
+            arrival in nanoseconds since the epoch; without it the clock stands still. It begins at
+            0. A payload has no header where the source has frames, and no line feed where it has
+            lines; for a generator it is the value itself.
         until_ns: Time to which the clock goes on behind the last message.
 
     Raises:
         ApplicationError: The application is not well formed.
         UsageError: There is no source of such a name.
     """
-    resolved = application if isinstance(application, Application) else resolve(application)
-    run = _Run(resolved)
+    run = _Run(_resolved(application))
     for source, payload, *arrived in messages:
         if arrived:
             run.go_on_to(int(arrived[0]))
@@ -108,6 +110,53 @@ def simulate(
     if until_ns is not None:
         run.go_on_to(until_ns)
     return run.result
+
+
+def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
+    """What a generator, a file or a source of the application's own has now, for `simulate`.
+
+    Args:
+        application: What `ApplicationBuilder.build` or `load` gave.
+        source: Name of the source.
+        position: Where to go on; None for the beginning.
+
+    Raises:
+        ApplicationError: The application is not well formed.
+        UsageError: There is no such source, or it is one that listens.
+
+    Example:
+        >>> import itertools, wallaroo
+        >>> class Numbers:
+        ...     def initial_value(self):
+        ...         return 1
+        ...     def apply(self, previous):
+        ...         return previous + 1
+        >>> builder = wallaroo.ApplicationBuilder("Count")
+        >>> _ = builder.new_pipeline("Numbers", wallaroo.GenSourceConfig(Numbers())).done()
+        >>> list(itertools.islice(messages_of(builder.build(), "Numbers"), 3))
+        [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
+    """
+    found = _source_of(_resolved(application), source)
+    if not isinstance(found, CustomSource):
+        msg = f"source {source!r} listens on {found.where}: it has no messages before it runs"
+        raise UsageError(msg)
+    for item in found.reader.read(position):
+        if item is None:
+            return
+        yield source, found.decode(item[0]) if found.gives_messages else item[0]
+
+
+def _resolved(application: Any) -> Application:
+    return application if isinstance(application, Application) else resolve(application)
+
+
+def _source_of(application: Application, name: str) -> Source:
+    for source in application.sources:
+        if source.name == name:
+            return source
+    names = ", ".join(repr(source.name) for source in application.sources)
+    msg = f"there is no source {name!r}; the application has {names}"
+    raise UsageError(msg)
 
 
 class _Raised(Exception):
@@ -135,16 +184,19 @@ class _Run:
         for fork in branch.forks:
             self._find_windows(pipeline, fork)
 
-    def take(self, source: str, payload: bytes) -> None:
-        """Run one message through every pipeline of *source*."""
-        pipelines = [p for p in self._application.pipelines if p.source.name == source]
-        if not pipelines:
-            names = ", ".join(repr(s.name) for s in self._application.sources)
-            msg = f"there is no source {source!r}; the application has {names}"
-            raise UsageError(msg)
-        for pipeline in pipelines:
+    def take(self, name: str, payload: Any) -> None:
+        """Run one message through every pipeline of the source *name*."""
+        source = _source_of(self._application, name)
+        is_message = isinstance(source, CustomSource) and source.gives_messages
+        for pipeline in self._application.pipelines:
+            if pipeline.source.name != name:
+                continue
             with contextlib.suppress(_Raised):
-                message = self._call(pipeline, "decoder", pipeline.source.decode, payload)
+                message = (
+                    payload
+                    if is_message
+                    else self._call(pipeline, "decoder", source.decode, payload)
+                )
                 if message is not None:
                     self._go_on(pipeline, pipeline.trunk, None, message)
 

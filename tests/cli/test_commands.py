@@ -180,7 +180,8 @@ def test_the_gateway_tells_its_addresses_and_ends_when_its_input_does(tmp_path: 
         assert gateway.stdin is not None
         assert gateway.stdout is not None
         (source,) = json.loads(gateway.stdout.readline())["sources"]
-        socket.create_connection((source["host"], source["port"]), PATIENCE_S).close()
+        host, _, port = source["where"].rpartition(":")
+        socket.create_connection((host, int(port)), PATIENCE_S).close()
         gateway.stdin.close()
         assert gateway.wait(PATIENCE_S) == 0
 

@@ -50,8 +50,8 @@ class RunningGateway:
         return gateway
 
     def connect(self, number: int = 0) -> socket.socket:
-        status = self.gateway_client.status().sources[number]
-        return socket.create_connection((status.host, status.port), PATIENCE_S)
+        host, _, port = self.gateway_client.status().sources[number].where.rpartition(":")
+        return socket.create_connection((host, int(port)), PATIENCE_S)
 
     def send(self, *payloads: bytes, to: int = 0) -> None:
         """Send *payloads*, and wait until they are accepted."""
@@ -207,7 +207,8 @@ def test_the_status_tells_sources_and_connections(
     wait_until(lambda: client.status().connections == 0)
     one, two = client.status().sources
     assert (one.name, two.name) == ("one", "two")
-    assert one.port != two.port > 0
+    assert one.where.startswith("127.0.0.1:")
+    assert one.where != two.where
 
 
 def test_stopping_to_accept_takes_what_was_sent(

@@ -36,7 +36,7 @@ def gateway(
     location: str,
     journal_limit: int,
 ) -> None:
-    """Own the sockets of an application: journal what arrives, deliver what comes out.
+    """Own the sources and sinks of an application: journal what arrives, deliver what comes out.
 
     Writes one JSON line on standard output once every address is bound, or says there why it
     cannot start; ends on SIGTERM, or when its standard input is closed.

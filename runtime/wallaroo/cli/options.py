@@ -56,7 +56,7 @@ def application_options(command: Command) -> Command:
                 default=DEFAULT_MAX_FRAME,
                 show_default=True,
                 type=click.IntRange(1),
-                help="Largest payload that a source accepts, in bytes.",
+                help="Largest payload that a source accepts, in bytes, where it names no max_size.",
             ),
             click.option(
                 "--log-level",

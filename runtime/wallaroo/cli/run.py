@@ -70,6 +70,12 @@ _GIB = 1024**3
     type=click.FloatRange(0),
     help="Seconds to go on after a stop signal, until all is processed and delivered.",
 )
+@click.option(
+    "--until-done",
+    is_flag=True,
+    help="Stop when every source has ended and all is processed and delivered; for applications "
+    "that read files and generators.",
+)
 def run(
     app: str,
     inputs: str | None,
@@ -86,6 +92,7 @@ def run(
     max_batch_mib: int,
     journal_limit_gib: float,
     drain_timeout: float,
+    until_done: bool,
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
 
@@ -111,6 +118,7 @@ def run(
         max_batch_bytes=max_batch_mib * 1024**2,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
+        until_done=until_done,
         gateway=gateway,
         log_level=log_level,
     )

@@ -47,11 +47,16 @@ class SourceStatus:
     """One source of a gateway."""
 
     name: str
-    host: str
-    port: int
-    """Port that is bound."""
+    where: str
+    """`HOST:PORT` that is bound, or what is read."""
     accepted: int
     """Messages accepted since the state directory was new."""
+    ended: bool = False
+    """Whether it has come to its end, and gives no more messages in this run."""
+    failures: int = 0
+    """Times that reading has failed since its last message."""
+    problem: str | None = None
+    """Why it failed last; None where it has not since its last message."""
 
 
 class GatewayClient:

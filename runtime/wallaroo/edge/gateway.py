@@ -15,12 +15,21 @@ import structlog
 
 from wallaroo.edge.client import GatewayStatus, SourceStatus
 from wallaroo.edge.egress import Egress
+from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
+from wallaroo.edge.writer import Writer
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Application
+from wallaroo.model.application import (
+    Application,
+    CustomSink,
+    CustomSource,
+    Sink,
+    Source,
+    TCPSink,
+)
 
 _FLUSH_TIMEOUT_S = 30.0
 
@@ -54,7 +63,8 @@ class Gateway:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
-        self._bound: list[tuple[str, int]] = []
+        self._bound: dict[int, tuple[str, int]] = {}
+        self._feeders: dict[int, Feeder] = {}
 
     async def start(self) -> None:
         """Bind the sources, start delivering, open the inner door.
@@ -77,8 +87,13 @@ class Gateway:
             raise RuntimeFailure(msg) from error
         self._ingress = Ingress(self._application.sources, self._journal)
         self._bound = await self._ingress.listen()
+        self._feeders = {
+            index: Feeder(index, source, self._journal)
+            for index, source in enumerate(self._application.sources)
+            if isinstance(source, CustomSource)
+        }
         self._egresses = [
-            Egress(index, sink, self._outbox) for index, sink in enumerate(self._application.sinks)
+            self._egress(index, sink) for index, sink in enumerate(self._application.sinks)
         ]
         control: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": lambda _: dataclasses.asdict(self.status()),
@@ -89,12 +104,10 @@ class Gateway:
 
     def status(self) -> GatewayStatus:
         """What it has done and holds now."""
-        accepted, counters = self._journal.accepted, self._outbox.counters()
+        counters = self._outbox.counters()
         sources = tuple(
-            SourceStatus(source.name, *bound, accepted.get(index, 0))
-            for index, (source, bound) in enumerate(
-                zip(self._application.sources, self._bound, strict=True)
-            )
+            self._source_status(index, source)
+            for index, source in enumerate(self._application.sources)
         )
         return GatewayStatus(
             sources=sources,
@@ -117,6 +130,8 @@ class Gateway:
         """
         failure = await self._ended
         await self._ingress.stop()
+        for feeder in self._feeders.values():
+            feeder.stop()
         for egress in self._egresses:
             egress.stop()
         self._service.shutdown()
@@ -130,6 +145,21 @@ class Gateway:
         """Let `run_until_ended` go on; for the event loop's thread."""
         if not self._ended.done():
             self._ended.set_result(failure)
+
+    def _egress(self, index: int, sink: Sink) -> Egress | Writer:
+        if isinstance(sink, TCPSink):
+            return Egress(index, sink, self._outbox)
+        assert isinstance(sink, CustomSink)
+        return Writer(index, sink, self._outbox)
+
+    def _source_status(self, index: int, source: Source) -> SourceStatus:
+        accepted = self._journal.accepted.get(index, 0)
+        if (feeder := self._feeders.get(index)) is not None:
+            return SourceStatus(
+                source.name, source.where, accepted, feeder.ended, feeder.failures, feeder.problem
+            )
+        host, port = self._bound[index]
+        return SourceStatus(source.name, f"{host}:{port}", accepted)
 
     def _on_room(self) -> None:
         self._ingress.resume()
@@ -145,6 +175,8 @@ class Gateway:
 
     def _stop_accepting(self) -> None:
         asyncio.run_coroutine_threadsafe(self._ingress.stop(), self._loop).result()
+        for feeder in self._feeders.values():
+            feeder.stop()
         self._journal.flush(_FLUSH_TIMEOUT_S)
 
 

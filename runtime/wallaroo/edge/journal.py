@@ -2,7 +2,8 @@
 
 A message is accepted once the transaction with its chunk is committed and synced. One thread
 writes: it takes what has come in since the last commit and commits it together, so that a flood
-costs few syncs and a single message waits for one. Spark asks for ranges of arrival numbers as
+costs few syncs and a single message waits for one. A source that is read leaves its position with
+its messages, in the same transaction. Spark asks for ranges of arrival numbers as
 often as it likes; what a committed batch has consumed is deleted.
 """
 
@@ -12,9 +13,11 @@ import contextlib
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
@@ -25,11 +28,14 @@ CREATE TABLE IF NOT EXISTS chunk (
     arrived_ns INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
 """
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
+_GATHER_BYTES = 256 * 1024
+"""Bytes over which messages that come one by one begin a new chunk."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,23 @@ class JournalLimits:
     """Bytes of messages that wait for the disk at most: some commits' worth."""
 
 
+class Reached(NamedTuple):
+    """How far a source is read."""
+
+    source: str
+    """Name of the source."""
+    position: bytes
+    """Where to go on."""
+
+
 class _Waiting:
     """A chunk that is not committed yet, small enough that thousands of them are no matter."""
 
-    __slots__ = ("arrived_ns", "count", "data", "source")
+    __slots__ = ("arrived_ns", "count", "data", "reached", "source")
 
-    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes) -> None:
+    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes | bytearray) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
+        self.reached: Reached | None = None
 
 
 class Journal:
@@ -86,6 +102,10 @@ class Journal:
         self._waiting_bytes = 0
         self._was_full = False
         self._closing = False
+        self._held: Counter[int] = Counter(
+            dict(self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1"))
+        )
+        """Bytes of messages by source, on disk or waiting for it."""
         row = self._database.execute(
             "SELECT max(first + count), sum(length(data)) FROM chunk"
         ).fetchone()
@@ -104,12 +124,40 @@ class Journal:
         The order of the calls is the order of arrival.
         """
         with self._changed:
-            self._last_ns = max(self._last_ns, self._clock())
-            self._waiting.append(_Waiting(source, self._last_ns, count, data))
-            self._waiting_bytes += len(data)
-            self._changed.notify_all()
-            self._was_full = self._full()
-            return not self._was_full
+            self._waiting.append(_Waiting(source, self._arrival(), count, data))
+            return self._handed_in(source, len(data))
+
+    def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
+        """Hand in one framed message, and the position behind it; tells whether there is room."""
+        with self._changed:
+            last = self._waiting[-1] if self._waiting else None
+            if (
+                last is None
+                or last.reached is None
+                or last.source != source
+                or len(last.data) > _GATHER_BYTES
+            ):
+                last = _Waiting(source, self._arrival(), 0, bytearray())
+                self._waiting.append(last)
+            last.count += 1
+            last.data += message
+            last.reached = reached
+            return self._handed_in(source, len(message))
+
+    def reached(self, source: str) -> bytes | None:
+        """Where to go on with reading the source called *source*; None for its beginning."""
+        with self._reading() as database:
+            row = database.execute(
+                "SELECT position FROM reached WHERE source = ?", (source,)
+            ).fetchone()
+        return row[0] if row else None
+
+    def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
+        """Wait until the journal is not full, and has less than *most* bytes of *source*."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._full() and self._held[source] < most, timeout_s
+            )
 
     @property
     def end(self) -> int:
@@ -125,6 +173,11 @@ class Journal:
     def backlog(self) -> int:
         """Messages that are accepted, and that no batch has processed."""
         return self._end - self._processed
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a tick is due, now or later."""
+        return self._wake_ns < NEVER
 
     @property
     def disk_bytes(self) -> int:
@@ -243,15 +296,19 @@ class Journal:
     def trim(self, end: int) -> None:
         """Delete the messages before offset *end*."""
         with self._database_lock:
-            (size,) = self._database.execute(
-                "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
-            ).fetchone()
+            sizes = dict(
+                self._database.execute(
+                    "SELECT source, sum(length(data)) FROM chunk WHERE first < ? GROUP BY 1", (end,)
+                )
+            )
             with transaction(self._database):
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
                 self._store_position("trimmed", max(end, self._trimmed))
         with self._changed:
             self._trimmed = max(self._trimmed, end)
-            self._disk_bytes -= size
+            self._disk_bytes -= sum(sizes.values())
+            self._held.subtract(sizes)
+            self._changed.notify_all()
         self._tell_room()
 
     def close(self) -> None:
@@ -279,9 +336,12 @@ class Journal:
     def _commit(self, taken: Sequence[_Waiting]) -> None:
         end, size = self._end, 0
         counts = dict(self._accepted)
-        rows: list[Chunk] = []
+        rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
+        reached: dict[str, bytes] = {}
         for waiting in taken:
-            rows.append(Chunk(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
+            rows.append((end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
+            if waiting.reached is not None:
+                reached[waiting.reached.source] = waiting.reached.position
             end += waiting.count
             size += len(waiting.data)
             if waiting.source != TICK_SOURCE:
@@ -290,6 +350,9 @@ class Journal:
             self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
             self._database.executemany(
                 "INSERT OR REPLACE INTO accepted VALUES (?, ?)", counts.items()
+            )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
             )
         with self._changed:
             self._end = end
@@ -302,6 +365,19 @@ class Journal:
         if self._wake_ns <= self._clock():
             self._wake_ns = NEVER
             self.submit(TICK_SOURCE, 1, b"")
+
+    def _arrival(self) -> int:
+        self._last_ns = max(self._last_ns, self._clock())
+        return self._last_ns
+
+    def _handed_in(self, source: int, size: int) -> bool:
+        """Note that *size* bytes came; tells whether there is room for more."""
+        self._waiting_bytes += size
+        self._held[source] += size
+        self._changed.notify_all()
+        full = self._full()
+        self._was_full = self._was_full or full
+        return not full
 
     def _full(self) -> bool:
         return (

@@ -2,38 +2,95 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.place import Place
 from wallaroo.model.framing import Framing
 from wallaroo.model.windows import Windows
 
 
 @dataclass(frozen=True)
-class Source:
-    """A named stream of framed messages."""
+class Source(ABC):
+    """A named stream of messages; what kind it is matters to the edge alone."""
 
     name: str
-    host: str
-    port: int
     framing: Framing
+    """How its messages lie in the journal: for TCP, as they came."""
     decode: Callable[[bytes], Any]
     """From payload to message; None drops the message."""
     place: Place
 
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where messages come from, for people."""
+
 
 @dataclass(frozen=True)
-class Sink:
-    """Where encoded outputs go."""
+class TCPSource(Source):
+    """A source that listens."""
 
-    name: str
     host: str
     port: int
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class CustomSource(Source):
+    """A source that Python code reads."""
+
+    reader: MessageSource[Any] = field(compare=False)
+    gives_messages: bool = False
+    """Whether its payloads are serialized messages, as those of a generator."""
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return str(self.reader)
+
+
+@dataclass(frozen=True)
+class Sink(ABC):
+    """Where encoded outputs go; what kind it is matters to the edge alone."""
+
+    name: str
     encode: Callable[[Any], bytes | str]
     """From output to bytes; text is sent as UTF-8."""
     place: Place
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where outputs go, for people."""
+
+
+@dataclass(frozen=True)
+class TCPSink(Sink):
+    """A sink that connects to a receiver."""
+
+    host: str
+    port: int
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class CustomSink(Sink):
+    """A sink that Python code writes."""
+
+    writer: OutputSink = field(compare=False)
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return str(self.writer)
 
 
 @dataclass(frozen=True)
