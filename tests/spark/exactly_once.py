@@ -8,10 +8,10 @@ from typing import Any
 
 import wallaroo
 
-WAIT_AT = 60_000
+WAIT_AT = 30_000
 """Number before which the generator waits for the file `go`."""
-NUMBERS = 90_000
-LINES = 20_000
+NUMBERS = 40_000
+LINES = 10_000
 
 
 def application_setup(args: list[str]) -> Any:
