@@ -111,3 +111,42 @@ def test_a_run_that_waits_for_the_end_of_a_source_that_cannot_go_on_fails(tmp_pa
     told = " ".join(event["event"] for event in running.events)
     assert "source 'Lines' (file " in told
     assert "does not go on: FileNotFoundError: " in told
+
+
+def test_a_run_that_ends_with_its_sources_waits_for_its_windows(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(SUMS)
+    with run(tmp_path / "sums.py", tmp_path, "--until-done", args=tmp_path / "out.txt") as running:
+        assert running.process.wait(PATIENCE_S) == 0
+    sums = [int(line) for line in (tmp_path / "out.txt").read_text().splitlines()]
+    assert sum(sums) == sum(range(1000))
+
+
+SUMS = """
+import wallaroo
+
+class Numbers:
+    def initial_value(self):
+        return 0
+
+    def apply(self, previous):
+        return previous + 1 if previous < 999 else None
+
+class Sum(wallaroo.Aggregation):
+    def initial_accumulator(self):
+        return [0]
+
+    def update(self, number, total):
+        total[0] += number
+
+    def combine(self, left, right):
+        return [left[0] + right[0]]
+
+    def output(self, key, total):
+        return total[0]
+
+def application_setup(args):
+    window = wallaroo.range_windows(wallaroo.seconds(1)).over(Sum)
+    numbers = wallaroo.source("Numbers", wallaroo.GenSourceConfig(Numbers()))
+    sink = wallaroo.FileSinkConfig(args[0], wallaroo.encoder(str), framing="lines")
+    return wallaroo.build_application("Sums", numbers.to(window).to_sink(sink))
+"""

@@ -73,8 +73,8 @@ _GIB = 1024**3
 @click.option(
     "--until-done",
     is_flag=True,
-    help="Stop when every source has ended and all is processed and delivered; for applications "
-    "that read files and generators.",
+    help="Stop when every source has ended, every window has closed, and all is processed and "
+    "delivered; for applications that read files and generators.",
 )
 def run(
     app: str,
