@@ -52,6 +52,8 @@ class GatewayStatus:
     """Bytes of messages that the journal holds."""
     undelivered: int
     """Outputs published and not delivered."""
+    waits_for_time: bool
+    """Whether windows are open that will close as time goes by."""
     published: int
     """Outputs that batches have published since the state directory was new."""
     delivered: int

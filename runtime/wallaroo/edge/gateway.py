@@ -128,6 +128,7 @@ class Gateway:
             backlog=self._journal.backlog,
             backlog_bytes=self._journal.disk_bytes,
             undelivered=self._outbox.undelivered,
+            waits_for_time=self._journal.wakes,
             published=counters.get("published", 0),
             delivered=counters.get("delivered", 0),
             set_aside=counters.get("set_aside", 0),

@@ -244,7 +244,7 @@ def _time(nanoseconds: int) -> str:
 def _of_source(source: Source) -> str:
     if isinstance(source, CustomSource):
         where = _short(source.where)
-        return where if source.pickled else f"{where} · {_named(source.decode)}"
+        return where if source.gives_messages else f"{where} · {_named(source.decode)}"
     return f"TCP source · {_named(source.decode)}"
 
 
