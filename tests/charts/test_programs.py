@@ -84,7 +84,9 @@ class Application(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         status = {
-            "sources": [{"name": "Split", "port": self.port, "accepted": type(self).accepted}],
+            "sources": [
+                {"name": "Split", "where": f"0.0.0.0:{self.port}", "accepted": type(self).accepted}
+            ],
             "backlog": type(self).backlog,
             "set_aside": type(self).set_aside,
             "unknown_key": 0,

@@ -117,7 +117,8 @@ class Smoke:
 
 
 def _accepted(status: Mapping[str, Any], port: int | None = None) -> int:
-    return sum(s["accepted"] for s in status["sources"] if port in (None, s["port"]))
+    sources = status["sources"]
+    return sum(s["accepted"] for s in sources if not port or s["where"].endswith(f":{port}"))
 
 
 def _processed(status: Mapping[str, Any]) -> int:
