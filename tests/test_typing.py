@@ -37,6 +37,7 @@ def told(file: Path, *options: str) -> dict[int, str]:
         match = _TOLD.match(line)
         assert match, line
         number, text = int(match[1]), re.sub(r"\b[a-z]\w*\.", "", match[3])
+        text = re.sub(r"tuple\[[^\[\]]*, fallback=(\w+)\]", r"\1", text)  # a NamedTuple
         if match[2] == "error":
             assert number not in found, line
             found[number] = f"E: {text}"

@@ -149,7 +149,7 @@ SINK = wallaroo.TCPSinkConfig("", 0, encode)
 @st.composite
 def applications(draw: st.DrawFn) -> Application:
     builder = wallaroo.ApplicationBuilder("random")
-    sinks: dict[str, wallaroo.TCPSinkConfig] = {}
+    sinks: dict[str, wallaroo.TCPSinkConfig[Any]] = {}
     for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
         builder.new_pipeline(name, wallaroo.TCPSourceConfig("", 0, decode))
         for step in draw(st.lists(st.sampled_from(STEPS), max_size=2)):

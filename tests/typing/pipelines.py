@@ -61,7 +61,7 @@ def by_symbol(order: Order) -> str:
     return order.symbol
 
 
-@wallaroo.key_extractor  # E: Value of type variable "Key" of "partition" cannot be "list[str]"
+@wallaroo.key_extractor  # E: Value of type variable "Key" of function cannot be "list[str]"
 def unhashable(order: Order) -> list[str]:
     return [order.symbol]
 
@@ -105,16 +105,15 @@ def encode_wrong(amount: int) -> int:
 # A decorated function is called as it was written.
 reveal_type(letters("ab")[0])  # R: str
 reveal_type(add(Order("A", 1), Total()))  # R: int | None
-reveal_type(pair(Order("A", 1), Total()))  # R: tuple[int, bool]
+reveal_type(pair(Order("A", 1), Total()))  # R: tuple[int, Any]
 reveal_type(decode(b"A"))  # R: Order
 large("no order")  # E: Argument 1 to "__call__" of "Decorated" has incompatible type "str"
 
 # From step to step.
 orders = wallaroo.source("Orders", wallaroo.TCPSourceConfig("", 0, decode))
 reveal_type(orders)  # R: Pipeline[Order]
-reveal_type(
-    wallaroo.source("Some", wallaroo.TCPSourceConfig("", 0, decode_some))
-)  # R: Pipeline[str]
+some = wallaroo.source("Some", wallaroo.TCPSourceConfig("", 0, decode_some))
+reveal_type(some)  # R: Pipeline[str]
 reveal_type(orders.to(large))  # R: Pipeline[Order]
 reveal_type(orders.to(symbol))  # R: Pipeline[str]
 reveal_type(orders.to(shown))  # R: Pipeline[str]
@@ -131,9 +130,8 @@ orders.to(symbol).to(add)  # E: has incompatible type "StateComputation[Order, T
 orders.merge(orders.to(symbol)).to(large)  # E: has incompatible type
 orders.to(symbol).key_by(by_symbol)  # E: has incompatible type "KeyExtractor[Order, str]"
 orders.to(len)  # E: No overload variant of "to" of "Pipeline"
-orders.key_by(lambda order: order.amount).key_by(
-    lambda order: order.price
-)  # E: "Order" has no attribute "price"
+orders.key_by(lambda order: order.amount)
+orders.key_by(lambda order: order.price)  # E: "Order" has no attribute "price"
 
 # To the sinks.
 sink = wallaroo.TCPSinkConfig("", 0, encode)
