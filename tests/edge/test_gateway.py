@@ -14,7 +14,8 @@ import pytest
 from tests.edge.harness import NOWHERE, U32, Loop, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import egress
-from wallaroo.edge.client import GatewayClient, connector
+from wallaroo.edge.client import GatewayClient
+from wallaroo.edge.connector import Connector
 from wallaroo.edge.gateway import Gateway, GatewaySettings
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.errors import RuntimeFailure
@@ -38,7 +39,7 @@ class RunningGateway:
         self._ended = asyncio.run_coroutine_threadsafe(
             self._gateway.run_until_ended(), self._loop.loop
         )
-        self.client = connector(location)()
+        self.client = Connector(location)()
         assert isinstance(self.client, GatewayClient)
         self.gateway_client: GatewayClient = self.client
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,19 +20,21 @@ from typing import Any, Self
 
 import structlog
 
+from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.state_directory import StateDirectory
-from wallaroo.edge.client import GatewayClient, GatewayStatus, connector
-from wallaroo.engine.job import Job
+from wallaroo.edge.client import GatewayClient, GatewayStatus
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import TOKEN_VARIABLE
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, RunningApplication
 from wallaroo.errors import RuntimeFailure
-from wallaroo.logs import Repeats
 from wallaroo.model.loader import ApplicationRef
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
 _END_TIMEOUT_S = 20.0
 """Time for the gateway to end when it is told to."""
+_HOLDER = "run"
+"""Name under which the gateway is claimed: it is this process's child, and nobody else's."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -75,9 +77,8 @@ class Runner:
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._signalled = threading.Event()
-        self._reports = _Reports()
         self._stack: list[Any] = []
-        self._running: RunningApplication | None = None
+        self._engine: Engine | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +111,10 @@ class Runner:
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
         self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
         location = f"grpc+unix://{scratch}/gateway.sock"
+        token = None
         if settings.gateway is not None:
-            location = f"grpc://{settings.gateway}"
+            location, token = f"grpc://{settings.gateway}", secrets.token_urlsafe(32)
+            self._give_token(token)
         log.info(
             "starting",
             application=application.name,
@@ -119,8 +122,25 @@ class Runner:
             master=settings.master,
             resumes=not state.is_new,
         )
-        self._start_gateway(state, location)
-        self._running = self._start_engine(program, state, location, scratch)
+        self._start_gateway(state, location, token, scratch)
+        claim = self._client.claim(_HOLDER)
+        extra = dict(settings.spark)
+        if token is not None:  # Spark keeps settings of such names out of its logs
+            extra[f"spark.executorEnv.{TOKEN_VARIABLE}"] = token
+        self._engine = Engine(
+            EngineSettings(
+                settings.application,
+                settings.master,
+                settings.workers,
+                settings.max_batch_bytes,
+                spark=extra,
+            ),
+            program,
+            state,
+            Connector(location, claim.number),
+            scratch,
+        )
+        self._stack.append(self._engine.stop)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)
         status = self.status()
@@ -162,8 +182,8 @@ class Runner:
             if self._signalled.wait(_LOOK_EVERY_S / 4) or late:
                 break
             status = self.status()
-        if not status.backlog and self._running is not None:
-            self._running.finish_batch()
+        if not status.backlog and self._engine is not None:
+            self._engine.running.finish_batch()
         log.info(
             "stopped",
             accepted={source.name: source.accepted for source in status.sources},
@@ -184,15 +204,27 @@ class Runner:
     def _failure(self) -> str | None:
         if (code := self._gateway.poll()) is not None:
             return f"the gateway ended with exit code {code}; start again with the same --state-dir"
-        failure = self._running.failure() if self._running is not None else None
-        return None if failure is None else f"the query failed: {failure}"
+        return self._engine.failure() if self._engine is not None else None
 
-    def _start_gateway(self, state: StateDirectory, location: str) -> None:
+    def _give_token(self, token: str) -> None:
+        """Let what this process starts find *token*, until it stops."""
+        os.environ[TOKEN_VARIABLE] = token
+        self._stack.append(lambda: os.environ.pop(TOKEN_VARIABLE, None))
+
+    def _start_gateway(
+        self, state: StateDirectory, location: str, token: str | None, scratch: Path
+    ) -> None:
         reference = self._settings.application
+        shown = []
+        if token is not None:
+            file = scratch / "token"
+            file.touch(mode=0o600)
+            file.write_text(token)
+            shown = ["--token-file", str(file)]
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
-            *("--directory", str(state.path), "--location", location),
-            *("--journal-limit", str(self._settings.journal_bytes)),
+            *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
+            *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),
@@ -220,68 +252,6 @@ class Runner:
         except subprocess.TimeoutExpired:
             self._gateway.kill()
             self._gateway.wait()
-
-    def _start_engine(
-        self, program: Program, state: StateDirectory, location: str, scratch: Path
-    ) -> RunningApplication:
-        from wallaroo.engine.spark import query, session, shipping
-        from wallaroo.engine.spark.slots import slots_for
-
-        settings, fixed = self._settings, state.fixed
-        directory = settings.application.directory
-        spark = session.start_session(
-            program.application.name,
-            session.SparkSettings(
-                settings.master, fixed.partitions, scratch / "spark", extra=settings.spark
-            ),
-            [str(directory)] if directory else [],
-            self._reports.spark_line,
-        )
-        self._stack.append(spark.stop)
-        job = Job(
-            uuid.uuid4().hex,
-            shipping.ship(spark, settings.application, scratch),
-            connector(location),
-            fixed.buckets,
-            slots_for(fixed.buckets, fixed.partitions),
-            settings.workers,
-            settings.max_batch_bytes,
-        )
-        running = query.start(spark, program, job, state.checkpoint, self._reports.batch)
-        self._stack.append(running.stop)
-        return running
-
-
-class _Reports:
-    """Turns what batches report into log events, without a flood."""
-
-    def __init__(self) -> None:
-        self._repeats = Repeats()
-        self._keys: set[tuple[str, str]] = set()
-
-    def batch(self, batch: Batch) -> None:
-        """Log what was set aside or dropped in *batch*."""
-        for example in batch.tally.examples:
-            if self._repeats.show((example.pipeline, example.step, example.place)):
-                log.warning("message set aside", **example._asdict())
-        if batch.tally.set_aside > len(batch.tally.examples):
-            log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
-        for (partition, key), count in batch.tally.unknown_keys.items():
-            if (partition, key) not in self._keys:
-                self._keys.add((partition, key))
-                log.warning("unknown key dropped", state=partition, key=key, messages=count)
-
-    def spark_line(self, line: str) -> None:
-        """Log a line that Spark printed, unless it is known to say nothing."""
-        if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line)):
-            return
-        error = " ERROR " in line
-        structlog.get_logger("spark").log(
-            logging.ERROR if error else logging.DEBUG, "spark", line=line
-        )
-
-
-_NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 
 
 def _file_name(name: str) -> str:

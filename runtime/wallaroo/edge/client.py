@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from wallaroo.edge.guard import Credentials, token_here
 from wallaroo.edge.service import OUTPUTS_SCHEMA
-from wallaroo.engine.ports import Chunk, Connect, Outputs, Tally
+from wallaroo.engine.ports import Chunk, Outputs, Tally
 from wallaroo.errors import RuntimeFailure
 
 
@@ -28,6 +29,8 @@ class GatewayStatus:
     """Messages accepted and not processed by a published batch."""
     backlog_bytes: int
     """Bytes of messages that the journal holds."""
+    waited_s: float
+    """Seconds that the first message of the backlog has waited."""
     undelivered: int
     """Outputs published and not delivered."""
     published: int
@@ -50,6 +53,18 @@ class SourceStatus:
     """Port that is bound."""
     accepted: int
     """Messages accepted since the state directory was new."""
+    backlog: int
+    """Messages accepted and not processed by a published batch."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A gateway that is this driver's."""
+
+    number: int
+    """Number of the claim."""
+    journal: str
+    """Random name of the gateway's journal."""
 
 
 class GatewayClient:
@@ -57,11 +72,40 @@ class GatewayClient:
 
     Args:
         location: Where the gateway's inner door is, `grpc+unix:///PATH` or `grpc://HOST:PORT`.
+        claim: Number of the claim under which calls are made; None for calls without one.
+        token: The gateway's token; None for the one in this process's environment, if any.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, claim: int | None = None, token: str | None = None) -> None:
         self._location = location
-        self._client = flight.FlightClient(location)
+        self._claim = claim
+        credentials = Credentials(token or token_here(), lambda: self._claim)
+        self._client = flight.FlightClient(location, middleware=[credentials])
+
+    def claim(self, holder: str) -> Claim:
+        """Make the gateway this driver's; what this client asks for from now on, it asks as such.
+
+        Args:
+            holder: Name of the driver; one of the same name loses the gateway at once.
+
+        Raises:
+            RuntimeFailure: Another driver has the gateway, and lives.
+        """
+        claim = Claim(**self._ask("claim", holder=holder))
+        self._claim = claim.number
+        return claim
+
+    def renew_claim(self) -> None:
+        """Say that the driver lives.
+
+        Raises:
+            RuntimeFailure: Another driver has claimed the gateway since.
+        """
+        self._ask("renew")
+
+    def release_claim(self) -> None:
+        """Let any other driver have the gateway at once."""
+        self._ask("release")
 
     def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
         """See `Edge.latest`."""
@@ -81,7 +125,8 @@ class GatewayClient:
 
     def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
         """See `Edge.stage`."""
-        command = json.dumps({"token": token, "tally": tally.to_json()}).encode()
+        told = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        command = json.dumps(told).encode()
         descriptor = flight.FlightDescriptor.for_command(command)
         with _failures_told("stage"):
             writer, _ = self._client.do_put(descriptor, OUTPUTS_SCHEMA)
@@ -120,11 +165,6 @@ class GatewayClient:
         with _failures_told(action):
             (answer,) = self._client.do_action(request)
         return json.loads(answer.body.to_pybytes())
-
-
-def connector(location: str) -> Connect:
-    """A picklable function that connects to the gateway at *location*."""
-    return functools.partial(GatewayClient, location)
 
 
 def _record_batch(outputs: Sequence[Outputs]) -> pa.RecordBatch:

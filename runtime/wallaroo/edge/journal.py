@@ -113,6 +113,11 @@ class Journal:
         return self._trimmed
 
     @property
+    def processed(self) -> int:
+        """Offset before which a batch has published what messages lead to."""
+        return self._processed
+
+    @property
     def backlog(self) -> int:
         """Messages that are accepted, and that no batch has processed."""
         return self._end - self._processed
@@ -127,6 +132,18 @@ class Journal:
         """Messages accepted from each source since the journal was new."""
         with self._changed:
             return dict(self._accepted)
+
+    def waiting(self) -> tuple[dict[int, int], float]:
+        """Messages of each source that no batch has processed, and seconds that the first waits."""
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT source, sum(count), min(arrived_ns) FROM chunk WHERE first >= ? "
+                "GROUP BY source",
+                (self._processed,),
+            ).fetchall()
+        first_ns = min((arrived_ns for _, _, arrived_ns in rows), default=None)
+        waited_s = 0.0 if first_ns is None else max(0.0, (time.time_ns() - first_ns) / 1e9)
+        return {source: count for source, count, _ in rows}, waited_s
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; tells whether it is."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (
     id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
     lengths BLOB NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS report (token TEXT NOT NULL, tally TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS report (
+    token TEXT NOT NULL, call TEXT PRIMARY KEY, tally TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL);
@@ -71,16 +73,25 @@ class Outbox:
         with self._changed:
             return dict(self._database.execute("SELECT name, value FROM counter"))
 
-    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
-        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it."""
+    def stage(
+        self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
+    ) -> None:
+        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it.
+
+        Args:
+            token: Whose they are.
+            outputs: Outputs, in order.
+            tally: What there is to report besides.
+            call: Random name of this call: repeated because its answer was lost, it counts once.
+        """
+        report = (token, call or uuid.uuid4().hex, json.dumps(tally.to_json()))
         with self._changed, transaction(self._database):
-            self._database.executemany(
-                "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
-                [(token, *of_sink) for of_sink in outputs],
-            )
-            self._database.execute(
-                "INSERT INTO report VALUES (?, ?)", (token, json.dumps(tally.to_json()))
-            )
+            fresh = self._database.execute("INSERT OR IGNORE INTO report VALUES (?, ?, ?)", report)
+            if fresh.rowcount:
+                self._database.executemany(
+                    "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
+                    [(token, *of_sink) for of_sink in outputs],
+                )
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from wallaroo.edge.claims import ClaimHeld
+from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Outputs, Tally
@@ -41,6 +43,7 @@ class Service(flight.FlightServerBase):
         journal: The journal.
         outbox: The outbox.
         control: Further actions by name: the gateway's own, such as `status`.
+        guard: Decides who may come in.
     """
 
     def __init__(
@@ -49,8 +52,9 @@ class Service(flight.FlightServerBase):
         journal: Journal,
         outbox: Outbox,
         control: dict[str, Callable[[dict[str, Any]], Any]],
+        guard: Guard,
     ) -> None:
-        super().__init__(location)
+        super().__init__(location, middleware={"guard": guard})
         self._journal = journal
         self._outbox = outbox
         self._planned_end = 0
@@ -70,7 +74,7 @@ class Service(flight.FlightServerBase):
             raise flight.FlightServerError(msg)
         try:
             answer = handler(json.loads(action.body.to_pybytes() or b"{}"))
-        except LookupError as error:
+        except (LookupError, ClaimHeld) as error:
             raise flight.FlightServerError(str(error)) from error
         return iter([json.dumps(answer).encode()])
 
@@ -95,10 +99,14 @@ class Service(flight.FlightServerBase):
             Outputs(row["sink"], row["lengths"], row["data"])
             for row in reader.read_all().to_pylist()
         ]
-        self._outbox.stage(told["token"], outputs, Tally.from_json(told["tally"]))
+        tally = Tally.from_json(told["tally"])
+        self._outbox.stage(told["token"], outputs, tally, told["call"])
 
     def _latest(self, asked: dict[str, Any]) -> int:
         after, wait_s = asked["after"], asked["wait_s"]
+        # all before it is published: a gateway that was started anew in mid-batch learns it here
+        if self._journal.backlog and after > self._journal.processed:
+            self._journal.note_processed(after)
         if not self._outbox.wait_for_room(wait_s):
             return int(after)
         self._journal.wait_beyond(after, wait_s)
