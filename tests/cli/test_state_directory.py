@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.cli import state_directory as module
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.edge import exclusive
 from wallaroo.errors import RuntimeFailure
 
 
@@ -30,7 +30,7 @@ def test_a_directory_is_new_until_a_batch_was_planned(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOCK_WAIT_S", 0.0)
+    monkeypatch.setattr(exclusive, "_WAIT_S", 0.0)
     owner = StateDirectory(tmp_path, "app", 1)
     with pytest.raises(RuntimeFailure, match="is in use by another process"):
         StateDirectory(tmp_path, "app", 1)

@@ -152,6 +152,14 @@ def test_a_published_batch_is_no_backlog(running: RunningGateway, client: Gatewa
     assert client.status().backlog == 0
 
 
+def test_reading_messages_that_are_not_there_fails_with_a_sentence(
+    running: RunningGateway, client: GatewayClient
+) -> None:
+    running.send(b"a", b"b")
+    with pytest.raises(RuntimeFailure, match="messages 2 to 4 are not in the journal"):
+        list(client.read(0, 5))
+
+
 def test_trimmed_messages_take_no_room(running: RunningGateway, client: GatewayClient) -> None:
     running.send(b"a", b"b")
     assert client.status().backlog_bytes == 10
@@ -180,16 +188,16 @@ def test_a_request_that_the_gateway_does_not_know_fails_with_a_sentence(
     client: GatewayClient,
 ) -> None:
     with pytest.raises(RuntimeFailure, match="did not do 'dance': no action 'dance'"):
-        client._ask("dance")
+        client._ask("dance", {})
 
 
 def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> None:
-    client = GatewayClient(f"grpc+unix://{tmp_path}/none.sock")
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'status': "):
+    client = GatewayClient(f"grpc+unix://{tmp_path}/none.sock", patience_s=0.2)
+    with pytest.raises(RuntimeFailure, match="the gateway did not do 'status' in 0 s: "):
         client.status()
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'read': "):
+    with pytest.raises(RuntimeFailure, match="the gateway did not do 'read' in 0 s: "):
         list(client.read(0, 1))
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'stage': "):
+    with pytest.raises(RuntimeFailure, match="the gateway did not do 'stage' in 0 s: "):
         client.stage("t", [outputs(b"a")], Tally())
     client.close()
 

@@ -69,6 +69,23 @@ def test_each_sink_has_its_own_outputs(outbox: Outbox) -> None:
     assert [data for _, data in waiting(outbox, 0)] == [b"zero"]
 
 
+def test_a_call_that_is_repeated_stages_nothing_twice(outbox: Outbox) -> None:
+    for _ in range(2):
+        outbox.stage("t", [outputs(b"a")], Tally(set_aside=1), "call 1")
+    outbox.stage("t", [outputs(b"b")], Tally(set_aside=1), "call 2")
+    outbox.stage("t", [outputs(b"a")], Tally(set_aside=1), "call 1")
+    assert outbox.publish("run", 0, ["t"]).set_aside == 2
+    assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+
+
+def test_a_publish_that_is_repeated_late_leaves_what_the_next_batch_stages(outbox: Outbox) -> None:
+    publish(outbox, 0, b"a")
+    outbox.stage("next", [outputs(b"b")], Tally())
+    outbox.publish("run", 0, ["token 0"])
+    outbox.publish("run", 1, ["next"])
+    assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+
+
 def test_a_batch_is_published_once_however_often_it_is_asked(outbox: Outbox) -> None:
     publish(outbox, 0, b"a")
     outbox.stage("again", [outputs(b"a")], Tally(set_aside=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.supervisor import SupervisedEngine
 from wallaroo.edge.connector import Connector
 from wallaroo.engine.job import Job, Readers
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, RunningApplication
+from wallaroo.engine.running import Batch, OnBatch, RunningApplication
 from wallaroo.model.loader import ApplicationRef
 
 if TYPE_CHECKING:
@@ -82,7 +84,6 @@ class Engine:
             [str(reference.directory)] if reference.directory else [],
             reports.spark_line,
         )
-        self._stop = spark.stop
         self._readers = Readers(str(scratch / "readers"))
         self._readers.set(settings.workers)
         self.executors: Executors | None = None
@@ -99,7 +100,7 @@ class Engine:
         else:
             found = shipping.ship(spark, reference, scratch)
         job = Job(
-            uuid.uuid4().hex,
+            "",
             found,
             connector,
             fixed.buckets,
@@ -107,19 +108,25 @@ class Engine:
             self._readers,
             settings.max_batch_bytes,
         )
+
+        def start(committed: OnBatch) -> RunningApplication:
+            # a run of its own each time: what processes have in memory of a failed one is no use
+            fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
+            return query.start(spark, program, fresh, state.checkpoint, committed)
+
         try:
-            self.running: RunningApplication = query.start(
-                spark, program, job, state.checkpoint, report
-            )
+            self._query = SupervisedEngine(start, report)
         except BaseException:
             spark.stop()
             raise
-        self._stop = self.running.stop
 
     def failure(self) -> str | None:
-        """Why the query stopped by itself, as a sentence; None while it runs."""
-        failure = self.running.failure()
-        return None if failure is None else f"the query failed: {failure}"
+        """Look after the query; tells why it is not started any more, None while it is."""
+        return self._query.failure()
+
+    def finish_batch(self) -> None:
+        """Wait until the batch under way, if there is one, is committed."""
+        self._query.finish_batch()
 
     def scale(self, workers: int) -> None:
         """Let there be *workers* executors, and batches be read in as many ranges."""
@@ -129,4 +136,4 @@ class Engine:
 
     def stop(self) -> None:
         """Stop the query and Spark; what is not committed is done over at the next start."""
-        self._stop()
+        self._query.stop()

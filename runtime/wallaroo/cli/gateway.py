@@ -60,6 +60,7 @@ log = structlog.get_logger("wallaroo.gateway")
     help="GiB of messages that wait on disk at most; then senders have to wait.",
 )
 @click.option("--child", is_flag=True, hidden=True, help="Tell the parent on stdout; end with it.")
+@click.option("--ports", hidden=True, help="Ports to bind, by source, instead of those in --in.")
 def gateway(
     app: str,
     inputs: str | None,
@@ -73,6 +74,7 @@ def gateway(
     health: Address | None,
     journal_limit_gib: float,
     child: bool,
+    ports: str | None,
 ) -> None:
     """Own the sockets of an application: journal what arrives, deliver what comes out.
 
@@ -101,6 +103,7 @@ def gateway(
             token=None if token_file is None else read_token(token_file),
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
+            ports=[int(port) for port in ports.split(",")] if ports else (),
         )
         asyncio.run(_serve(application, settings, child))
     except WallarooError as error:

@@ -12,6 +12,8 @@ from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.errors import RuntimeFailure
 
 _GIB = 1024**3
+_TASK_FAILURES = 4
+"""Times that local Spark tries a task: its own 1 would fail the batch with each worker killed."""
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -106,7 +108,7 @@ def run(
         workers=workers,
         partitions=partitions or workers,
         state_dir=state_dir,
-        master=master or f"local[{workers}]",
+        master=master or f"local[{workers},{_TASK_FAILURES}]",
         spark=dict(_setting(text) for text in conf),
         max_batch_bytes=max_batch_mib * 1024**2,
         journal_bytes=int(journal_limit_gib * _GIB),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,17 +20,17 @@ import structlog
 
 from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
 from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import TOKEN_VARIABLE
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
-_END_TIMEOUT_S = 20.0
-"""Time for the gateway to end when it is told to."""
 _HOLDER = "run"
 """Name under which the gateway is claimed: it is this process's child, and nobody else's."""
 
@@ -122,7 +120,7 @@ class Runner:
             master=settings.master,
             resumes=not state.is_new,
         )
-        self._start_gateway(state, location, token, scratch)
+        self._start_gateway(application, state, location, token, scratch)
         claim = self._client.claim(_HOLDER)
         extra = dict(settings.spark)
         if token is not None:  # Spark keeps settings of such names out of its logs
@@ -165,6 +163,7 @@ class Runner:
         Raises:
             RuntimeFailure: A part failed on the way.
         """
+        starts = self._gateway.starts
         self._client.stop_accepting()
         started = time.monotonic()
         status = self.status()
@@ -178,12 +177,15 @@ class Runner:
         while status.backlog or status.undelivered:
             if (failure := self._failure()) is not None:
                 raise RuntimeFailure(failure)
+            if self._gateway.starts != starts:  # the new one listens
+                starts = self._gateway.starts
+                self._client.stop_accepting()
             late = time.monotonic() - started > self._settings.drain_timeout_s
             if self._signalled.wait(_LOOK_EVERY_S / 4) or late:
                 break
             status = self.status()
         if not status.backlog and self._engine is not None:
-            self._engine.running.finish_batch()
+            self._engine.finish_batch()
         log.info(
             "stopped",
             accepted={source.name: source.accepted for source in status.sources},
@@ -202,9 +204,10 @@ class Runner:
         self._signalled.set()
 
     def _failure(self) -> str | None:
-        if (code := self._gateway.poll()) is not None:
-            return f"the gateway ended with exit code {code}; start again with the same --state-dir"
-        return self._engine.failure() if self._engine is not None else None
+        if self._gateway.failure is not None:
+            return self._gateway.failure
+        assert self._engine is not None
+        return self._engine.failure()
 
     def _give_token(self, token: str) -> None:
         """Let what this process starts find *token*, until it stops."""
@@ -212,9 +215,17 @@ class Runner:
         self._stack.append(lambda: os.environ.pop(TOKEN_VARIABLE, None))
 
     def _start_gateway(
-        self, state: StateDirectory, location: str, token: str | None, scratch: Path
+        self,
+        application: Application,
+        state: StateDirectory,
+        location: str,
+        token: str | None,
+        scratch: Path,
     ) -> None:
         reference = self._settings.application
+        reserved = reserved_ports(application.sources)
+        ports = reserved.__enter__()
+        self._stack.append(lambda: reserved.__exit__(None, None, None))
         shown = []
         if token is not None:
             file = scratch / "token"
@@ -224,34 +235,17 @@ class Runner:
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
             *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
+            *("--ports", ",".join(map(str, ports))),
             *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),
         ]
-        self._gateway = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for us, who stop it in good order
-        )
-        self._stack.append(self._end_gateway)
-        assert self._gateway.stdout is not None
-        told = json.loads(self._gateway.stdout.readline() or "{}")
-        if "sources" not in told:
-            msg = told.get("error") or "the gateway did not start"
-            raise RuntimeFailure(msg)
+        self._gateway = GatewayProcess(command)
+        self._stack.append(self._gateway.stop)
+        self._gateway.start()
         self._client = GatewayClient(location)
         self._stack.append(self._client.close)
-
-    def _end_gateway(self) -> None:
-        self._gateway.terminate()
-        try:
-            self._gateway.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._gateway.kill()
-            self._gateway.wait()
 
 
 def _file_name(name: str) -> str:

@@ -6,19 +6,16 @@ of the gateway, and `checkpoint/` of Spark, with the state. One process at a tim
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from wallaroo.edge.exclusive import hold
 from wallaroo.errors import RuntimeFailure, UsageError
 
 FORMAT = 1
 """Version of the directory's layout."""
-_LOCK_WAIT_S = 15.0
-"""Seconds to wait for the last user of the directory to end: as long as its processes may take."""
 _BUCKETS_PER_PARTITION = 8
 
 
@@ -53,7 +50,8 @@ class StateDirectory:
         self.path = path.resolve()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock()
+            remedy = "stop it, or give another --state-dir"
+            self._lock_file = hold(self.path / "lock", remedy)
         except OSError as error:
             msg = f"the state directory {path} cannot be used: {error.strerror or error}"
             raise RuntimeFailure(msg) from error
@@ -72,23 +70,6 @@ class StateDirectory:
     def close(self) -> None:
         """Let others use it."""
         os.close(self._lock_file)
-
-    def _lock(self) -> None:
-        self._lock_file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        give_up = time.monotonic() + _LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    msg = (
-                        f"the state directory {self.path} is in use by another process; "
-                        "stop it, or give another --state-dir"
-                    )
-                    raise RuntimeFailure(msg) from None
-                time.sleep(0.1)
-            else:
-                return
 
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
         file = self.path / "application.json"

@@ -1,9 +1,14 @@
-"""The other end of the gateway's inner door: how the engine and the command line reach it."""
+"""The other end of the gateway's inner door: how the engine and the command line reach it.
+
+A gateway may be killed and started anew, or stand still for a while: each call is tried again until
+it is answered, for a bounded time. That is safe because a call that is repeated does nothing that
+it has done before: whoever repeats it cannot know whether only the answer was lost.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +18,26 @@ import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.edge.guard import Credentials, token_here
-from wallaroo.edge.service import OUTPUTS_SCHEMA
+from wallaroo.edge.service import NO_ROOM, pack_staged
 from wallaroo.engine.ports import Chunk, Outputs, Tally
 from wallaroo.errors import RuntimeFailure
+
+PATIENCE_S = 60.0
+"""Seconds that a gateway may be away: some times what a new one takes to start."""
+_ANSWER_S = 60.0
+"""Seconds that a call may take: the other machine may be gone without a word."""
+_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
+"""Pause before a call is tried again: doubles from the first to the most."""
+_CHANNEL_OPTIONS = [
+    # the channel's own pauses between connections grow to two minutes
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+_GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError)
+"""What Flight raises where there was no answer."""
+_REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
 
 
 @dataclass(frozen=True)
@@ -67,20 +89,29 @@ class Claim:
     """Random name of the gateway's journal."""
 
 
+class Refused(RuntimeFailure):
+    """The gateway does not let this process in: a wrong token, or the gateway is another's."""
+
+
 class GatewayClient:
     """A connection to a gateway; implements the engine's `Edge`.
 
     Args:
         location: Where the gateway's inner door is, `grpc+unix:///PATH` or `grpc://HOST:PORT`.
         claim: Number of the claim under which calls are made; None for calls without one.
-        token: The gateway's token; None for the one in this process's environment, if any.
+        patience_s: Seconds to go on trying while the gateway does not answer.
     """
 
-    def __init__(self, location: str, claim: int | None = None, token: str | None = None) -> None:
+    def __init__(
+        self, location: str, *, claim: int | None = None, patience_s: float = PATIENCE_S
+    ) -> None:
         self._location = location
+        self._patience_s = patience_s
         self._claim = claim
-        credentials = Credentials(token or token_here(), lambda: self._claim)
-        self._client = flight.FlightClient(location, middleware=[credentials])
+        credentials = Credentials(token_here(), lambda: self._claim)
+        self._client = flight.FlightClient(
+            location, generic_options=_CHANNEL_OPTIONS, middleware=[credentials]
+        )
 
     def claim(self, holder: str) -> Claim:
         """Make the gateway this driver's; what this client asks for from now on, it asks as such.
@@ -89,9 +120,9 @@ class GatewayClient:
             holder: Name of the driver; one of the same name loses the gateway at once.
 
         Raises:
-            RuntimeFailure: Another driver has the gateway, and lives.
+            Refused: Another driver has the gateway, and lives.
         """
-        claim = Claim(**self._ask("claim", holder=holder))
+        claim = Claim(**self._ask("claim", {"holder": holder}))
         self._claim = claim.number
         return claim
 
@@ -99,92 +130,137 @@ class GatewayClient:
         """Say that the driver lives.
 
         Raises:
-            RuntimeFailure: Another driver has claimed the gateway since.
+            Refused: Another driver has claimed the gateway since.
         """
-        self._ask("renew")
+        self._ask("renew", {})
 
     def release_claim(self) -> None:
         """Let any other driver have the gateway at once."""
-        self._ask("release")
+        self._ask("release", {})
 
     def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
         """See `Edge.latest`."""
-        return int(self._ask("latest", after=after, max_bytes=max_bytes, wait_s=wait_s))
+        asked = {"after": after, "max_bytes": max_bytes, "wait_s": wait_s}
+        return int(self._ask("latest", asked, wait_s))
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
         """See `Edge.plan`."""
-        return [(a, b) for a, b in self._ask("plan", start=start, end=end, parts=parts)]
+        return [(a, b) for a, b in self._ask("plan", {"start": start, "end": end, "parts": parts})]
 
     def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
         """See `Edge.read`."""
-        ticket = flight.Ticket(json.dumps({"start": start, "end": end}).encode())
-        with _failures_told("read"):
-            for piece in self._client.do_get(ticket):
-                columns = [column.to_pylist() for column in piece.data.columns]
-                yield [Chunk(*row) for row in zip(*columns, strict=True)]
+        patience = _Patience("read", self._patience_s)
+        while True:
+            try:
+                for block in self._blocks(start, end):
+                    start = block[-1].first + block[-1].messages
+                    patience.renew()
+                    yield block
+            except _GONE as error:  # go on behind what came
+                patience.wait(error)
+            except (flight.FlightError, pa.ArrowException) as error:
+                raise _failure(patience.action, error) from error
+            else:
+                return
 
     def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
         """See `Edge.stage`."""
-        told = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
-        command = json.dumps(told).encode()
-        descriptor = flight.FlightDescriptor.for_command(command)
-        with _failures_told("stage"):
-            writer, _ = self._client.do_put(descriptor, OUTPUTS_SCHEMA)
-            with writer:
-                if outputs:
-                    writer.write_batch(_record_batch(outputs))
+        # the call's own name lets the gateway tell a call that is repeated from the next one
+        command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        self._call("stage", pack_staged(command, outputs))
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """See `Edge.publish`."""
-        return Tally.from_json(self._ask("publish", run=run, batch=batch, tokens=list(tokens)))
+        asked = {"run": run, "batch": batch, "tokens": list(tokens)}
+        return Tally.from_json(self._ask("publish", asked))
 
     def trim(self, end: int) -> None:
         """See `Edge.trim`."""
-        self._ask("trim", end=end)
+        self._ask("trim", {"end": end})
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
-        told = self._ask("status")
+        told = self._ask("status", {})
         sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
         return GatewayStatus(sources=sources, **told)
 
     def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; tells whether they are."""
-        return bool(self._ask("wait_accepted", source=source, count=count, timeout_s=timeout_s))
+        asked = {"source": source, "count": count, "timeout_s": timeout_s}
+        return bool(self._ask("wait_accepted", asked, timeout_s))
 
     def stop_accepting(self) -> None:
         """Close the sources, once what their senders have delivered is accepted."""
-        self._ask("stop_accepting")
+        self._ask("stop_accepting", {})
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
-    def _ask(self, action: str, **argument: Any) -> Any:
-        request = flight.Action(action, json.dumps(argument).encode())
-        with _failures_told(action):
-            (answer,) = self._client.do_action(request)
-        return json.loads(answer.body.to_pybytes())
+    def _ask(self, action: str, argument: dict[str, Any], wait_s: float = 0.0) -> Any:
+        return json.loads(self._call(action, json.dumps(argument).encode(), wait_s))
+
+    def _call(self, action: str, body: bytes, wait_s: float = 0.0) -> bytes:
+        """The answer to *action*, which may take *wait_s* seconds longer than others."""
+        request = flight.Action(action, body)
+        options = flight.FlightCallOptions(timeout=wait_s + _ANSWER_S)
+
+        patience = _Patience(action, self._patience_s)
+        while True:
+            try:
+                (answer,) = self._client.do_action(request, options)
+            except _GONE as error:
+                patience.wait(error)
+            except (flight.FlightError, pa.ArrowException) as error:
+                raise _failure(action, error) from error
+            else:
+                return bytes(answer.body.to_pybytes())
+
+    def _blocks(self, start: int, end: int) -> Iterator[list[Chunk]]:
+        ticket = flight.Ticket(json.dumps({"start": start, "end": end}).encode())
+        options = flight.FlightCallOptions(timeout=_ANSWER_S)
+        for piece in self._client.do_get(ticket, options):
+            columns = [column.to_pylist() for column in piece.data.columns]
+            yield [Chunk(*row) for row in zip(*columns, strict=True)]
 
 
-def _record_batch(outputs: Sequence[Outputs]) -> pa.RecordBatch:
-    columns = [
-        pa.array(column, of.type)
-        for column, of in zip(zip(*outputs, strict=True), OUTPUTS_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=OUTPUTS_SCHEMA)
+class _Patience:
+    """How long one call is tried again.
+
+    Args:
+        action: What is called.
+        seconds: Time from the first attempt that failed to the last.
+    """
+
+    def __init__(self, action: str, seconds: float) -> None:
+        self.action = action
+        self._seconds = seconds
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: the gateway has given a sign of life."""
+        self._pause = _PAUSE_FIRST_S
+        self._give_up: float | None = None
+
+    def wait(self, error: Exception) -> None:
+        """Wait before the next attempt, after *error*.
+
+        Raises:
+            RuntimeFailure: It has been long enough.
+        """
+        now = time.monotonic()
+        if self._give_up is None or NO_ROOM in str(error):  # which is an answer, too
+            self._give_up = now + self._seconds
+        if now >= self._give_up:
+            raise _failure(self.action, error, self._seconds) from error
+        time.sleep(min(self._pause, self._give_up - now))
+        self._pause = min(2 * self._pause, _PAUSE_MOST_S)
 
 
-@contextlib.contextmanager
-def _failures_told(action: str) -> Iterator[None]:
-    """Raise what Flight raises in the block as a failure of *action*."""
-    try:
-        yield
-    except (flight.FlightError, pa.ArrowException) as error:
-        msg = f"the gateway did not do {action!r}: {_reason(error)}"
-        raise RuntimeFailure(msg) from error
-
-
-def _reason(error: Exception) -> str:
+def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFailure:
     text = str(error).split(". Detail:")[0]
-    return text.splitlines()[0] if text else type(error).__name__
+    reason = text.splitlines()[0] if text else type(error).__name__
+    if isinstance(error, _REFUSED):
+        return Refused(f"the gateway refused {action!r}: {reason}")
+    tried = f" in {tried_s:.0f} s" if tried_s else ""
+    return RuntimeFailure(f"the gateway did not do {action!r}{tried}: {reason}")

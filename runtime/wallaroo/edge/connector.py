@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wallaroo.edge.client import GatewayClient
+from wallaroo.edge.client import PATIENCE_S, GatewayClient
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class Connector:
     """Where the inner door is: `grpc+unix:///PATH` or `grpc://HOST:PORT`."""
     claim: int | None = None
     """Number of the driver's claim."""
+    patience_s: float = PATIENCE_S
+    """Seconds to go on trying while the gateway does not answer."""
 
     def __call__(self) -> GatewayClient:
         """A connection."""
-        return GatewayClient(self.location, claim=self.claim)
+        return GatewayClient(self.location, claim=self.claim, patience_s=self.patience_s)

@@ -12,6 +12,8 @@ _PAGE_BYTES = 32 * 1024
 _CHECKPOINT_PAGES = 512
 """Pages after which the write-ahead log is copied to the database: 16 MiB."""
 _BUSY_MS = 10_000
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}
+"""The second is what a limit on the size of files leads to."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -33,11 +35,20 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Commit what the block does, or undo it if the block raises."""
+    """Commit what the block does, or undo it if the block, or the commit, raises."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
+        database.execute("COMMIT")
     except BaseException:
-        database.execute("ROLLBACK")
+        if database.in_transaction:  # SQLite may have undone it by itself
+            database.execute("ROLLBACK")
         raise
-    database.execute("COMMIT")
+
+
+def lacks_room(error: sqlite3.Error) -> bool:
+    """Whether *error* says that the disk took no more: it may, later.
+
+    Not so where a sync failed, after which nobody knows what is on disk.
+    """
+    return getattr(error, "sqlite_errorcode", None) in _NO_ROOM

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import signal
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayStatus, SourceStatus
 from wallaroo.edge.egress import Egress
+from wallaroo.edge.exclusive import hold
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits
@@ -47,6 +49,8 @@ class GatewaySettings:
     """Where probes are answered; None for nowhere."""
     journal: JournalLimits = field(default_factory=JournalLimits)
     """Bounds of the journal."""
+    ports: Sequence[int] = ()
+    """Ports to bind, by source; where there are none, those of the application."""
     outbox_bytes: int = 1024**3
     """Bytes of undelivered outputs over which the engine waits, and so, in the end, the senders."""
 
@@ -76,6 +80,8 @@ class Gateway:
         directory = self._settings.directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            # one that is still on its end writes, and sends what this one would send, too
+            self._lock = hold(directory / "gateway.lock", "is there another gateway?")
             self._claims = Claims(directory / "claim.json")
             self._outbox = Outbox(directory / "outbox.db", self._settings.outbox_bytes)
             self._journal = Journal(
@@ -87,7 +93,13 @@ class Gateway:
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
             raise RuntimeFailure(msg) from error
-        self._ingress = Ingress(self._application.sources, self._journal)
+        sources = self._application.sources
+        if self._settings.ports:
+            sources = tuple(
+                dataclasses.replace(source, port=port)
+                for source, port in zip(sources, self._settings.ports, strict=True)
+            )
+        self._ingress = Ingress(sources, self._journal)
         self._bound = await self._ingress.listen()
         self._egresses = [
             Egress(index, sink, self._outbox) for index, sink in enumerate(self._application.sinks)
@@ -149,6 +161,7 @@ class Gateway:
             self._health.close()
         self._journal.close()
         self._outbox.close()
+        os.close(self._lock)
         if failure is not None:
             msg = f"the journal in {self._settings.directory} cannot be written: {failure}"
             raise RuntimeFailure(msg)

@@ -114,7 +114,7 @@ class Journal:
 
     @property
     def processed(self) -> int:
-        """Offset before which a batch has published what messages lead to."""
+        """Offset before which all has been published by a batch, as far as is known."""
         return self._processed
 
     @property
@@ -202,13 +202,14 @@ class Journal:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 
         Raises:
-            LookupError: Some of it was consumed already.
+            LookupError: Some of it was consumed already, or is not there.
         """
         if start < self._trimmed:
             msg = (
                 f"messages from {start} on are asked for, and those before {self._trimmed} are gone"
             )
             raise LookupError(msg)
+        reached = start
         with self._reading() as database:
             block: list[Chunk] = []
             size = 0
@@ -218,11 +219,14 @@ class Journal:
                 (start, end),
             ):
                 chunk = Chunk(*row)
+                _check_gapless(reached, chunk.first)
+                reached = chunk.first + chunk.messages
                 block.append(chunk)
                 size += len(chunk.data)
                 if size >= _BLOCK_BYTES:
                     yield block
                     block, size = [], 0
+            _check_gapless(reached, end)
             if block:
                 yield block
 
@@ -320,3 +324,10 @@ class Journal:
 
     def _store_position(self, name: str, value: int) -> None:
         self._database.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", (name, value))
+
+
+def _check_gapless(reached: int, following: int) -> None:
+    """A journal that was lost, or put back from a copy, must not pass for one without messages."""
+    if reached != following:
+        msg = f"messages {reached} to {following - 1} are not in the journal: was it replaced?"
+        raise LookupError(msg)

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS staged (
     id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
     lengths BLOB NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS report (
-    token TEXT NOT NULL, call TEXT PRIMARY KEY, tally TEXT NOT NULL);
+    call TEXT PRIMARY KEY, token TEXT NOT NULL, tally TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL);
@@ -79,15 +79,17 @@ class Outbox:
         """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it.
 
         Args:
-            token: Whose they are.
-            outputs: Outputs, in order.
-            tally: What there is to report besides.
-            call: Random name of this call: repeated because its answer was lost, it counts once.
+            token: What the batch will name.
+            outputs: The outputs, behind those that are there under the token.
+            tally: What the task has to report besides.
+            call: Name of this call: asked again with it, nothing is added. None: a new one.
         """
-        report = (token, call or uuid.uuid4().hex, json.dumps(tally.to_json()))
         with self._changed, transaction(self._database):
-            fresh = self._database.execute("INSERT OR IGNORE INTO report VALUES (?, ?, ?)", report)
-            if fresh.rowcount:
+            added = self._database.execute(
+                "INSERT OR IGNORE INTO report VALUES (?, ?, ?)",
+                (call or uuid.uuid4().hex, token, json.dumps(tally.to_json())),
+            )
+            if added.rowcount:
                 self._database.executemany(
                     "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
                     [(token, *of_sink) for of_sink in outputs],
@@ -113,7 +115,8 @@ class Outbox:
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )
-                self._forget_unpublished()
+                    # not where it was published: tasks of the next batch may have begun to stage
+                    self._forget_unpublished()
             (self._bytes, self._count) = self._database.execute(
                 "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
             ).fetchone()

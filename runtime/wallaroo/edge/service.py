@@ -1,19 +1,23 @@
 """The gateway's inner door: journal and outbox over Arrow Flight, for the engine's processes.
 
 Actions take and give JSON; messages and outputs travel as Arrow record batches. Nothing that comes
-in here is unpickled.
+in here is unpickled. Whatever is asked may be asked again, by a client that got no answer: it is
+done once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.edge.claims import ClaimHeld
+from wallaroo.edge.database import lacks_room
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
@@ -33,6 +37,32 @@ OUTPUTS_SCHEMA = pa.schema(
 )
 _MIN_RANGE_BYTES = 128 * 1024
 """Messages of less than this are not worth a second task."""
+NO_ROOM = "the disk has no room"
+"""Part of an answer: what is asked cannot be written now; it is asked again until it can."""
+_LENGTH = struct.Struct(">I")
+
+
+def pack_staged(command: Mapping[str, Any], outputs: Sequence[Outputs]) -> bytes:
+    """The argument of the action `stage`: the length of *command* as JSON, that, and *outputs*.
+
+    Not Flight's own way to upload, which knows no deadline while the other side takes nothing.
+    """
+    told = json.dumps(command).encode()
+    columns = [
+        pa.array([row[place] for row in outputs], of.type)
+        for place, of in enumerate(OUTPUTS_SCHEMA)
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=OUTPUTS_SCHEMA)
+    return b"".join([_LENGTH.pack(len(told)), told, batch.serialize()])
+
+
+def unpack_staged(body: pa.Buffer) -> tuple[dict[str, Any], list[Outputs]]:
+    """What `pack_staged` packed."""
+    (length,) = _LENGTH.unpack_from(body)
+    start = _LENGTH.size + length
+    command = json.loads(body[_LENGTH.size : start].to_pybytes())
+    rows = pa.ipc.read_record_batch(body[start:], OUTPUTS_SCHEMA).to_pylist()
+    return command, [Outputs(row["sink"], row["lengths"], row["data"]) for row in rows]
 
 
 class Service(flight.FlightServerBase):
@@ -67,15 +97,25 @@ class Service(flight.FlightServerBase):
         }
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002
-        """Run an action on its JSON argument."""
+        """Run an action on its argument: JSON, except for `stage`."""
         handler = self._actions.get(action.type)
-        if handler is None:
+        if handler is None and action.type != "stage":
             msg = f"no action {action.type!r}"
             raise flight.FlightServerError(msg)
         try:
+            if handler is None:
+                self._stage(action.body)
+                return iter([b"null"])
             answer = handler(json.loads(action.body.to_pybytes() or b"{}"))
-        except (LookupError, ClaimHeld) as error:
+        except ClaimHeld as error:
+            raise flight.FlightUnauthorizedError(str(error)) from error
+        except LookupError as error:
             raise flight.FlightServerError(str(error)) from error
+        except sqlite3.Error as error:
+            if lacks_room(error):
+                msg = f"{NO_ROOM}: {error}"
+                raise flight.FlightUnavailableError(msg) from error
+            raise
         return iter([json.dumps(answer).encode()])
 
     def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
@@ -92,20 +132,15 @@ class Service(flight.FlightServerBase):
 
         return flight.GeneratorStream(CHUNK_SCHEMA, batches())
 
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
-        """Stage outputs under the token that the descriptor names, with its tally."""
-        told = json.loads(descriptor.command)
-        outputs = [
-            Outputs(row["sink"], row["lengths"], row["data"])
-            for row in reader.read_all().to_pylist()
-        ]
-        tally = Tally.from_json(told["tally"])
-        self._outbox.stage(told["token"], outputs, tally, told["call"])
+    def _stage(self, body: pa.Buffer) -> None:
+        told, outputs = unpack_staged(body)
+        self._outbox.stage(told["token"], outputs, Tally.from_json(told["tally"]), told["call"])
 
     def _latest(self, asked: dict[str, Any]) -> int:
         after, wait_s = asked["after"], asked["wait_s"]
-        # all before it is published: a gateway that was started anew in mid-batch learns it here
-        if self._journal.backlog and after > self._journal.processed:
+        # the next batch is asked for when the last one is published; if that was planned with a
+        # gateway that is no more, this one has not heard how far it reached
+        if after > self._journal.processed:
             self._journal.note_processed(after)
         if not self._outbox.wait_for_room(wait_s):
             return int(after)

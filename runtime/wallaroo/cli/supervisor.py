@@ -1,0 +1,233 @@
+"""Parts that are started anew when they fail: the gateway's process, the engine's query."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import structlog
+
+from wallaroo.engine.running import Batch, OnBatch, RunningApplication
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.application import Source
+
+_END_TIMEOUT_S = 20.0
+"""Time for the gateway to end when it is told to."""
+
+log = structlog.get_logger("wallaroo")
+
+
+class Restarts:
+    """Lets a part be started anew, after growing pauses, until it has failed too often in a row.
+
+    Example:
+        >>> restarts = Restarts()
+        >>> [restarts.pause() for _ in range(6)]
+        [0.1, 0.4, 1.6, 5.0, 5.0, None]
+    """
+
+    MOST = 5
+    """Failures in a row that are mended: more of them are no accident."""
+    FIRST_S, FACTOR, LONGEST_S = 0.1, 4, 5.0
+    """Pauses: at once after one failure, with patience where something has to get better first."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """Failures in a row."""
+
+    def worked(self) -> None:
+        """Note that the part has done what it is for: what comes is the first failure again."""
+        self.failures = 0
+
+    def pause(self) -> float | None:
+        """Note a failure; the seconds to wait before the next start, None after too many."""
+        self.failures += 1
+        if self.failures > self.MOST:
+            return None
+        return min(self.FIRST_S * float(self.FACTOR) ** (self.failures - 1), self.LONGEST_S)
+
+
+class GatewayProcess:
+    """The gateway as a child process, which is started anew whenever it dies.
+
+    Args:
+        command: Starts it; the same each time, so that it binds the same addresses.
+    """
+
+    WORKS_S = 10.0
+    """A gateway that lives for so long has started well."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._restarts = Restarts()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self.starts = 0
+        """Times that it came up."""
+        self.failure: str | None = None
+        """Why it is not started any more; None while it is."""
+        self._process: subprocess.Popen[str] | None = None
+        self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
+
+    def start(self) -> None:
+        """Start it; returns when its addresses are bound.
+
+        Raises:
+            RuntimeFailure: It did not start.
+        """
+        problem = self._launch()
+        if problem is not None:
+            raise RuntimeFailure(problem)
+        self._watcher.start()
+
+    def stop(self) -> None:
+        """End it, in good order if it lets itself be."""
+        with self._lock:
+            self._stopping.set()
+            process = self._process
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            _wait_and_close(process)
+        if self._watcher.is_alive():
+            self._watcher.join()
+
+    def _launch(self) -> str | None:
+        """Start a process; returns why it did not come up, if it did not."""
+        with self._lock:
+            if self._stopping.is_set():
+                return "stopped"
+            self._process = process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for us, who stop it in good order
+            )
+        assert process.stdout is not None
+        told: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):
+            told = json.loads(process.stdout.readline())
+        if "sources" not in told:
+            process.kill()
+            _wait_and_close(process)
+            return str(told.get("error") or "the gateway did not start")
+        self.starts += 1
+        self._up_since = time.monotonic()
+        return None
+
+    def _watch(self) -> None:
+        while True:
+            assert self._process is not None
+            code = _wait_and_close(self._process)
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - self._up_since >= self.WORKS_S:
+                self._restarts.worked()
+            problem: str | None = f"it ended with exit code {code}"
+            while problem is not None:
+                pause = self._restarts.pause()
+                if pause is None:
+                    self.failure = (
+                        f"the gateway failed {self._restarts.failures} times in a row: {problem}; "
+                        "mend that, then start again with the same --state-dir"
+                    )
+                    return
+                log.warning("gateway restarts", reason=problem, pause_s=pause)
+                if self._stopping.wait(pause):
+                    return
+                problem = self._launch()
+            log.info("gateway restarted", times=self.starts - 1)
+
+
+def _wait_and_close(process: subprocess.Popen[str]) -> int:
+    """Wait for the end of *process*, and let go of what it leaves; returns its exit code."""
+    code = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    return code
+
+
+class SupervisedEngine:
+    """The engine, whose query is started anew when it fails.
+
+    Args:
+        start: Starts the query.
+        on_batch: Called after each committed batch.
+    """
+
+    def __init__(self, start: Callable[[OnBatch], RunningApplication], on_batch: OnBatch) -> None:
+        self._start = start
+        self._on_batch = on_batch
+        self._restarts = Restarts()
+        self._again_at: float | None = None
+        """When the query, which has failed, is started anew."""
+        self._running = start(self._batch)
+
+    def failure(self) -> str | None:
+        """Look after it; tells why it is not started any more, None while it is."""
+        try:
+            if self._again_at is not None:
+                if time.monotonic() >= self._again_at:
+                    self._again_at = None
+                    self._running = self._start(self._batch)
+                return None
+            failure = self._running.failure()
+        except Exception as error:  # whatever the engine's libraries raise when it is not there
+            return f"the engine is gone ({error}); start again with the same --state-dir"
+        if failure is None:
+            return None
+        pause = self._restarts.pause()
+        if pause is None:
+            return f"the query failed {self._restarts.failures} times in a row: {failure}"
+        log.warning("query restarts", reason=failure, pause_s=pause)
+        self._again_at = time.monotonic() + pause
+        return None
+
+    def finish_batch(self) -> None:
+        """Wait until the batch under way, if there is one, is committed."""
+        self._running.finish_batch()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._running.stop()
+
+    def _batch(self, batch: Batch) -> None:
+        self._restarts.worked()
+        self._on_batch(batch)
+
+
+@contextlib.contextmanager
+def reserved_ports(sources: Sequence[Source]) -> Iterator[list[int]]:
+    """Ports for *sources*, which stay theirs while the gateway is started anew.
+
+    Where a source leaves the choice to the system (port 0), the port is bound here, without
+    listening, so that nobody else is given it between two gateways; Linux lets the gateway bind it
+    beside us.
+    """
+    with contextlib.ExitStack() as stack:
+        ports: list[int] = []
+        for source in sources:
+            port = source.port
+            if port == 0:
+                family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
+                holder = stack.enter_context(socket.socket(family))
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                with contextlib.suppress(OSError):  # the gateway will say it with more words
+                    holder.bind((source.host, 0))
+                    port = holder.getsockname()[1]
+            ports.append(port)
+        yield ports

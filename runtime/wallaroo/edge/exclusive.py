@@ -1,0 +1,42 @@
+"""A directory that one process at a time may use."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from wallaroo.errors import RuntimeFailure
+
+_WAIT_S = 15.0
+"""Seconds to wait for the last user of the directory to end: as long as its processes may take."""
+
+
+def hold(file: Path, remedy: str) -> int:
+    """Lock *file* until this process ends, or closes what is returned.
+
+    Args:
+        file: The file, in the directory in question; made if it is not there.
+        remedy: What to do where another process holds it for long.
+
+    Returns:
+        The open file.
+
+    Raises:
+        RuntimeFailure: Another process holds it.
+        OSError: It cannot be made.
+    """
+    opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    give_up = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                os.close(opened)
+                msg = f"{file.parent} is in use by another process; {remedy}"
+                raise RuntimeFailure(msg) from None
+            time.sleep(0.1)
+        else:
+            return opened

@@ -1,0 +1,199 @@
+"""A gateway that dies and comes back: nothing is lost or doubled, and nobody has to notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.edge.harness import U32, outputs
+from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
+from tests.spark.harness import Receiver
+from wallaroo.cli import supervisor
+from wallaroo.cli.supervisor import GatewayProcess, Restarts, reserved_ports
+from wallaroo.edge import exclusive
+from wallaroo.edge.client import GatewayClient
+from wallaroo.engine.ports import Tally
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.loader import ApplicationRef
+
+MIB = 1024 * 1024
+
+
+class Running:
+    """A gateway of the word count in a process of its own, its client, and the receiver."""
+
+    def __init__(self, directory: Path) -> None:
+        self.receiver = Receiver("lines")
+        arguments = ("--in", "127.0.0.1:0", "--out", self.receiver.address)
+        application = ApplicationRef(str(WORD_COUNT), arguments).load()
+        self._reserved = reserved_ports(application.sources)
+        (self.port,) = self._reserved.__enter__()
+        location = f"grpc+unix://{directory}/gateway.sock"
+        self.command = [
+            *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *arguments),
+            *(
+                "--child",
+                "--state-dir",
+                str(directory),
+                "--listen",
+                location,
+            ),
+            *("--ports", str(self.port)),
+        ]
+        self.process = GatewayProcess(self.command)
+        self.process.start()
+        self.client = GatewayClient(location, patience_s=PATIENCE_S)
+
+    def signal(self, number: int) -> None:
+        assert self.process._process is not None
+        os.kill(self.process._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill the gateway, and wait for the next one."""
+        starts = self.process.starts
+        self.signal(signal.SIGKILL)
+        wait_until(lambda: self.process.starts > starts, "the next gateway")
+
+    def send(self, *payloads: bytes) -> None:
+        """Send *payloads*, and wait until they are accepted."""
+        (source,) = self.client.status().sources
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE_S) as connection:
+            connection.sendall(b"".join(map(U32.frame, payloads)))
+            count = source.accepted + len(payloads)
+            assert self.client.wait_until_accepted(source.name, count, PATIENCE_S)
+
+    def published(self) -> list[bytes]:
+        """Publish what was staged under `t`; what the receiver gets of it."""
+        self.client.publish("run", 0, ["t"])
+        wait_until(lambda: not self.client.status().undelivered, "the delivery")
+        return self.receiver.wait_for(1)
+
+    def close(self) -> None:
+        self.client.close()
+        self.process.stop()
+        self._reserved.__exit__(None, None, None)
+        self.receiver.__exit__()
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    with tempfile.TemporaryDirectory() as directory:  # short, as the name of a Unix socket must be
+        made = Running(Path(directory))
+        yield made
+        made.close()
+
+
+def in_thread(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function)
+    thread.start()
+    return thread
+
+
+def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
+    running: Running,
+) -> None:
+    running.send(b"a", b"b")
+    running.kill()
+    (source,) = running.client.status().sources
+    assert (source.port, source.accepted) == (running.port, 2)
+    running.send(b"c")
+    assert running.client.latest(0, MIB, 0.0) == 3
+
+
+def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
+    for _ in range(4):
+        running.send(*[bytes(MIB)] * 5)
+    reading = running.client.read(0, 20)
+    read = list(next(reading))
+    running.kill()
+    read += [chunk for block in reading for chunk in block]
+    reached = 0
+    for chunk in read:
+        assert chunk.first == reached
+        reached += chunk.messages
+    assert reached == 20
+
+
+def test_outputs_that_were_staged_outlive_the_gateway(running: Running) -> None:
+    running.client.stage("t", [outputs(b"a\n")], Tally())
+    running.kill()
+    running.client.stage("t", [outputs(b"b\n")], Tally())
+    assert running.published() == [b"a\n", b"b\n"]
+
+
+def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
+    running: Running,
+) -> None:
+    running.signal(signal.SIGSTOP)
+    staging = in_thread(lambda: running.client.stage("t", [outputs(b"a\n")], Tally()))
+    running.kill()
+    staging.join(PATIENCE_S)
+    assert running.published() == [b"a\n"]
+
+
+def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) -> None:
+    running.send(b"a", b"b")
+    running.client.plan(0, 2, 1)
+    running.client.stage("t", [], Tally())
+    running.kill()
+    running.client.publish("run", 0, ["t"])
+    running.client.latest(2, MIB, 0.0)  # as the engine does behind a batch
+    assert running.client.status().backlog == 0
+
+
+def test_a_second_gateway_is_refused_the_directory_of_the_first(
+    running: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(exclusive, "_WAIT_S", 0.0)
+    file = tmp_path / "lock"
+    held = exclusive.hold(file, "…")
+    with pytest.raises(RuntimeFailure, match="is in use by another process; is there another"):
+        exclusive.hold(file, "is there another?")
+    os.close(held)
+    os.close(exclusive.hold(file, "…"))
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("print('{\"sources\": []}'); raise SystemExit(7)", "it ended with exit code 7"),
+        (
+            "import os; first = not os.path.exists('up'); open('up', 'w').close(); "
+            'print(\'{"sources": []}\' if first else \'{"error": "no such port"}\')',
+            "no such port",
+        ),
+    ],
+)
+def test_a_gateway_that_fails_again_and_again_is_given_up_with_its_reason(
+    program: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.01)
+    process = GatewayProcess([sys.executable, "-c", program])
+    process.start()
+    wait_until(lambda: process.failure, "the end")
+    assert process.failure == (
+        f"the gateway failed 6 times in a row: {reason}; "
+        "mend that, then start again with the same --state-dir"
+    )
+    process.stop()
+
+
+def test_a_gateway_that_works_for_a_while_between_its_deaths_is_never_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+    monkeypatch.setattr(supervisor.GatewayProcess, "WORKS_S", 0.0)
+    process = GatewayProcess([sys.executable, "-c", "print('{\"sources\": []}')"])
+    process.start()
+    wait_until(lambda: process.starts > 2 * Restarts.MOST, "many starts")
+    assert process.failure is None
+    process.stop()
