@@ -9,7 +9,10 @@ import click
 from wallaroo import __version__
 from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
+from wallaroo.cli.driver import driver
+from wallaroo.cli.executor import executor
 from wallaroo.cli.gateway import gateway
+from wallaroo.cli.probe import probe
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
@@ -46,5 +49,5 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (run, check, send, receive, demo, gateway):
+for command in (run, check, send, receive, demo, gateway, driver, executor, probe):
     main.add_command(command)
