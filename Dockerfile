@@ -31,25 +31,25 @@ RUN python3 -m venv /build/tools \
  && tools/bin/pip wheel -q --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes \
       -r runtime.txt -w wheels
 COPY image/trim.py ./
-RUN python3 -m venv --without-pip /opt/wallaroo \
- && tools/bin/pip -q --disable-pip-version-check --python /opt/wallaroo/bin/python install \
+RUN python3 -m venv --without-pip /opt/python \
+ && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
       --no-index --no-deps wheels/*.whl \
- && python3 trim.py "$(/opt/wallaroo/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
- && rm -rf wheels
+ && python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+ && tools/bin/pip --python /opt/python/bin/python list --format freeze >installed.txt
+
+# --- the runtime, the application, and what it needs besides -------------------------------------
+FROM python AS application
 COPY README.md LICENSE ./
 COPY runtime runtime
-RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w wheels . \
- && tools/bin/pip -q --disable-pip-version-check --python /opt/wallaroo/bin/python install \
-      --no-index --no-deps wheels/*.whl
-
-# --- the application -----------------------------------------------------------------------------
-FROM python AS application
+RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w own . \
+ && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
+      --no-index --no-deps --target /opt/wallaroo own/*.whl
 ARG APP
 COPY ${APP} /app
+ENV PYTHONPATH=/opt/wallaroo
 RUN if [ -f /app/requirements.txt ]; then \
-      tools/bin/pip --python /opt/wallaroo/bin/python list --format freeze >installed.txt \
-      && tools/bin/pip -q --disable-pip-version-check --python /opt/wallaroo/bin/python install \
-           --no-cache-dir -c installed.txt -r /app/requirements.txt; \
+      tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
+        --no-cache-dir --target /opt/wallaroo -c installed.txt -r /app/requirements.txt; \
     fi \
  && find /app -name __pycache__ -type d -prune -exec rm -rf {} + \
  && python3 -m compileall -q /app \
@@ -65,9 +65,11 @@ RUN apt-get update -qq \
  && echo 'wallaroo:x:185:' >>/etc/group \
  && mkdir -p /var/lib/wallaroo && chown 185:185 /var/lib/wallaroo
 COPY --from=java /opt/java /opt/java
+COPY --from=python /opt/python /opt/python
 COPY --from=application /opt/wallaroo /opt/wallaroo
 COPY --from=application /app /app
-ENV JAVA_HOME=/opt/java PATH=/opt/wallaroo/bin:/opt/java/bin:/usr/bin:/bin \
+ENV JAVA_HOME=/opt/java PATH=/opt/wallaroo/bin:/opt/python/bin:/opt/java/bin:/usr/bin:/bin \
+    PYTHONPATH=/opt/wallaroo \
     PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 TZ=UTC LANG=C.UTF-8
 USER 185:185
 WORKDIR /tmp

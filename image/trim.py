@@ -43,7 +43,7 @@ PYTHON = """
     numpy/*/tests numpy/f2py numpy/*/include numpy/*/lib/*.a
     pandas/*/tests pandas/*/*/tests
     pyspark/examples pyspark/data pyspark/bin pyspark/sbin pyspark/python pyspark/licenses
-    pyspark/pandas pyspark/ml pyspark/mllib pyspark/testing
+    pyspark/pandas pyspark/ml pyspark/mllib
     kubernetes/docs kubernetes/e2e_test kubernetes/*/test
 """.split()
 """Files and directories, by patterns below the packages' directory."""

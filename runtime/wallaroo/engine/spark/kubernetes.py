@@ -79,6 +79,7 @@ def settings(
         "spark.executor.maxNumFailures": str(2**31 - 1),
         "spark.decommission.enabled": "true",
         "spark.kubernetes.decommission.script": "wallaroo-decommission",
+        "spark.blockManager.port": str(BLOCK_PORT),
         # a batch starts with the executors that are there
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         "spark.kubernetes.allocation.batch.delay": "1s",
@@ -103,7 +104,10 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
         for name, value in environment.items()
         if re.fullmatch(r"SPARK_JAVA_OPT_\d+", name)
     }
-    command = java_command(find_java(), memory, [numbered[n] for n in sorted(numbered)])
+    # the image's Java has no such modules; the secret's file is read where the master is known
+    options = [numbered[n] for n in sorted(numbered) if "--add-modules" not in numbered[n]]
+    options.append("-Dspark.master=k8s://https://kubernetes.default.svc")
+    command = java_command(find_java(), memory, options)
     command.append(_EXECUTOR_CLASS)
     for argument, variable in _TOLD_BY_SPARK.items():
         command += [argument, _told(variable, environment)]
