@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock bench clean
+.PHONY: help setup demo test check docs lock values bench clean
 
 BIN := .venv/bin
 
@@ -16,10 +16,14 @@ demo: setup ## run Market Spread on generated data and check every output
 test: setup ## run every test (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: setup ## formatting, lint, types, the direction of imports
+check: setup ## formatting, lint, types, the direction of imports, documentation
 	@failed=0; for check in "ruff format --check ." "ruff check ." mypy lint-imports; do \
 		echo "$$check"; $(BIN)/$$check || failed=1; \
-	done; exit $$failed # each of them, also when one failed: one run tells all there is to mend
+	done; $(MAKE) --no-print-directory docs || failed=1; exit $$failed # each of them, also when one failed: one run tells all there is to mend
+
+docs: setup ## build the documentation into build/docs; a warning is an error
+	@echo "mkdocs build"; told=$$(NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1) || \
+		{ echo "$$told"; exit 1; }
 
 bench: setup ## run the benchmarks (ARGS for their options)
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -35,6 +39,9 @@ lock: setup ## write requirements.lock anew from pyproject.toml
 		--generate-hashes --all-extras --build-deps-for=editable --no-emit-options \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--output-file=requirements.lock $(ARGS) pyproject.toml
+
+values: setup ## write the table of values in docs/kubernetes.md anew from the charts
+	@$(BIN)/python scripts/values_table.py
 
 clean: ## remove .venv and whatever the tools left
 	rm -rf .venv .wallaroo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \

@@ -12,6 +12,7 @@ from pathlib import Path
 
 
 def main() -> None:
+    """Print."""
     pyproject, lock, *extras = sys.argv[1:]
     told = tomllib.loads(Path(pyproject).read_text())
     wanted = told["project"]["dependencies"]

@@ -16,40 +16,109 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 PROCESSOR = platform.machine()
-_JAVA_NAME = {"x86_64": "amd64|x86_64|x86-64|linux64", "aarch64": "aarch64|aarch_64|arm64"}[PROCESSOR]
+_JAVA_NAME = {"x86_64": "amd64|x86_64|x86-64|linux64", "aarch64": "aarch64|aarch_64|arm64"}[
+    PROCESSOR
+]
 
-JARS = """
-    spark-connect_* spark-connect-* spark-mllib_* spark-mllib-local_* spark-graphx_* spark-hive_*
-    spark-hive-thriftserver_* spark-repl_* spark-yarn_* spark-pipelines_*
-    breeze* spire* cats-kernel* algebra_* lapack-* blas-* arpack* JTransforms* JLargeArrays*
-    jama* pmml-model* netlib* dev.ludovic* bundle-*
-    hive-* datanucleus-* derby* jdo-api* javax.jdo* bonecp* HikariCP* libfb303* libthrift* ST4*
-    antlr-runtime-* jta-* transaction-api* jpam* super-csv* opencsv* stax-api* json-1*
-    scala-compiler-* jline-* jts-core* curator-* zookeeper-*
-    hadoop-yarn-* hadoop-client-minicluster*
-    *-osx-* *-windows-*
-""".split()
+JARS = (
+    "spark-connect_*",
+    "spark-connect-*",
+    "spark-mllib_*",
+    "spark-mllib-local_*",
+    "spark-graphx_*",
+    "spark-hive_*",
+    "spark-hive-thriftserver_*",
+    "spark-repl_*",
+    "spark-yarn_*",
+    "spark-pipelines_*",
+    "breeze*",
+    "spire*",
+    "cats-kernel*",
+    "algebra_*",
+    "lapack-*",
+    "blas-*",
+    "arpack*",
+    "JTransforms*",
+    "JLargeArrays*",
+    "jama*",
+    "pmml-model*",
+    "netlib*",
+    "dev.ludovic*",
+    "bundle-*",
+    "hive-*",
+    "datanucleus-*",
+    "derby*",
+    "jdo-api*",
+    "javax.jdo*",
+    "bonecp*",
+    "HikariCP*",
+    "libfb303*",
+    "libthrift*",
+    "ST4*",
+    "antlr-runtime-*",
+    "jta-*",
+    "transaction-api*",
+    "jpam*",
+    "super-csv*",
+    "opencsv*",
+    "stax-api*",
+    "json-1*",
+    "scala-compiler-*",
+    "jline-*",
+    "jts-core*",
+    "curator-*",
+    "zookeeper-*",
+    "hadoop-yarn-*",
+    "hadoop-client-minicluster*",
+    "*-osx-*",
+    "*-windows-*",
+)
 """Jars, by patterns of their names."""
 
 NATIVE = ("rocksdbjni-*", "zstd-jni-*", "snappy-java-*", "lz4-java-*", "leveldbjni-*", "jansi-*")
 """Jars with native code for many systems."""
 
-PYTHON = """
-    */tests */test pyarrow/include pyarrow/src pyarrow/includes pyarrow/libarrow_s3* pyarrow/_s3fs*
-    pyarrow/*.pxi pyarrow/*.pxd pyarrow/*.pyx pyarrow/libarrow_python.so
-    pyarrow/libarrow_python.so.*.*.* pyarrow/libarrow_python_flight.so
-    pyarrow/libarrow_python_flight.so.*.*.* pyarrow/libarrow_python_parquet_encryption.so
-    pyarrow/libarrow_python_parquet_encryption.so.*.*.*
-    numpy/*/tests numpy/f2py numpy/*/include numpy/*/lib/*.a
-    pandas/*/tests pandas/*/*/tests
-    pyspark/examples pyspark/data pyspark/bin pyspark/sbin pyspark/python pyspark/licenses
-    pyspark/pandas pyspark/ml pyspark/mllib
-    kubernetes/docs kubernetes/e2e_test kubernetes/*/test
-""".split()
+PYTHON = (
+    "*/tests",
+    "*/test",
+    "pyarrow/include",
+    "pyarrow/src",
+    "pyarrow/includes",
+    "pyarrow/libarrow_s3*",
+    "pyarrow/_s3fs*",
+    "pyarrow/*.pxi",
+    "pyarrow/*.pxd",
+    "pyarrow/*.pyx",
+    "pyarrow/libarrow_python.so",
+    "pyarrow/libarrow_python.so.*.*.*",
+    "pyarrow/libarrow_python_flight.so",
+    "pyarrow/libarrow_python_flight.so.*.*.*",
+    "pyarrow/libarrow_python_parquet_encryption.so",
+    "pyarrow/libarrow_python_parquet_encryption.so.*.*.*",
+    "numpy/*/tests",
+    "numpy/f2py",
+    "numpy/*/include",
+    "numpy/*/lib/*.a",
+    "pandas/*/tests",
+    "pandas/*/*/tests",
+    "pyspark/examples",
+    "pyspark/data",
+    "pyspark/bin",
+    "pyspark/sbin",
+    "pyspark/python",
+    "pyspark/licenses",
+    "pyspark/pandas",
+    "pyspark/ml",
+    "pyspark/mllib",
+    "kubernetes/docs",
+    "kubernetes/e2e_test",
+    "kubernetes/*/test",
+)
 """Files and directories, by patterns below the packages' directory."""
 
 
 def main() -> None:
+    """Trim."""
     packages = Path(sys.argv[1])
     for pattern in PYTHON:
         for path in packages.glob(pattern):

@@ -14,9 +14,11 @@ PATIENCE_S = 30.0
 """Far more than anything here takes: it ends a test that would wait for ever."""
 
 
-def wait_until(condition: Callable[[], object], what: str = "the condition") -> None:
+def wait_until(
+    condition: Callable[[], object], what: str = "the condition", patience_s: float = PATIENCE_S
+) -> None:
     """Look at *condition* until it holds."""
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + patience_s
     while not condition():
-        assert time.monotonic() < give_up, f"{what} did not come in {PATIENCE_S:.0f} s"
+        assert time.monotonic() < give_up, f"{what} did not come in {patience_s:.0f} s"
         time.sleep(0.002)

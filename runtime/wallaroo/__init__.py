@@ -7,7 +7,14 @@ imports; `wallaroo.testing` runs an application without Spark or sockets.
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
 from wallaroo.api.builder import ApplicationBuilder
-from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
+from wallaroo.api.configs import (
+    FileSinkConfig,
+    FileSourceConfig,
+    GenSourceConfig,
+    TCPSinkConfig,
+    TCPSourceConfig,
+)
+from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
 from wallaroo.api.functions import (
     computation,
     computation_multi,
@@ -19,12 +26,32 @@ from wallaroo.api.functions import (
     state_computation_multi,
 )
 from wallaroo.api.pipeline import Pipeline, build_application, source
-from wallaroo.errors import ApplicationError, UsageError, WallarooError
+from wallaroo.api.windows import (
+    Aggregation,
+    count_windows,
+    hours,
+    microseconds,
+    milliseconds,
+    minutes,
+    nanoseconds,
+    range_windows,
+    seconds,
+)
+from wallaroo.errors import ApplicationError, FrameError, UsageError, WallarooError
 
 __all__ = [
+    "Aggregation",
     "ApplicationBuilder",
     "ApplicationError",
+    "FileSinkConfig",
+    "FileSourceConfig",
+    "FrameError",
+    "GenSourceConfig",
+    "MessageSource",
+    "OutputSink",
     "Pipeline",
+    "SinkConfig",
+    "SourceConfig",
     "TCPSinkConfig",
     "TCPSourceConfig",
     "UsageError",
@@ -32,10 +59,18 @@ __all__ = [
     "build_application",
     "computation",
     "computation_multi",
+    "count_windows",
     "decoder",
     "encoder",
+    "hours",
     "key_extractor",
+    "microseconds",
+    "milliseconds",
+    "minutes",
+    "nanoseconds",
     "partition",
+    "range_windows",
+    "seconds",
     "source",
     "state_computation",
     "state_computation_multi",

@@ -2,7 +2,8 @@
 
 * `UsageError`: the command line or a setting is wrong; mend it and call again (exit code 2).
 * `ApplicationError`: the application is wrong; mend its code (exit code 1).
-* `FrameError`: one connection sent bytes that are no frame; close that connection.
+* `FrameError`: one connection or file has bytes that are no frame; close it, nothing behind them
+  can be read.
 * `RuntimeFailure`: a part of a running application failed; start it again on the same state
   directory, which goes on where the last committed batch ended (exit code 1).
 """
@@ -38,7 +39,7 @@ class ApplicationError(WallarooError):
 
 
 class FrameError(WallarooError):
-    """Bytes on a connection are not a frame that its source accepts."""
+    """Bytes on a connection, or in a file, are not a frame that their source accepts."""
 
 
 class RuntimeFailure(WallarooError):

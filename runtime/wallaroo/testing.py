@@ -18,17 +18,31 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import functools
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from wallaroo.errors import UsageError
-from wallaroo.model.application import Application, Compute, Pipeline, Step
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    Compute,
+    CustomSource,
+    KeyBy,
+    Pipeline,
+    Source,
+    StateCompute,
+    Stateful,
+    Step,
+    WindowCompute,
+)
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
+from wallaroo.model.windows import Late
 
-__all__ = ["Simulation", "load", "simulate"]
+__all__ = ["Simulation", "load", "messages_of", "simulate"]
 
 
 @dataclass
@@ -43,11 +57,13 @@ class Simulation:
     """Messages on which user code raised: (pipeline, step, message, exception)."""
     unknown_keys: list[tuple[str, Any]] = field(default_factory=list)
     """Messages dropped for a key that is not listed: (state partition, key)."""
+    late: list[tuple[str, str, Any]] = field(default_factory=list)
+    """Messages dropped because their windows had closed: (pipeline, step, message)."""
     state: dict[str, dict[Any, Any]] = field(default_factory=dict)
     """State entities by partition and key, as they are after the last message."""
 
 
-def load(app: str | Path, args: Sequence[str] = ()) -> Application:
+def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
     """Load the application APP, as `wallaroo run` would.
 
     Args:
@@ -63,22 +79,84 @@ def load(app: str | Path, args: Sequence[str] = ()) -> Application:
     return ApplicationRef(str(app), tuple(args or ("--in", enough, "--out", enough))).load()
 
 
-def simulate(application: Any, messages: Iterable[tuple[str, bytes]]) -> Simulation:
+def simulate(
+    application: Any,
+    messages: Iterable[tuple[str, Any] | tuple[str, Any, int]],
+    *,
+    until_ns: int | None = None,
+) -> Simulation:
     """Run *application* over *messages*, one after the other.
+
+    Windows close when the time comes: between two messages the clock goes on to the arrival of
+    the second.
 
     Args:
         application: What `ApplicationBuilder.build` or `load` gave.
-        messages: Pairs of a source's name (that of its pipeline) and a payload without header.
+        messages: A source's name (that of its pipeline), a payload and, if it matters, the time of
+            arrival in nanoseconds since the epoch; without it the clock stands still. It begins at
+            0. A payload is without header for frames, without line feed for lines; for a generator
+            it is the value itself.
+        until_ns: Time to which the clock goes on behind the last message.
 
     Raises:
         ApplicationError: The application is not well formed.
         UsageError: There is no source of such a name.
     """
-    resolved = application if isinstance(application, Application) else resolve(application)
-    run = _Run(resolved)
-    for source, payload in messages:
+    run = _Run(_resolved(application))
+    for source, payload, *arrived in messages:
+        if arrived:
+            run.go_on_to(int(arrived[0]))
         run.take(source, payload)
+    if until_ns is not None:
+        run.go_on_to(until_ns)
     return run.result
+
+
+def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
+    """What a generator, a file or a source of the application's own has now, for `simulate`.
+
+    Args:
+        application: What `ApplicationBuilder.build` or `load` gave.
+        source: Name of the source.
+        position: Where to go on; None for the beginning.
+
+    Raises:
+        ApplicationError: The application is not well formed.
+        UsageError: There is no such source, or it is one that listens.
+
+    Example:
+        >>> import itertools, wallaroo
+        >>> class Numbers:
+        ...     def initial_value(self):
+        ...         return 1
+        ...     def apply(self, previous):
+        ...         return previous + 1
+        >>> builder = wallaroo.ApplicationBuilder("Count")
+        >>> _ = builder.new_pipeline("Numbers", wallaroo.GenSourceConfig(Numbers())).done()
+        >>> list(itertools.islice(messages_of(builder.build(), "Numbers"), 3))
+        [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
+    """
+    found = _source_of(_resolved(application), source)
+    if not isinstance(found, CustomSource):
+        msg = f"source {source!r} listens on {found.where}: it has no messages before it runs"
+        raise UsageError(msg)
+    for item in found.reader.read(position):
+        if item is None:
+            return
+        yield source, found.decode(item[0]) if found.pickled else item[0]
+
+
+def _resolved(application: Any) -> Application:
+    return application if isinstance(application, Application) else resolve(application)
+
+
+def _source_of(application: Application, name: str) -> Source:
+    for source in application.sources:
+        if source.name == name:
+            return source
+    names = ", ".join(repr(source.name) for source in application.sources)
+    msg = f"there is no source {name!r}; the application has {names}"
+    raise UsageError(msg)
 
 
 class _Raised(Exception):
@@ -88,55 +166,134 @@ class _Raised(Exception):
 class _Run:
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._now_ns = 0
+        self._behind: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
+        """For each partition of windows, a pipeline and step over it, and what comes behind."""
+        for pipeline in application.pipelines:
+            self._find_windows(pipeline, pipeline.trunk)
         self.result = Simulation(
             by_sink={sink.name: [] for sink in application.sinks},
             state={name: {} for name in application.partitions},
         )
 
-    def take(self, source: str, payload: bytes) -> None:
-        """Run one message through every pipeline of *source*."""
-        pipelines = [p for p in self._application.pipelines if p.source.name == source]
-        if not pipelines:
-            names = ", ".join(repr(s.name) for s in self._application.sources)
-            msg = f"there is no source {source!r}; the application has {names}"
-            raise UsageError(msg)
-        for pipeline in pipelines:
+    def _find_windows(self, pipeline: Pipeline, branch: Branch) -> None:
+        for number, step in enumerate(branch.steps):
+            if isinstance(step, WindowCompute):
+                rest = Branch(branch.steps[number + 1 :], branch.forks)
+                self._behind.setdefault(step.partition, (pipeline, step, rest))
+        for fork in branch.forks:
+            self._find_windows(pipeline, fork)
+
+    def take(self, name: str, payload: Any) -> None:
+        """Run one message through every pipeline of the source *name*."""
+        source = _source_of(self._application, name)
+        is_message = isinstance(source, CustomSource) and source.pickled
+        for pipeline in self._application.pipelines:
+            if pipeline.source.name != name:
+                continue
             with contextlib.suppress(_Raised):
-                message = self._call(pipeline, "decoder", pipeline.source.decode, payload)
+                message = (
+                    payload
+                    if is_message
+                    else self._call(pipeline, "decoder", source.decode, payload)
+                )
                 if message is not None:
-                    self._go_on(pipeline, 0, message)
+                    self._go_on(pipeline, pipeline.trunk, None, message)
 
-    def _go_on(self, pipeline: Pipeline, number: int, message: Any) -> None:
-        """Run *message* through the steps from *number* on."""
+    def go_on_to(self, now_ns: int) -> None:
+        """Let the clock go on, and close windows as it does."""
+        while True:
+            dues = [
+                (due, name, key)
+                for name, (_, step, _) in self._behind.items()
+                for key, entity in self.result.state[name].items()
+                if isinstance(step, WindowCompute)
+                and (due := step.windows.due_ns(entity)) is not None
+                and due <= now_ns
+            ]
+            if not dues:
+                break
+            due, name, key = min(dues, key=lambda entry: entry[0])
+            self._now_ns = max(self._now_ns, due)
+            self._tick(name, key)
+        self._now_ns = max(self._now_ns, now_ns)
+
+    def _tick(self, name: str, key: Any) -> None:
+        pipeline, step, rest = self._behind[name]
+        assert isinstance(step, WindowCompute)
+        entity = self.result.state[name][key]
+        failed = functools.partial(self._failed, pipeline, step)
+        outputs = step.windows.tick(entity, key, self._now_ns, failed)
+        self._forget_if_spent(step, key, entity)
+        for output in outputs:
+            self._go_on(pipeline, rest, key, output)
+
+    def _go_on(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
+        """Run *message* through *branch*, to every sink that it leads to."""
         with contextlib.suppress(_Raised):
-            if number == len(pipeline.steps):
-                self._send(pipeline, message)
+            if not branch.steps:
+                for fork in branch.forks:
+                    self._go_on(pipeline, fork, key, message)
+                if not branch.forks:
+                    self._send(pipeline, message)
                 return
-            step = pipeline.steps[number]
-            apply = self._compute if isinstance(step, Compute) else self._compute_with_state
-            for output in apply(pipeline, step, message):
-                self._go_on(pipeline, number + 1, output)
+            step, rest = branch.steps[0], Branch(branch.steps[1:], branch.forks)
+            if isinstance(step, KeyBy):
+                self._go_on(
+                    pipeline, rest, self._call(pipeline, step.name, step.key, message), message
+                )
+            elif isinstance(step, Compute):
+                result = self._call(pipeline, step.name, step.function, message)
+                for output in self._outputs(pipeline, step, message, result):
+                    self._go_on(pipeline, rest, key, output)
+            else:
+                if step.key is not None:
+                    key = self._call(pipeline, f"key of {step.name}", step.key, message)
+                for output in self._with_state(pipeline, step, key, message):
+                    self._go_on(pipeline, rest, key, output)
 
-    def _compute(self, pipeline: Pipeline, step: Any, message: Any) -> Iterator[Any]:
-        result = self._call(pipeline, step.name, step.function, message)
-        return self._outputs(pipeline, step, message, result)
-
-    def _compute_with_state(self, pipeline: Pipeline, step: Any, message: Any) -> Iterator[Any]:
-        key = self._call(pipeline, f"key of {step.name}", step.key, message)
+    def _with_state(
+        self, pipeline: Pipeline, step: Stateful, key: Any, message: Any
+    ) -> Iterator[Any]:
         self._call(pipeline, f"key of {step.name}", hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
-        if not self._call(pipeline, f"key of {step.name}", partition.holds, key, about=message):
+        if not partition.holds(key):
             self.result.unknown_keys.append((partition.name, key))
             return iter(())
         if key not in entities:
             entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
-        result = self._call(pipeline, step.name, step.function, message, entities[key])
-        if step.tells_save:
-            result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
-        return self._outputs(pipeline, step, message, result)
+        if isinstance(step, StateCompute):
+            result = self._call(pipeline, step.name, step.function, message, entities[key])
+            if step.tells_save:
+                result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
+            return self._outputs(pipeline, step, message, result)
+        return iter(self._gathered(pipeline, step, key, message, entities[key]))
 
-    def _outputs(self, pipeline: Pipeline, step: Step, message: Any, result: Any) -> Iterator[Any]:
+    def _gathered(
+        self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any, entity: Any
+    ) -> list[Any]:
+        failed = functools.partial(self._failed, pipeline, step)
+        try:
+            return step.windows.take(entity, key, message, self._now_ns, failed)
+        except Late:
+            self.result.late.append((pipeline.name, step.name, message))
+        except (Exception, SystemExit) as error:
+            self._failed(pipeline, step, message, error)
+        finally:
+            self._forget_if_spent(step, key, entity)
+        return []
+
+    def _forget_if_spent(self, step: WindowCompute, key: Any, entity: Any) -> None:
+        if step.windows.is_spent(entity):
+            self.result.state[step.partition].pop(key, None)
+
+    def _failed(self, pipeline: Pipeline, step: Step, message: Any, error: BaseException) -> None:
+        self.result.set_aside.append((pipeline.name, step.name, message, error))
+
+    def _outputs(
+        self, pipeline: Pipeline, step: Compute | StateCompute, message: Any, result: Any
+    ) -> Iterator[Any]:
         if result is None or not step.multi:
             results = iter(() if result is None else (result,))
         else:

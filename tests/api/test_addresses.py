@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,24 @@ def test_an_address_may_have_a_name() -> None:
     address = parse_address("Market Data@127.0.0.1:7011", "--in")
     assert address == ("127.0.0.1", "7011")
     assert address.name == "Market Data"
+
+
+@pytest.mark.parametrize(("text", "name"), [("Orders@a:1", "Orders"), ("a:1", "")])
+def test_an_address_unpacks_as_either_generation_unpacks_it(text: str, name: str) -> None:
+    (only,) = tcp_parse_input_addrs(["--in", text])
+    host, port = only
+    assert (host, port) == ("a", "1")
+    assert [(h, p) for h, p in [only]] == [("a", "1")]
+    three: tuple[Any, ...] = only
+    told, host, port = three
+    assert (told, host, port) == (name, "a", "1")
+    assert [(n, h) for n, h, _ in [three]] == [(name, "a")]
+
+
+def test_a_named_address_is_a_pair_wherever_it_is_not_unpacked_into_three() -> None:
+    address = parse_address("Orders@a:1", "--in")
+    assert (*address,) == tuple(address) == (address[0], address[1]) == ("a", "1")
+    assert len(address) == len(list(address)) == 2
 
 
 def test_an_address_without_a_name_has_none() -> None:

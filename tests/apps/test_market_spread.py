@@ -59,8 +59,11 @@ def test_an_order_is_decoded_from_its_places() -> None:
 
 def test_sources_come_in_the_order_orders_then_market_data() -> None:
     application = load(MARKET_SPREAD, ["--in", "a:1,b:2", "--out", "c:3"])
-    assert [(s.name, s.port) for s in application.sources] == [("Orders", 1), ("Market Data", 2)]
-    assert [(s.host, s.port) for s in application.sinks] == [("c", 3)]
+    assert [(s.name, s.where) for s in application.sources] == [
+        ("Orders", "a:1"),
+        ("Market Data", "b:2"),
+    ]
+    assert [s.where for s in application.sinks] == ["c:3"]
     assert all(s.framing.length_fmt == ">I" for s in application.sources)
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 
-COMMANDS = ["run", "send", "receive", "demo"]
+COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
 ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
 
 
@@ -69,7 +69,7 @@ def test_the_version_is_told() -> None:
     assert call("--version").output.startswith("wallaroo, version ")
 
 
-@pytest.mark.parametrize("command", ["run", "send", "receive", "demo"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_without_its_arguments_is_called_the_wrong_way(command: str) -> None:
     assert_told(call(command), 2, "Missing ")
 
@@ -180,7 +180,8 @@ def test_the_gateway_tells_its_addresses_and_ends_when_its_input_does(tmp_path: 
         assert gateway.stdin is not None
         assert gateway.stdout is not None
         (source,) = json.loads(gateway.stdout.readline())["sources"]
-        socket.create_connection((source["host"], source["port"]), PATIENCE_S).close()
+        host, _, port = source["where"].rpartition(":")
+        socket.create_connection((host, int(port)), PATIENCE_S).close()
         gateway.stdin.close()
         assert gateway.wait(PATIENCE_S) == 0
 

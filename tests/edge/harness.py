@@ -14,7 +14,7 @@ from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.engine.ports import Outputs
-from wallaroo.model.application import Sink, Source
+from wallaroo.model.application import Source, TCPSink, TCPSource
 from wallaroo.model.framing import Framing
 
 T = TypeVar("T")
@@ -22,14 +22,14 @@ U32 = Framing(4, ">I")
 NOWHERE = Place("nowhere.py", 0)
 
 
-def source(name: str = "lines", framing: Framing = U32) -> Source:
+def source(name: str = "lines", framing: Framing = U32) -> TCPSource:
     """A source on a port that the system chooses."""
-    return Source(name, "127.0.0.1", 0, framing, bytes, NOWHERE)
+    return TCPSource(name, framing, bytes, NOWHERE, "127.0.0.1", 0)
 
 
-def sink(address: tuple[str, int], name: str = "results") -> Sink:
+def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
     """A sink that sends to *address*."""
-    return Sink(name, *address, bytes, NOWHERE)
+    return TCPSink(name, bytes, NOWHERE, *address)
 
 
 def outputs(*made: bytes, to: int = 0) -> Outputs:
@@ -70,7 +70,7 @@ class RunningIngress:
         )
         self.addresses = self.loop.run(self._listen())
 
-    async def _listen(self) -> list[tuple[str, int]]:
+    async def _listen(self) -> dict[int, tuple[str, int]]:
         self.ingress = Ingress(self.sources, self.journal)
         return await self.ingress.listen()
 

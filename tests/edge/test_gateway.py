@@ -19,7 +19,7 @@ from wallaroo.edge.connector import Connector
 from wallaroo.edge.gateway import Gateway, GatewaySettings
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Application, Pipeline
+from wallaroo.model.application import Application, Branch, Pipeline
 
 
 class RunningGateway:
@@ -28,8 +28,10 @@ class RunningGateway:
     def __init__(self, directory: Path) -> None:
         self.receiver = socket.create_server(("127.0.0.1", 0))
         self.receiver.settimeout(PATIENCE_S)
-        one = Pipeline("one", source("one"), (), (sink(self.receiver.getsockname()),), NOWHERE)
-        two = Pipeline("two", source("two"), (), (), NOWHERE)
+        one = Pipeline(
+            "one", source("one"), Branch(()), (sink(self.receiver.getsockname()),), NOWHERE
+        )
+        two = Pipeline("two", source("two"), Branch(()), (), NOWHERE)
         application = Application("app", (one, two), {})
         location = f"grpc+unix://{directory}/gateway.sock"
         self._loop = Loop()
@@ -49,8 +51,8 @@ class RunningGateway:
         return gateway
 
     def connect(self, number: int = 0) -> socket.socket:
-        status = self.gateway_client.status().sources[number]
-        return socket.create_connection((status.host, status.port), PATIENCE_S)
+        host, _, port = self.gateway_client.status().sources[number].where.rpartition(":")
+        return socket.create_connection((host, int(port)), PATIENCE_S)
 
     def send(self, *payloads: bytes, to: int = 0) -> None:
         """Send *payloads*, and wait until they are accepted."""
@@ -214,7 +216,8 @@ def test_the_status_tells_sources_and_connections(
     wait_until(lambda: client.status().connections == 0)
     one, two = client.status().sources
     assert (one.name, two.name) == ("one", "two")
-    assert one.port != two.port > 0
+    assert one.where.startswith("127.0.0.1:")
+    assert one.where != two.where
 
 
 def test_stopping_to_accept_takes_what_was_sent(

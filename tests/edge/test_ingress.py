@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import random
 import socket
 import struct
@@ -309,7 +310,7 @@ def test_an_address_in_use_is_told_with_source_and_address(tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         busy = source()
-        busy = type(busy)(busy.name, busy.host, port, busy.framing, busy.decode, busy.place)
+        busy = dataclasses.replace(busy, port=port)
         with RunningIngress(tmp_path, []) as running:
             running.sources = [busy]
             with pytest.raises(

@@ -146,7 +146,7 @@ def test_a_task_without_outputs_still_reports(outbox: Outbox) -> None:
     tally = outbox.publish("run", 0, ["t"])
     assert (tally.set_aside, tally.examples) == (2, [example])
     assert tally.unknown_keys == {("state", "'k'"): 3}
-    assert outbox.counters() == {"published": 0, "set_aside": 2, "unknown_key": 3}
+    assert outbox.counters() == {"published": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
 
 
 def test_a_task_may_stage_several_times(outbox: Outbox) -> None:

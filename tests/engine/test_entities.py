@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.entities import Changes, EntityCache
 from wallaroo.errors import RuntimeFailure
 
 PARTITIONS = ("words", "numbers")
@@ -50,9 +50,9 @@ def put(cache: EntityCache, log: Log, key: str, entity: Any, partition: int = 0)
     """A batch that gives *key* the entity *entity*."""
     bucket = cache.open(0, log)
     bucket.entities[partition][key] = entity
-    changed: list[dict[str, Any]] = [{}, {}]
-    changed[partition][key] = entity
-    cache.commit(0, log, changed)
+    changes = Changes.none(len(PARTITIONS))
+    changes.changed[partition][key] = entity
+    cache.commit(0, log, changes)
 
 
 def entities(log: Log, cache: EntityCache | None = None) -> list[dict[Any, Any]]:
@@ -114,7 +114,7 @@ def test_a_batch_that_changes_nothing_writes_nothing() -> None:
     put(cache, log, "a", [1])
     version, size = log.version(), log.bytes
     cache.open(0, log)
-    cache.commit(0, log, [{}, {}])
+    cache.commit(0, log, Changes.none(2))
     assert (log.version(), log.bytes) == (version, size)
     assert entities(log, cache)[0] == {"a": [1]}
     assert log.reads == 0
@@ -168,7 +168,7 @@ def test_an_entity_that_does_not_pickle_is_told_with_state_and_key() -> None:
     with pytest.raises(
         RuntimeFailure, match=r"state 'words', key 'b': an entity of class function"
     ):
-        cache.commit(0, log, [{"a": fine, "b": lambda_}, {}])
+        cache.commit(0, log, Changes([{"a": fine, "b": lambda_}, {}], [set(), set()]))
     assert entities(log, cache) == [{}, {}]
 
 
@@ -199,7 +199,7 @@ def test_whatever_happens_to_batches_only_committed_ones_count(
             continue
         changed: list[dict[str, Any]] = [{}, {}]
         changed[partition][key] = entity
-        holder.commit(0, used, changed)
+        holder.commit(0, used, Changes(changed, [set(), set()]))
         if fate != "undone":
             due = pickle.loads(pickle.dumps(bucket.entities))
     assert entities(log, cache) == due

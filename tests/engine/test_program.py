@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,19 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wallaroo
+from tests.engine.harness import Driven, Sent, chunks
+from wallaroo.engine.entities import Bucket
 from wallaroo.engine.ports import Chunk, Outputs, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
 from wallaroo.engine.router import Router
 from wallaroo.engine.worker import Worker
-from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
-BUCKETS = 3
 Message = tuple[str, int]
-Sent = list[tuple[str, bytes]]
 
 
 class Oddity(Exception):
@@ -176,66 +174,6 @@ def streams(draw: st.DrawFn, application: Application) -> Sent:
     return draw(st.lists(st.tuples(names, payloads), max_size=40))
 
 
-class Driven:
-    """A program driven in this process, as an engine drives it."""
-
-    def __init__(self, application: Application) -> None:
-        self.program = Program(application, BUCKETS)
-        self.tally = Tally()
-        self.outputs: dict[str, list[bytes]] = defaultdict(list)
-        self.entities: list[list[dict[Any, Any]]] = [
-            [{} for _ in self.program.partitions] for _ in range(BUCKETS)
-        ]
-
-    def batch(self, blocks: Sequence[Sequence[Chunk]]) -> None:
-        """Run *blocks*, each in a task of its own, then what they send to each bucket."""
-        for_bucket: dict[int, list[bytes]] = defaultdict(list)
-        for block in blocks:
-            results = TaskResults(self._deliver)
-            for bucket, packed in Router(self.program, results).route(block).items():
-                for_bucket[bucket].append(packed)
-            results.close()
-        for bucket, packed_parts in sorted(for_bucket.items(), reverse=True):
-            results = TaskResults(self._deliver)
-            Worker(self.program, results).run(packed_parts, self.entities[bucket])
-            results.close()
-
-    def state(self) -> dict[str, dict[Any, Any]]:
-        merged: dict[str, dict[Any, Any]] = {p.name: {} for p in self.program.partitions}
-        for bucket in self.entities:
-            for partition, entities in zip(self.program.partitions, bucket, strict=True):
-                assert not merged[partition.name].keys() & entities.keys()
-                merged[partition.name].update(entities)
-        return merged
-
-    def _deliver(self, outputs: Sequence[Outputs], tally: Tally) -> None:
-        self.tally.merge(tally)
-        for sink, lengths, data in outputs:
-            name, position = self.program.application.sinks[sink].name, 0
-            for length in array("I", lengths):
-                self.outputs[name].append(data[position : position + length])
-                position += length
-
-
-def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[list[list[Chunk]]]:
-    """*sent* in batches of blocks of chunks; *cuts* tell what ends before each message."""
-    indices = {source.name: number for number, source in enumerate(application.sources)}
-    batches: list[list[list[Chunk]]] = [[[]]]
-    for first, ((name, payload), cut) in enumerate(zip(sent, cuts, strict=True)):
-        if cut == 3:
-            batches.append([[]])
-        elif cut == 2:
-            batches[-1].append([])
-        block, source = batches[-1][-1], indices[name]
-        data = application.sources[source].framing.frame(payload)
-        if cut or not block or block[-1].source != source:
-            block.append(Chunk(first, 1, source, 0, data))
-        else:
-            last = block[-1]
-            block[-1] = last._replace(messages=last.messages + 1, data=last.data + data)
-    return batches
-
-
 def by_key(outputs: Iterable[bytes]) -> dict[bytes, list[bytes]]:
     grouped = defaultdict(list)
     for output in outputs:
@@ -354,16 +292,16 @@ def test_only_entities_that_were_saved_count_as_changed() -> None:
     program = Program(application_of(state=peek), 1)
     results = TaskResults(lambda _outputs, _tally: None)
     frames = program.application.sources[0].framing.frame(b"a1")
-    packed = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
-    assert Worker(program, results).run([packed[0]], [{"a": Numbers()}]) == [{}]
+    (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
+    assert not Worker(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
 
 
 def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
     program = Program(application_of(state=moody), 1)
     results = TaskResults(lambda _outputs, _tally: None)
     frames = program.application.sources[0].framing.frame(b"a1")
-    packed = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
-    (changed,) = Worker(program, results).run([packed[0]], [{}])
+    (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
+    (changed,) = Worker(program, results).run([packed.blob], 0, Bucket([{}])).changed
     assert changed["a"].all == [1]
 
 
@@ -396,18 +334,9 @@ def test_unknown_keys_are_counted_one_by_one_only_while_they_are_few() -> None:
 def test_a_tally_comes_back_from_json_as_it_was() -> None:
     tally = drive(application_of(no_fives), b"a5", b"zz").tally
     tally.add_unknown_key("numbers", ("a", 1), 3)
+    tally.add_late("one", "Sum")
+    tally.due[1, 2] = 3
     assert Tally.from_json(tally.to_json()) == tally
-
-
-def test_a_second_stateful_step_in_a_pipeline_is_refused_with_its_place() -> None:
-    builder = wallaroo.ApplicationBuilder("app")
-    builder.new_pipeline("one", wallaroo.TCPSourceConfig("", 0, decode))
-    builder.to_state_partition(total, Numbers, "numbers", letter)
-    builder.to_state_partition(peek, Numbers, "numbers", letter).done()
-    with pytest.raises(
-        ApplicationError, match=r"test_program\.py:\d+: pipeline 'one', step 'peek'"
-    ):
-        Program(resolve(builder.build()), BUCKETS)
 
 
 def test_a_key_that_does_not_pickle_sets_its_messages_aside() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +16,13 @@ from wallaroo.model.framing import Framing, Scan
 
 FORMATS = [(2, ">H"), (4, "<I"), (1, "B"), (8, ">Q"), (4, ">i"), (4, ">I")]
 U32 = Framing(4, ">I")
+MARKED = Framing(6, lambda header: int.from_bytes(header[2:4], "big") - 6)
+"""A header of a mark, the length of the whole frame, and some flags."""
+
+
+def marked(payload: bytes) -> bytes:
+    return b"#!" + (len(payload) + 6).to_bytes(2, "big") + b"ab" + payload
+
 
 framings = st.sampled_from(FORMATS).map(lambda layout: Framing(*layout))
 mixed_lengths = st.lists(st.binary(max_size=40), max_size=30)
@@ -44,6 +54,27 @@ def test_any_split_of_a_stream_into_reads_gives_the_same_frames(
 ) -> None:
     stream = b"".join(map(framing.frame, payloads))
     assert cut(framing, stream, reads) == payloads
+
+
+@settings(max_examples=150, deadline=None)
+@given(payload_lists, st.lists(st.integers(1, 70), min_size=1, max_size=8))
+def test_frames_that_a_function_reads_are_cut_the_same_however_they_come_in(
+    payloads: list[bytes], reads: list[int]
+) -> None:
+    assert cut(MARKED, b"".join(map(marked, payloads)), reads) == payloads
+
+
+@settings(max_examples=150, deadline=None)
+@given(framings, payload_lists, st.binary(max_size=30))
+def test_a_function_that_reads_headers_as_a_format_does_finds_the_same(
+    framing: Framing, payloads: list[bytes], garbage: bytes
+) -> None:
+    layout = framing.length_fmt
+    assert isinstance(layout, str)
+    called = Framing(framing.header_length, lambda header: int(struct.unpack(layout, header)[0]))
+    stream = b"".join(map(framing.frame, payloads))
+    assert called.scan_until_error(stream + garbage) == framing.scan_until_error(stream + garbage)
+    assert called.split(stream) == payloads
 
 
 @settings(max_examples=150, deadline=None)
@@ -140,3 +171,56 @@ def test_a_header_that_is_not_one_integer_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=reason):
         Framing(header_length, length_fmt)
+
+
+def no_length(_header: bytes) -> Any:
+    return "7"
+
+
+def raises(header: bytes) -> int:
+    if header == b"bad!":
+        msg = "no such header"
+        raise LookupError(msg)
+    return len(header)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (no_length, r"payload_length\(b'bad!'\): TypeError: 'str' object cannot be interpreted"),
+        (raises, r"payload_length\(b'bad!'\): LookupError: no such header"),
+        (lambda _: -1, "a frame of -1 bytes, and the limit is 20"),
+        (lambda _: 21, "a frame of 21 bytes, and the limit is 20"),
+        (lambda _: sys.exit(3), "SystemExit: 3"),
+    ],
+)
+def test_a_function_that_gives_no_length_is_an_error_with_its_header(
+    function: Callable[[bytes], int], reason: str
+) -> None:
+    with pytest.raises(FrameError, match=reason):
+        Framing(4, function, max_frame=20).scan(b"bad!1234")
+
+
+def test_the_complete_frames_before_a_header_that_a_function_refuses_are_given() -> None:
+    scan, problem = Framing(4, raises).scan_until_error(b"good1234good1234bad!")
+    assert (scan.end, scan.frames) == (16, 2)
+    assert problem is not None
+
+
+def test_a_function_that_changes_its_mind_is_an_error() -> None:
+    answers = iter([4, -4])
+    framing = Framing(4, lambda _: next(answers))
+    assert framing.scan(b"head1234").frames == 1
+    with pytest.raises(FrameError, match="a frame of -4 bytes"):
+        framing.split(b"head1234")
+
+
+def test_frames_that_a_function_reads_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="can only be made by who made it"):
+        MARKED.frame(b"payload")
+
+
+@pytest.mark.parametrize("header_length", [0, -1, "4", None, 2.0])
+def test_a_header_that_a_function_reads_has_a_length(header_length: Any) -> None:
+    with pytest.raises(ValueError, match=r"header_length is .*, and a number of bytes is due"):
+        Framing(header_length, len)

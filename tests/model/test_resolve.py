@@ -93,8 +93,8 @@ def test_a_well_formed_application_becomes_pipelines_steps_and_partitions() -> N
     builder = begun().to(shout).to_state_partition(count, Count, "counts", whole, ["A", "B"])
     application = resolve(builder.to_sink(SINK).build())
     (pipeline,) = application.pipelines
-    assert [type(step) for step in pipeline.steps] == [Compute, StateCompute]
-    assert [step.name for step in pipeline.steps] == ["shout", "count"]
+    assert [type(step) for step in pipeline.trunk.steps] == [Compute, StateCompute]
+    assert [step.name for step in pipeline.trunk.steps] == ["shout", "count"]
     assert application.partitions["counts"].keys == frozenset({"A", "B"})
     assert application.sinks == pipeline.sinks
 

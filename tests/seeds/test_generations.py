@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import wallaroo
-from tests.spark.harness import Receiver, run, send
+from tests.spark.in_process import InProcess, Sent
 from wallaroo.errors import ApplicationError
+from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import load, simulate
 
@@ -31,6 +32,27 @@ def test_word_count_of_classes_counts_as_its_text_promises() -> None:
     result = simulate(load(SEEDS / "classes_word_count.py"), [("Split and Count", TEXT)])
     assert result.outputs[:2] == [b"my => 1\n", b"solitude => 1\n"]
     assert result.outputs[-2:] == [b"my => 2\n", b"solitude => 2\n"]
+    assert not result.set_aside
+
+
+def test_word_count_of_decorators_counts_as_that_of_classes_does() -> None:
+    apps = [load(SEEDS / f"{kind}_word_count.py") for kind in ("classes", "decorators")]
+    first, second = (simulate(app, [("Split and Count", TEXT)]).outputs for app in apps)
+    assert first == second
+
+
+@pytest.mark.parametrize("naive", [True, False])
+def test_state_is_one_for_all_stocks_or_one_for_each(naive: bool) -> None:
+    args = ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1", *["naive"] * naive]
+    sent = [("Stocks", b"IBM 1"), ("Stocks", b"T 2"), ("Stocks", b"IBM 3")]
+    result = simulate(load(SEEDS / "pipelines_as_printed.py", args), sent)
+    entities = result.state["update stock"]
+    if naive:
+        assert {key: entity.stocks for key, entity in entities.items()} == {
+            None: {"IBM": 3.0, "T": 2.0}
+        }
+    else:
+        assert {key: entity.price for key, entity in entities.items()} == {"IBM": 3.0, "T": 2.0}
     assert not result.set_aside
 
 
@@ -90,51 +112,53 @@ def test_a_pipeline_without_a_sink_is_told_with_its_line() -> None:
         resolve(wallaroo.build_application("app", words))
 
 
-def test_a_payload_length_that_is_no_integer_of_the_header_is_told() -> None:
-    class Odd:
-        def header_length(self) -> int:
-            return 2
+def stocks() -> Sent:
+    return [("AB"[n % 2], b"S%d %d" % (n % 3, n)) for n in range(60)]
 
-        def payload_length(self, bs: bytes) -> int:
-            return bs[0] * 10
 
-        def decode(self, bs: bytes) -> bytes:
-            return bs
+def lines() -> Sent:
+    return [("Split and Count", TEXT)] * 5
 
-    builder = wallaroo.ApplicationBuilder("odd")
-    builder.new_pipeline("odd", wallaroo.TCPSourceConfig("", 0, Odd())).done()
-    with pytest.raises(ApplicationError, match="payload_length reads no 2-byte integer"):
-        resolve(builder.build())
+
+def market() -> Sent:
+    symbols = [b"AAPL", b" IBM", b"ZZZZ"]
+    return [
+        ("Market Data", quote(symbols[n % 2], 10.0, 10.0 + n % 4 * 0.02))
+        if n % 3
+        else ("Orders", order(n, symbols[n % 3 + n % 2]))
+        for n in range(90)
+    ]
+
+
+def prices() -> Sent:
+    return [("Stocks", b"S%d %d" % (n % 3, n)) for n in range(30)]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("app", "sources", "messages", "key"),
+    ("app", "args", "stream"),
     [
-        ("classes_word_count.py", 1, [("Split and Count", TEXT)] * 3, lambda o: o.split()[0]),
-        (
-            "pipelines_stocks.py",
-            2,
-            [("AB"[n % 2], b"S%d %d" % (n % 3, n)) for n in range(60)],
-            lambda o: o.split()[0],
-        ),
+        ("classes_word_count.py", (), lines),
+        ("classes_market_spread.py", (), market),
+        ("decorators_word_count.py", (), lines),
+        ("pipelines_stocks.py", (), stocks),
+        ("pipelines_as_printed.py", (), prices),
+        ("pipelines_as_printed.py", ("naive",), prices),
     ],
 )
 def test_spark_gives_what_the_oracle_gives(
-    tmp_path: Path,
-    app: str,
-    sources: int,
-    messages: list[tuple[str, bytes]],
-    key: Callable[[bytes], bytes],
+    on_spark: InProcess, app: str, args: tuple[str, ...], stream: Callable[[], Sent]
 ) -> None:
-    due = simulate(load(SEEDS / app), messages).outputs
-    header = 2 if "stocks" in app else 4
-    with Receiver("lines") as receiver, run(SEEDS / app, receiver, tmp_path, sources) as running:
-        sent = dict.fromkeys(running.sources, 0)
-        for source, payload in messages:
-            send(running.sources[source], [payload], header)
-            sent[source] += 1
-            running.wait_until_accepted(source, sent[source])
-        received = receiver.wait_for(len(due))
-        assert running.stop() == 0
-    assert sorted(received, key=key) == sorted(due, key=key)
+    addresses = ("--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1")
+    reference = ApplicationRef(str(SEEDS / app), (*addresses, *args))
+    sent = stream()
+    due = simulate(reference.load(), sent)
+    made = on_spark.run(reference, sent)
+    for sink, outputs in due.by_sink.items():
+        assert sorted(map(untimed, made.by_sink[sink])) == sorted(map(untimed, outputs))
+    assert made.tally.set_aside == len(due.set_aside) == 0
+
+
+def untimed(output: bytes) -> bytes:
+    """*output* without the time that a Market Spread result ends with."""
+    return output[:-8] if len(output) in {59, 60} else output

@@ -5,16 +5,24 @@ An address is `HOST:PORT` or `NAME@HOST:PORT`; several are separated by commas.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dis
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 from wallaroo.errors import UsageError
 
 _MAX_PORT = 65_535
+_UNPACK = dis.opmap["UNPACK_SEQUENCE"]
+_TARGETS_WITH_NAME = 3
 
 
 class Address(tuple[str, str]):
     """A pair of host and port, both text as upstream gave them, that also knows its name.
+
+    The generations of Wallaroo unpack an address differently, into host and port or into name, host
+    and port, so it unpacks into either, with an empty name where none was given.
 
     Attributes:
         name: What stood before the `@`, or None.
@@ -22,8 +30,9 @@ class Address(tuple[str, str]):
     Example:
         >>> address = parse_address("Orders@127.0.0.1:7010", "--in")
         >>> host, port = address
-        >>> host, port, address.name
-        ('127.0.0.1', '7010', 'Orders')
+        >>> name, host, port = address
+        >>> name, host, port
+        ('Orders', '127.0.0.1', '7010')
     """
 
     name: str | None
@@ -33,6 +42,18 @@ class Address(tuple[str, str]):
         self = super().__new__(cls, (host, port))
         self.name = name
         return self
+
+    def __iter__(self) -> Iterator[str]:
+        """Host and port, behind the name where three are asked for."""
+        pair = super().__iter__()
+        three = _targets(sys._getframe(1)) == _TARGETS_WITH_NAME  # noqa: SLF001
+        return iter((self.name or "", *pair)) if three else pair
+
+
+def _targets(frame: FrameType) -> int | None:
+    """Into how many variables *frame* unpacks something at this moment; None if it does not."""
+    instruction, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    return argument if instruction == _UNPACK else None
 
 
 def parse_address(text: str, option: str) -> Address:

@@ -8,7 +8,11 @@ from typing import Any, Literal
 
 from wallaroo.api.place import Place, calling_place
 
-StepKind = Literal["to", "to_parallel", "to_stateful", "to_state_partition"]
+StepKind = Literal[
+    "to", "to_parallel", "to_stateful", "to_state_partition", "to_keyed", "key_by", "collect"
+]
+"""Name of the call; `to_keyed` is a `to` of the third generation over state, by the key in force.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,14 @@ class DeclaredStep:
     """Keys that exist; None where any key makes its entity."""
 
 
+@dataclass(frozen=True)
+class DeclaredBranch:
+    """One of the ways that go on where a pipeline forks."""
+
+    steps: list[DeclaredStep]
+    forks: list[DeclaredBranch]
+
+
 @dataclass
 class DeclaredPipeline:
     """One pipeline as it was written down."""
@@ -36,6 +48,8 @@ class DeclaredPipeline:
     source: Any
     place: Place
     steps: list[DeclaredStep] = field(default_factory=list)
+    forks: list[DeclaredBranch] = field(default_factory=list)
+    """Ways that go on behind the steps, each with every message; none where the sinks follow."""
     sinks: list[Any] = field(default_factory=list)
     ended: bool = False
     after_end: list[Place] = field(default_factory=list)

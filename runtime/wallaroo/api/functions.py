@@ -21,6 +21,9 @@ Out = TypeVar("Out")
 State = TypeVar("State")
 """Type of a state entity."""
 
+LengthFormat = str | Callable[[bytes], int]
+"""How a header tells the payload's length: a `struct` format, or a function of the header."""
+
 
 class Decorated(Generic[P, R]):
     """Base of all decorated functions: carries the function and calls it.
@@ -42,11 +45,12 @@ class Decoder(Decorated[[bytes], Out]):
 
     Attributes:
         header_length: Bytes before each payload.
-        length_fmt: `struct` format that reads the payload's length, in bytes, out of the header.
+        length_fmt: `struct` format that reads the payload's length, in bytes, out of the header,
+            or a function that does.
     """
 
     def __init__(
-        self, function: Callable[[bytes], Out], header_length: int, length_fmt: str
+        self, function: Callable[[bytes], Out], header_length: int, length_fmt: LengthFormat
     ) -> None:
         super().__init__(function)
         self.header_length = header_length
@@ -100,13 +104,15 @@ class Encoder(Decorated[[In], Out]):
 
 
 def decoder(
-    header_length: int, length_fmt: str
+    header_length: int, length_fmt: LengthFormat
 ) -> Callable[[Callable[[bytes], Out]], Decoder[Out]]:
     """Declare a decoder for frames of *header_length* bytes of header and a payload.
 
     Args:
         header_length: Bytes before each payload.
-        length_fmt: `struct` format of the header; its value is the payload's length in bytes.
+        length_fmt: `struct` format of the header; its value is the payload's length in bytes. For
+            headers that are no plain integer: a function from the header to that length, which
+            takes longer. It must give the same for the same header, in every process.
 
     Returns:
         A decorator. A decoder that returns None drops the message; one that raises sets the

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline, DeclaredStep, StepKind
+from wallaroo.api.builder import (
+    DeclaredApplication,
+    DeclaredBranch,
+    DeclaredPipeline,
+    DeclaredStep,
+)
 from wallaroo.api.functions import StateComputation
 from wallaroo.api.place import Place, calling_place
+from wallaroo.api.windows import Windowing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Stage:
-    """One call of `to`; branches that were merged before it share it, and its state."""
+    """One call of `to`, `key_by` or `collect`; branches that grew from it share it."""
 
-    computation: Any
+    kind: Literal["to", "key_by", "collect"]
     place: Place
-    number: object = dataclasses.field(default_factory=object)
+    function: Any = None
+    """Computation, windows or key extractor."""
 
 
-@dataclass(frozen=True)
-class _Branch:
-    """The way from one source: stages, each with the key that is in force there."""
+@dataclass(frozen=True, eq=False)
+class _Origin:
+    """One call of `source`."""
 
     name: str
     source: Any
     place: Place
-    stages: tuple[tuple[_Stage, Any], ...] = ()
-    key: Any = None
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """The way from one source through stages."""
+
+    origin: _Origin
+    stages: tuple[_Stage, ...] = ()
 
 
 class Pipeline:
@@ -65,22 +77,25 @@ class Pipeline:
         self._after_end = tuple(after_end)
 
     def to(self, computation: Any) -> Pipeline:
-        """Add a computation, or a state computation over the entity of the key in force."""
-        stage = _Stage(computation, calling_place())
-        return self._grown(
-            lambda b: dataclasses.replace(b, stages=(*b.stages, (stage, b.key))), stage.place
-        )
+        """Add a computation, or a state computation or windows over the key in force."""
+        return self._grown(_Stage("to", calling_place(), computation))
 
     def key_by(self, key_extractor: Any) -> Pipeline:
-        """Give the messages from here on the key that *key_extractor* finds."""
-        return self._grown(lambda b: dataclasses.replace(b, key=key_extractor), calling_place())
+        """Give the messages from here on the key that *key_extractor* finds.
+
+        What becomes of a message in later steps keeps its key, until the next `key_by`.
+        """
+        return self._grown(_Stage("key_by", calling_place(), key_extractor))
 
     def collect(self) -> Pipeline:
         """Give all messages from here on one key."""
-        return self._grown(lambda b: dataclasses.replace(b, key=None), calling_place())
+        return self._grown(_Stage("collect", calling_place()))
 
     def merge(self, pipeline: Pipeline) -> Pipeline:
-        """Let the messages of both pipelines go on together, in order of arrival."""
+        """Let the messages of both pipelines go on together, in order of arrival.
+
+        Where both grew out of one pipeline, its messages go both ways.
+        """
         after = self._after(calling_place(), ended=self._ended or pipeline._ended)
         return Pipeline(self._branches + pipeline._branches, after_end=after)
 
@@ -99,26 +114,31 @@ class Pipeline:
     def declared(self) -> list[DeclaredPipeline]:
         """A declared pipeline for each source."""
         names = _state_names(self._branches)
-        return [
-            DeclaredPipeline(
-                branch.name,
-                branch.source,
-                branch.place,
-                [_declared(stage, key, names) for stage, key in branch.stages],
-                list(self._sinks),
-                ended=self._ended,
-                after_end=list(self._after_end),
+        declared: list[DeclaredPipeline] = []
+        for origin in dict.fromkeys(branch.origin for branch in self._branches):
+            ways = [branch.stages for branch in self._branches if branch.origin is origin]
+            way = _joined(ways, names)
+            declared.append(
+                DeclaredPipeline(
+                    origin.name,
+                    origin.source,
+                    origin.place,
+                    way.steps,
+                    way.forks,
+                    list(self._sinks),
+                    ended=self._ended,
+                    after_end=list(self._after_end),
+                )
             )
-            for branch in self._branches
-        ]
+        return declared
 
     def _ended_at(self, sinks: Sequence[Any], place: Place) -> Pipeline:
         after = self._after(place, ended=self._ended)
         return Pipeline(self._branches, sinks, ended=True, after_end=after)
 
-    def _grown(self, grow: Callable[[_Branch], _Branch], place: Place) -> Pipeline:
-        after = self._after(place, ended=self._ended)
-        grown = [grow(branch) for branch in self._branches]
+    def _grown(self, stage: _Stage) -> Pipeline:
+        after = self._after(stage.place, ended=self._ended)
+        grown = [_Branch(branch.origin, (*branch.stages, stage)) for branch in self._branches]
         return Pipeline(grown, self._sinks, ended=self._ended, after_end=after)
 
     def _after(self, place: Place, *, ended: bool) -> tuple[Place, ...]:
@@ -133,7 +153,7 @@ def source(name: str, source_config: Any) -> Pipeline:
         name: Name of the source.
         source_config: What the source is.
     """
-    return Pipeline([_Branch(name, source_config, calling_place())])
+    return Pipeline([_Branch(_Origin(name, source_config, calling_place()))])
 
 
 def build_application(app_name: str, pipeline: Pipeline) -> DeclaredApplication:
@@ -144,21 +164,46 @@ def build_application(app_name: str, pipeline: Pipeline) -> DeclaredApplication:
     return DeclaredApplication(app_name, calling_place(), pipeline.declared())
 
 
-def _declared(stage: _Stage, key: Any, names: dict[object, str]) -> DeclaredStep:
-    if not isinstance(stage.computation, StateComputation):
-        return DeclaredStep("to", stage.computation, stage.place)
-    kind: StepKind = "to_stateful" if key is None else "to_state_partition"
-    state, name = stage.computation.state, names[stage.number]
-    return DeclaredStep(kind, stage.computation, stage.place, state, name, key)
+def _joined(ways: list[tuple[_Stage, ...]], names: dict[_Stage, str]) -> DeclaredBranch:
+    """*ways* as one: what they have in common at their beginning, then a fork."""
+    steps: list[DeclaredStep] = []
+    for place in zip(*ways, strict=False):
+        if any(stage is not place[0] for stage in place):
+            break
+        steps.append(_declared(place[0], names))
+    rests = [way[len(steps) :] for way in ways]
+    if len(ways) == 1:
+        return DeclaredBranch(steps, [])
+    alike: dict[_Stage | None, list[tuple[_Stage, ...]]] = {}
+    for rest in rests:
+        alike.setdefault(rest[0] if rest else None, []).append(rest)
+    forks: list[DeclaredBranch] = []
+    for first, some in alike.items():
+        forks += [DeclaredBranch([], [])] * len(some) if first is None else [_joined(some, names)]
+    return DeclaredBranch(steps, forks)
 
 
-def _state_names(branches: Sequence[_Branch]) -> dict[object, str]:
+def _declared(stage: _Stage, names: dict[_Stage, str]) -> DeclaredStep:
+    if stage.kind != "to":
+        return DeclaredStep(stage.kind, None, stage.place, key=stage.function)
+    if stage not in names:
+        return DeclaredStep("to", stage.function, stage.place)
+    state = getattr(stage.function, "state", None)
+    return DeclaredStep("to_keyed", stage.function, stage.place, state, names[stage])
+
+
+def _state_names(branches: Sequence[_Branch]) -> dict[_Stage, str]:
     """A name for the state of each stateful stage: that of its computation, numbered if need be."""
-    names: dict[object, str] = {}
-    for branch in branches:
-        for stage, _ in branch.stages:
-            if isinstance(stage.computation, StateComputation) and stage.number not in names:
-                wanted = stage.computation.name
-                taken = sum(name.split("#")[0] == wanted for name in names.values())
-                names[stage.number] = f"{wanted}#{taken + 1}" if taken else wanted
+    names: dict[_Stage, str] = {}
+    for stage in (stage for branch in branches for stage in branch.stages):
+        if stage not in names and isinstance(stage.function, (StateComputation, Windowing)):
+            wanted = _name_of(stage.function)
+            taken = sum(name.split("#")[0] == wanted for name in names.values())
+            names[stage] = f"{wanted}#{taken + 1}" if taken else wanted
     return names
+
+
+def _name_of(function: StateComputation[Any, Any, Any] | Windowing[Any, Any]) -> str:
+    if isinstance(function, StateComputation):
+        return function.name
+    return str(getattr(function.aggregation, "__name__", "windows"))

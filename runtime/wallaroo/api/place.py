@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import sys
+import sysconfig
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 _API_FOLDER = str(Path(__file__).parent)
+_NOT_USERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+"""Folders of the runtime and of Python itself."""
 
 
 @dataclass(frozen=True)
@@ -48,3 +52,11 @@ def calling_place() -> Place:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_API_FOLDER):
         frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def place_of_error(error: BaseException) -> Place | None:
+    """The last line of user code that *error* passed; None if it passed none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(_NOT_USERS):
+            return Place(frame.filename, frame.lineno or 0)
+    return None

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import click
 
-from wallaroo.cli.options import application_ref
-from wallaroo.engine.program import Program
-from wallaroo.model.application import StateCompute
-
-_ENOUGH = ",".join(["127.0.0.1:0"] * 16)
-"""Addresses for an application that is not going to run."""
+from wallaroo.cli.options import application_to_look_at
+from wallaroo.model.application import Branch, Stateful
 
 
 @click.command()
@@ -22,16 +18,21 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
     Example:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
-    application = application_ref(app, _ENOUGH, _ENOUGH, app_args, 1).load()
-    Program(application, buckets=1)
+    application = application_to_look_at(app, app_args)
     click.echo(f"{application.name} is well formed:")
     for pipeline in application.pipelines:
-        steps = [
-            f"{step.name} [{step.partition}]" if isinstance(step, StateCompute) else step.name
-            for step in pipeline.steps
-        ]
         end = [f"{len(pipeline.sinks)} sinks"] if len(pipeline.sinks) > 1 else ["sink"]
-        click.echo("  " + " → ".join([pipeline.name, *steps, *(end if pipeline.sinks else [])]))
+        for way in _ways(pipeline.trunk):
+            click.echo("  " + " → ".join([pipeline.name, *way, *(end if pipeline.sinks else [])]))
     for partition in application.partitions.values():
         keys = "any key" if partition.keys is None else f"{len(partition.keys)} keys"
         click.echo(f"  state {partition.name!r}: {keys}")
+
+
+def _ways(branch: Branch) -> list[list[str]]:
+    """The steps of every way that a message may take through *branch*."""
+    steps = [
+        f"{step.name} [{step.partition}]" if isinstance(step, Stateful) else step.name
+        for step in branch.steps
+    ]
+    return [[*steps, *way] for fork in branch.forks for way in _ways(fork)] or [steps]

@@ -72,7 +72,7 @@ class Engine:
 
         fixed, reference = state.fixed, settings.application
         reports = Reports()
-        spark = session.start_session(
+        self._spark = session.start_session(
             program.application.name,
             session.SparkSettings(
                 settings.master,
@@ -89,7 +89,7 @@ class Engine:
         self.executors: Executors | None = None
         """The executors, where the master is one that starts and stops them."""
         if not settings.master.startswith("local"):
-            self.executors = Executors(spark, settings.workers)
+            self.executors = Executors(self._spark.session, settings.workers)
 
         def report(batch: Batch) -> None:
             reports.batch(batch)
@@ -98,7 +98,7 @@ class Engine:
         if settings.everywhere:
             found = reference.absolute()
         else:
-            found = shipping.ship(spark, reference, scratch)
+            found = shipping.ship(self._spark.session, reference, scratch)
         job = Job(
             "",
             found,
@@ -112,12 +112,12 @@ class Engine:
         def start(committed: OnBatch) -> RunningApplication:
             # a run of its own each time: what processes have in memory of a failed one is no use
             fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
-            return query.start(spark, program, fresh, state.checkpoint, committed)
+            return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
 
         try:
             self._query = SupervisedEngine(start, report)
         except BaseException:
-            spark.stop()
+            self._spark.stop()
             raise
 
     def failure(self) -> str | None:
@@ -137,3 +137,4 @@ class Engine:
     def stop(self) -> None:
         """Stop the query and Spark; what is not committed is done over at the next start."""
         self._query.stop()
+        self._spark.stop()

@@ -76,7 +76,7 @@ def gateway(
     child: bool,
     ports: str | None,
 ) -> None:
-    """Own the sockets of an application: journal what arrives, deliver what comes out.
+    """Own the sources and sinks of an application: journal what arrives, deliver what comes out.
 
     `wallaroo run` starts one by itself. On a cluster it is a process of its own, to which
     `wallaroo driver` connects; it ends on SIGTERM, and goes on where it ended when it is started
@@ -129,7 +129,7 @@ async def _serve(application: Application, settings: GatewaySettings, child: boo
 
 
 def _log_ready(status: GatewayStatus) -> None:
-    log.info("ready", sources={s.name: f"{s.host}:{s.port}" for s in status.sources})
+    log.info("ready", sources={s.name: s.where for s in status.sources})
 
 
 def _tell(what: object) -> None:

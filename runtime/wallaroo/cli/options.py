@@ -9,8 +9,12 @@ import click
 
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.errors import UsageError
+from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
+
+_ENOUGH = ",".join(["127.0.0.1:0"] * 16)
+"""Addresses for an application that is not going to run."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 """A function that is becoming a command."""
@@ -56,7 +60,7 @@ def application_options(command: Command) -> Command:
                 default=DEFAULT_MAX_FRAME,
                 show_default=True,
                 type=click.IntRange(1),
-                help="Largest payload that a source accepts, in bytes.",
+                help="Largest payload that a source accepts, in bytes, where it names no max_size.",
             ),
             click.option(
                 "--log-level",
@@ -95,3 +99,13 @@ def setting_pairs(texts: Sequence[str]) -> dict[str, str]:
             raise click.BadParameter(msg, param_hint="--conf")
         pairs[key] = value
     return pairs
+
+
+def application_to_look_at(app: str, app_args: tuple[str, ...]) -> Application:
+    """The application APP, with addresses enough, for commands that do not run it.
+
+    Raises:
+        UsageError: There is no such application.
+        ApplicationError: It does not load, or is not well formed.
+    """
+    return application_ref(app, _ENOUGH, _ENOUGH, app_args, DEFAULT_MAX_FRAME).load()

@@ -33,6 +33,9 @@ class Reports:
             if (partition, key) not in self._keys:
                 self._keys.add((partition, key))
                 log.warning("unknown key dropped", state=partition, key=key, messages=count)
+        for (pipeline, step), count in batch.tally.late.items():
+            if self._repeats.show((pipeline, step, "late")):
+                log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)
 
     def spark_line(self, line: str) -> None:
         """Log a line that Spark printed, unless it is known to say nothing."""

@@ -72,6 +72,12 @@ _TASK_FAILURES = 4
     type=click.FloatRange(0),
     help="Seconds to go on after a stop signal, until all is processed and delivered.",
 )
+@click.option(
+    "--until-done",
+    is_flag=True,
+    help="Stop when every source has ended and all is processed and delivered; for applications "
+    "that read files and generators.",
+)
 def run(
     app: str,
     inputs: str | None,
@@ -88,6 +94,7 @@ def run(
     max_batch_mib: int,
     journal_limit_gib: float,
     drain_timeout: float,
+    until_done: bool,
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
 
@@ -113,6 +120,7 @@ def run(
         max_batch_bytes=max_batch_mib * 1024**2,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
+        until_done=until_done,
         gateway=gateway,
         log_level=log_level,
     )

@@ -25,12 +25,14 @@ from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import TOKEN_VARIABLE
 from wallaroo.engine.program import Program
-from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Application
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.model.application import Application, TCPSource
 from wallaroo.model.loader import ApplicationRef
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
+_MOST_FAILURES = 5
+"""Failures of a source in a row after which a run that waits for its end gives up."""
 _HOLDER = "run"
 """Name under which the gateway is claimed: it is this process's child, and nobody else's."""
 
@@ -59,6 +61,8 @@ class RunSettings:
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
     """Seconds to go on after a stop signal."""
+    until_done: bool = False
+    """Whether to stop when every source has ended and all is processed and delivered."""
     gateway: str | None = None
     """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
     log_level: str = "info"
@@ -93,6 +97,8 @@ class Runner:
         """
         settings = self._settings
         application = settings.application.load()
+        if settings.until_done:
+            _check_that_sources_end(application)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
         state = StateDirectory(path, application.name, settings.partitions)
         self._stack.append(state.close)
@@ -145,16 +151,26 @@ class Runner:
         log.info(
             "ready",
             application=application.name,
-            sources={s.name: f"{s.host}:{s.port}" for s in status.sources},
-            sinks={s.name: f"{s.host}:{s.port}" for s in application.sinks},
+            sources={s.name: s.where for s in status.sources},
+            sinks={s.name: s.where for s in application.sinks},
             gateway=location,
         )
 
     def wait(self) -> str | None:
-        """Wait for a stop signal; returns what failed, if something did before that."""
+        """Wait for a stop signal, or until all is done where that was asked for.
+
+        Returns:
+            What failed, if something did before that.
+        """
         while not self._signalled.wait(_LOOK_EVERY_S):
             if (failure := self._failure()) is not None:
                 return failure
+            if self._settings.until_done:
+                status = self.status()
+                if (stuck := _stuck(status)) is not None:
+                    return stuck
+                if _done(status):
+                    break
         return None
 
     def drain(self) -> None:
@@ -246,6 +262,26 @@ class Runner:
         self._gateway.start()
         self._client = GatewayClient(location)
         self._stack.append(self._client.close)
+
+
+def _check_that_sources_end(application: Application) -> None:
+    for source in application.sources:
+        if isinstance(source, TCPSource):
+            msg = f"--until-done: source {source.name!r} listens on {source.where} and never ends"
+            raise UsageError(msg)
+
+
+def _stuck(status: GatewayStatus) -> str | None:
+    """What keeps a source from its end, if something does again and again."""
+    for source in status.sources:
+        if source.failures >= _MOST_FAILURES or (source.ended and source.problem):
+            return f"source {source.name!r} ({source.where}) does not go on: {source.problem}"
+    return None
+
+
+def _done(status: GatewayStatus) -> bool:
+    ended = all(source.ended for source in status.sources)
+    return ended and not status.backlog and not status.undelivered
 
 
 def _file_name(name: str) -> str:

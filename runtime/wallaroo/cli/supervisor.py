@@ -15,7 +15,7 @@ import structlog
 
 from wallaroo.engine.running import Batch, OnBatch, RunningApplication
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Source
+from wallaroo.model.application import Source, TCPSource
 
 _END_TIMEOUT_S = 20.0
 """Time for the gateway to end when it is told to."""
@@ -210,7 +210,7 @@ class SupervisedEngine:
 
 @contextlib.contextmanager
 def reserved_ports(sources: Sequence[Source]) -> Iterator[list[int]]:
-    """Ports for *sources*, which stay theirs while the gateway is started anew.
+    """Ports for *sources*, which stay theirs while the gateway is started anew; 0 for none.
 
     Where a source leaves the choice to the system (port 0), the port is bound here, without
     listening, so that nobody else is given it between two gateways; Linux lets the gateway bind it
@@ -219,8 +219,8 @@ def reserved_ports(sources: Sequence[Source]) -> Iterator[list[int]]:
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
         for source in sources:
-            port = source.port
-            if port == 0:
+            port = source.port if isinstance(source, TCPSource) else 0
+            if isinstance(source, TCPSource) and port == 0:
                 family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
                 holder = stack.enter_context(socket.socket(family))
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -63,6 +63,8 @@ class GatewayStatus:
     """Messages set aside since then."""
     unknown_key: int
     """Messages dropped since then because their key is not listed."""
+    late: int
+    """Messages dropped since then because their windows had closed."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,18 @@ class SourceStatus:
     """One source of a gateway."""
 
     name: str
-    host: str
-    port: int
-    """Port that is bound."""
+    where: str
+    """`HOST:PORT` that is bound, or what is read."""
     accepted: int
     """Messages accepted since the state directory was new."""
     backlog: int
     """Messages accepted and not processed by a published batch."""
+    ended: bool = False
+    """Whether it has come to its end, and gives no more messages in this run."""
+    failures: int = 0
+    """Times that reading has failed since its last message."""
+    problem: str | None = None
+    """Why it failed last; None where it has not since its last message."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,10 @@ class GatewayClient:
         """See `Edge.publish`."""
         asked = {"run": run, "batch": batch, "tokens": list(tokens)}
         return Tally.from_json(self._ask("publish", asked))
+
+    def wake(self, at_ns: int | None) -> None:
+        """See `Edge.wake`."""
+        self._ask("wake", {"at_ns": at_ns})
 
     def trim(self, end: int) -> None:
         """See `Edge.trim`."""

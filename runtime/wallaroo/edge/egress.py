@@ -22,7 +22,7 @@ from collections import deque
 import structlog
 
 from wallaroo.edge.outbox import Delivery, Outbox
-from wallaroo.model.application import Sink
+from wallaroo.model.application import TCPSink
 
 _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
@@ -86,7 +86,7 @@ class Egress:
         outbox: Where the outputs are.
     """
 
-    def __init__(self, index: int, sink: Sink, outbox: Outbox) -> None:
+    def __init__(self, index: int, sink: TCPSink, outbox: Outbox) -> None:
         self._index = index
         self._sink = sink
         self._outbox = outbox
@@ -120,7 +120,7 @@ class Egress:
         log.warning(
             event,
             sink=self._sink.name,
-            address=f"{self._sink.host}:{self._sink.port}",
+            address=self._sink.where,
             reason=getattr(error, "strerror", None) or str(error),
             outputs="wait on disk",
         )
@@ -144,9 +144,7 @@ class Egress:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
             self.connected = True
-            log.info(
-                "receiver connected", sink=self._sink.name, address=f"{address[0]}:{address[1]}"
-            )
+            log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
             return connection
         return None
 

@@ -19,14 +19,24 @@ from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayStatus, SourceStatus
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
+from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
+from wallaroo.edge.writer import Writer
 from wallaroo.errors import RuntimeFailure
 from wallaroo.health import Health, HealthServer
-from wallaroo.model.application import Application
+from wallaroo.model.application import (
+    Application,
+    CustomSink,
+    CustomSource,
+    Sink,
+    Source,
+    TCPSink,
+    TCPSource,
+)
 
 _FLUSH_TIMEOUT_S = 30.0
 _TURN_S = 5.0
@@ -68,7 +78,8 @@ class Gateway:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
-        self._bound: list[tuple[str, int]] = []
+        self._bound: dict[int, tuple[str, int]] = {}
+        self._feeders: dict[int, Feeder] = {}
         self._stopping = False
 
     async def start(self) -> None:
@@ -96,13 +107,18 @@ class Gateway:
         sources = self._application.sources
         if self._settings.ports:
             sources = tuple(
-                dataclasses.replace(source, port=port)
+                dataclasses.replace(source, port=port) if isinstance(source, TCPSource) else source
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
         self._ingress = Ingress(sources, self._journal)
         self._bound = await self._ingress.listen()
+        self._feeders = {
+            index: Feeder(index, source, self._journal)
+            for index, source in enumerate(self._application.sources)
+            if isinstance(source, CustomSource)
+        }
         self._egresses = [
-            Egress(index, sink, self._outbox) for index, sink in enumerate(self._application.sinks)
+            self._egress(index, sink) for index, sink in enumerate(self._application.sinks)
         ]
         control: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": lambda _: dataclasses.asdict(self.status()),
@@ -124,13 +140,11 @@ class Gateway:
 
     def status(self) -> GatewayStatus:
         """What it has done and holds now."""
-        accepted, counters = self._journal.accepted, self._outbox.counters()
+        counters = self._outbox.counters()
         backlog, waited_s = self._journal.waiting()
         sources = tuple(
-            SourceStatus(source.name, *bound, accepted.get(index, 0), backlog.get(index, 0))
-            for index, (source, bound) in enumerate(
-                zip(self._application.sources, self._bound, strict=True)
-            )
+            self._source_status(index, source, backlog.get(index, 0))
+            for index, source in enumerate(self._application.sources)
         )
         return GatewayStatus(
             sources=sources,
@@ -143,6 +157,7 @@ class Gateway:
             delivered=counters.get("delivered", 0),
             set_aside=counters.get("set_aside", 0),
             unknown_key=counters.get("unknown_key", 0),
+            late=counters.get("late", 0),
         )
 
     async def run_until_ended(self) -> None:
@@ -154,6 +169,8 @@ class Gateway:
         failure = await self._ended
         self._stopping = True
         await self._ingress.stop()
+        for feeder in self._feeders.values():
+            feeder.stop()
         for egress in self._egresses:
             egress.stop()
         self._service.shutdown()
@@ -170,6 +187,27 @@ class Gateway:
         """Let `run_until_ended` go on; for the event loop's thread."""
         if not self._ended.done():
             self._ended.set_result(failure)
+
+    def _egress(self, index: int, sink: Sink) -> Egress | Writer:
+        if isinstance(sink, TCPSink):
+            return Egress(index, sink, self._outbox)
+        assert isinstance(sink, CustomSink)
+        return Writer(index, sink, self._outbox)
+
+    def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:
+        accepted = self._journal.accepted.get(index, 0)
+        if (feeder := self._feeders.get(index)) is not None:
+            return SourceStatus(
+                source.name,
+                source.where,
+                accepted,
+                backlog,
+                feeder.ended,
+                feeder.failures,
+                feeder.problem,
+            )
+        host, port = self._bound[index]
+        return SourceStatus(source.name, f"{host}:{port}", accepted, backlog)
 
     def _on_room(self) -> None:
         self._ingress.resume()
@@ -206,6 +244,8 @@ class Gateway:
 
     def _stop_accepting(self) -> None:
         asyncio.run_coroutine_threadsafe(self._ingress.stop(), self._loop).result()
+        for feeder in self._feeders.values():
+            feeder.stop()
         self._journal.flush(_FLUSH_TIMEOUT_S)
 
 

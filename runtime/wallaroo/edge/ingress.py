@@ -20,7 +20,7 @@ import structlog
 
 from wallaroo.edge.journal import Journal
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Source
+from wallaroo.model.application import Source, TCPSource
 
 _READ_BYTES = 256 * 1024
 """Bytes taken from a socket at a time."""
@@ -36,7 +36,7 @@ class Ingress:
     Lives in one event loop; `resume` may be called from any thread.
 
     Args:
-        sources: The sources, in the order of their indices.
+        sources: All sources, in the order of their indices.
         journal: Takes the messages.
     """
 
@@ -51,17 +51,19 @@ class Ingress:
         self._paused = False
         self.buffer = memoryview(bytearray(_READ_BYTES))
 
-    async def listen(self) -> list[tuple[str, int]]:
-        """Bind every source's address.
+    async def listen(self) -> dict[int, tuple[str, int]]:
+        """Bind the address of every source that has one.
 
         Returns:
-            The bound addresses, by source.
+            The bound addresses, by index of the source.
 
         Raises:
             RuntimeFailure: An address cannot be bound; the message names it.
         """
-        bound: list[tuple[str, int]] = []
+        bound: dict[int, tuple[str, int]] = {}
         for index, source in enumerate(self._sources):
+            if not isinstance(source, TCPSource):
+                continue
             family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
             try:
                 listener = socket.create_server(
@@ -79,7 +81,7 @@ class Ingress:
             opening = functools.partial(self._open, make)
             server = await self._loop.create_server(opening, sock=listener)
             self._listeners.append((server, listener, make))
-            bound.append(listener.getsockname()[:2])
+            bound[index] = listener.getsockname()[:2]
         return bound
 
     @property
@@ -145,7 +147,7 @@ class Ingress:
 class _Connection(asyncio.BufferedProtocol):
     """One sender."""
 
-    def __init__(self, ingress: Ingress, index: int, source: Source) -> None:
+    def __init__(self, ingress: Ingress, index: int, source: TCPSource) -> None:
         self._ingress = ingress
         self._index = index
         self._source = source

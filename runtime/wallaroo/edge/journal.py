@@ -2,7 +2,8 @@
 
 A message is accepted once the transaction with its chunk is committed and synced. One thread
 writes: it takes what has come in since the last commit and commits it together, so that a flood
-costs few syncs and a single message waits for one. Spark asks for ranges of arrival numbers as
+costs few syncs and a single message waits for one. A source that is read leaves its position with
+its messages, in the same transaction. Spark asks for ranges of arrival numbers as
 often as it likes; what a committed batch has consumed is deleted.
 """
 
@@ -12,12 +13,14 @@ import contextlib
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
-from wallaroo.engine.ports import Chunk
+from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS chunk (
@@ -25,9 +28,14 @@ CREATE TABLE IF NOT EXISTS chunk (
     arrived_ns INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
 """
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
+NEVER = 1 << 62
+"""A time that no clock shows, in nanoseconds since the epoch."""
+_GATHER_BYTES = 256 * 1024
+"""Bytes over which messages that come one by one begin a new chunk."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +48,23 @@ class JournalLimits:
     """Bytes of messages that wait for the disk at most: some commits' worth."""
 
 
+class Reached(NamedTuple):
+    """How far a source is read."""
+
+    source: str
+    """Name of the source."""
+    position: bytes
+    """Where to go on."""
+
+
 class _Waiting:
     """A chunk that is not committed yet, small enough that thousands of them are no matter."""
 
-    __slots__ = ("arrived_ns", "count", "data", "source")
+    __slots__ = ("arrived_ns", "count", "data", "reached", "source")
 
-    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes) -> None:
+    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes | bytearray) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
+        self.reached: Reached | None = None
 
 
 class Journal:
@@ -58,6 +76,7 @@ class Journal:
         on_room: Called, in the writer's thread or the one that trims, when there is room again
             after `full` was true.
         on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
+        clock: Tells the wall clock, in nanoseconds since the epoch.
     """
 
     def __init__(
@@ -66,7 +85,11 @@ class Journal:
         limits: JournalLimits,
         on_room: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._clock = clock
+        self._last_ns = 0
+        """Arrival of the last message: the time of arrival does not run backwards."""
         self._path = path
         self._limits = limits
         self._on_room = on_room
@@ -79,11 +102,16 @@ class Journal:
         self._waiting_bytes = 0
         self._was_full = False
         self._closing = False
+        self._held: Counter[int] = Counter(
+            dict(self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1"))
+        )
+        """Bytes of messages by source, on disk or waiting for it."""
         row = self._database.execute(
             "SELECT max(first + count), sum(length(data)) FROM chunk"
         ).fetchone()
         self._trimmed = self._stored_position("trimmed")
         self._processed = self._stored_position("processed")
+        self._wake_ns = self._stored_position("wake") or NEVER
         self._end = max(row[0] or 0, self._trimmed)
         self._disk_bytes = row[1] or 0
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
@@ -96,11 +124,40 @@ class Journal:
         The order of the calls is the order of arrival.
         """
         with self._changed:
-            self._waiting.append(_Waiting(source, time.time_ns(), count, data))
-            self._waiting_bytes += len(data)
-            self._changed.notify_all()
-            self._was_full = self._full()
-            return not self._was_full
+            self._waiting.append(_Waiting(source, self._now_ns(), count, data))
+            return self._handed_in(source, len(data))
+
+    def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
+        """Hand in one framed message, and the position behind it; tells whether there is room."""
+        with self._changed:
+            last = self._waiting[-1] if self._waiting else None
+            if (
+                last is None
+                or last.reached is None
+                or last.source != source
+                or len(last.data) > _GATHER_BYTES
+            ):
+                last = _Waiting(source, self._now_ns(), 0, bytearray())
+                self._waiting.append(last)
+            last.count += 1
+            last.data += message
+            last.reached = reached
+            return self._handed_in(source, len(message))
+
+    def reached(self, source: str) -> bytes | None:
+        """Where to go on with reading the source called *source*; None for its beginning."""
+        with self._reading() as database:
+            row = database.execute(
+                "SELECT position FROM reached WHERE source = ?", (source,)
+            ).fetchone()
+        return row[0] if row else None
+
+    def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
+        """Wait until the journal is not full, and has less than *most* bytes of *source*."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._full() and self._held[source] < most, timeout_s
+            )
 
     @property
     def end(self) -> int:
@@ -150,10 +207,25 @@ class Journal:
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting_bytes, timeout_s)
 
-    def wait_beyond(self, offset: int, timeout_s: float) -> None:
-        """Wait until a message at or behind *offset* is accepted."""
+    def wake(self, at_ns: int | None) -> None:
+        """Let the journal hold a tick once the wall clock shows *at_ns*; None for never."""
+        with self._database_lock, transaction(self._database):
+            self._store_position("wake", NEVER if at_ns is None else at_ns)
         with self._changed:
-            self._changed.wait_for(lambda: self._end > offset or self._closing, timeout_s)
+            self._wake_ns = NEVER if at_ns is None else at_ns
+            self._changed.notify_all()
+
+    def wait_beyond(self, offset: int, timeout_s: float) -> None:
+        """Wait until a message, or a tick, at or behind *offset* is accepted."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while not (self._end > offset or self._closing):
+                self._tick_if_due()
+                left = min(deadline - time.monotonic(), (self._wake_ns - self._clock()) / 1e9)
+                self._changed.wait(max(left, 0.0))
+                if time.monotonic() >= deadline:
+                    break
+            self._tick_if_due()
 
     def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; tells whether they are."""
@@ -240,15 +312,19 @@ class Journal:
     def trim(self, end: int) -> None:
         """Delete the messages before offset *end*."""
         with self._database_lock:
-            (size,) = self._database.execute(
-                "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
-            ).fetchone()
+            sizes = dict(
+                self._database.execute(
+                    "SELECT source, sum(length(data)) FROM chunk WHERE first < ? GROUP BY 1", (end,)
+                )
+            )
             with transaction(self._database):
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
                 self._store_position("trimmed", max(end, self._trimmed))
         with self._changed:
             self._trimmed = max(self._trimmed, end)
-            self._disk_bytes -= size
+            self._disk_bytes -= sum(sizes.values())
+            self._held.subtract(sizes)
+            self._changed.notify_all()
         self._tell_room()
 
     def close(self) -> None:
@@ -276,16 +352,23 @@ class Journal:
     def _commit(self, taken: Sequence[_Waiting]) -> None:
         end, size = self._end, 0
         counts = dict(self._accepted)
-        rows: list[Chunk] = []
+        rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
+        reached: dict[str, bytes] = {}
         for waiting in taken:
-            rows.append(Chunk(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
+            rows.append((end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
+            if waiting.reached is not None:
+                reached[waiting.reached.source] = waiting.reached.position
             end += waiting.count
             size += len(waiting.data)
-            counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
+            if waiting.source != TICK_SOURCE:
+                counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
         with self._database_lock, transaction(self._database):
             self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
             self._database.executemany(
                 "INSERT OR REPLACE INTO accepted VALUES (?, ?)", counts.items()
+            )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
             )
         with self._changed:
             self._end = end
@@ -293,6 +376,25 @@ class Journal:
             self._waiting_bytes -= size
             self._accepted = counts
             self._changed.notify_all()
+
+    def _tick_if_due(self) -> None:
+        if self._wake_ns <= self._clock():
+            self._wake_ns = NEVER
+            self.submit(TICK_SOURCE, 1, b"")
+
+    def _now_ns(self) -> int:
+        """The wall clock, which does not run backwards here."""
+        self._last_ns = max(self._last_ns, self._clock())
+        return self._last_ns
+
+    def _handed_in(self, source: int, size: int) -> bool:
+        """Note that *size* bytes came; tells whether there is room for more."""
+        self._waiting_bytes += size
+        self._held[source] += size
+        self._changed.notify_all()
+        full = self._full()
+        self._was_full = self._was_full or full
+        return not full
 
     def _full(self) -> bool:
         return (

@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS published (
     count INTEGER NOT NULL, bytes INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
 """
 
 
@@ -51,12 +53,26 @@ class Outbox:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
         self._database.executescript(_SCHEMA)
+        self._database.execute(
+            "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
+            (uuid.uuid4().hex,),
+        )
+        (self.identity,) = self._database.execute("SELECT name FROM identity").fetchone()
+        """Random name of this outbox, for as long as its file lives."""
         self._changed = threading.Condition()
         self._closing = False
         self._settled = 0
         (self._bytes, self._count) = self._database.execute(
             "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
         ).fetchone()
+
+    def delivered_to(self, sink: int) -> int:
+        """Outputs delivered to *sink* since the outbox was new: the number of the next one."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT count FROM delivered WHERE sink = ?", (sink,)
+            ).fetchone()
+        return row[0] if row else 0
 
     @property
     def undelivered(self) -> int:
@@ -69,7 +85,10 @@ class Outbox:
         return self._bytes >= self._limit_bytes
 
     def counters(self) -> dict[str, int]:
-        """Totals since the outbox was new: `published`, `delivered`, `set_aside`, `unknown_key`."""
+        """Totals since the outbox was new.
+
+        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`.
+        """
         with self._changed:
             return dict(self._database.execute("SELECT name, value FROM counter"))
 
@@ -112,6 +131,7 @@ class Outbox:
                         tally.merge(self._publish_token(token))
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                    self._count_up("late", sum(tally.late.values()))
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )
@@ -149,6 +169,11 @@ class Outbox:
                 "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
             )
             self._count_up("delivered", count)
+            self._database.execute(
+                "INSERT INTO delivered VALUES (?, ?) "
+                "ON CONFLICT (sink) DO UPDATE SET count = count + excluded.count",
+                (sink, count),
+            )
             self._bytes -= size
             self._count -= count
             self._changed.notify_all()

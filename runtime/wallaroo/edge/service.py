@@ -93,6 +93,7 @@ class Service(flight.FlightServerBase):
             "plan": self._plan,
             "publish": self._publish,
             "trim": self._trim,
+            "wake": lambda asked: self._journal.wake(asked["at_ns"]),
             **control,
         }
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from wallaroo.engine.dues import Dues
 from wallaroo.errors import RuntimeFailure
 
 _IN_USE = "in use"
@@ -42,14 +43,42 @@ class BucketLog(Protocol):
 class Bucket:
     """The entities of one bucket in this process."""
 
-    version: str | None
-    """Version that `entities` are of; `_IN_USE` while a batch is changing them."""
     entities: list[dict[Any, Any]]
     """Entities by partition number and key."""
+    version: str | None = None
+    """Version that `entities` are of; `_IN_USE` while a batch is changing them."""
+    dues: Dues | None = None
+    """When its windows are due; None where that has yet to be found out."""
     log_bytes: int = 0
     """Bytes of the log's records."""
     base_bytes: int = 0
     """Bytes of the record that last replaced the log."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a batch did to the entities of a bucket."""
+
+    changed: list[dict[Any, Any]]
+    """Entities that changed, by partition number and key."""
+    forgotten: list[set[Any]]
+    """Keys whose entities are gone, by partition number."""
+
+    @classmethod
+    def none(cls, partitions: int) -> Changes:
+        """No changes yet."""
+        return cls([{} for _ in range(partitions)], [set() for _ in range(partitions)])
+
+    def __bool__(self) -> bool:
+        return any(self.changed) or any(self.forgotten)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """An application's own way to save the entities of a partition: something that pickles."""
+
+    dump: Callable[[Any], Any]
+    load: Callable[[Any], Any]
 
 
 @dataclass
@@ -58,9 +87,11 @@ class EntityCache:
 
     Args:
         partitions: Names of the state partitions by number.
+        codecs: Codecs of those that have one, by number; the entities of others are pickled.
     """
 
     partitions: Sequence[str]
+    codecs: Mapping[int, Codec] = field(default_factory=dict)
     _buckets: dict[int, Bucket] = field(default_factory=dict)
 
     MIN_LOG_BYTES = 64 * 1024
@@ -75,17 +106,17 @@ class EntityCache:
         known.version = _IN_USE
         return known
 
-    def commit(self, bucket: int, log: BucketLog, changed: Sequence[dict[Any, Any]]) -> None:
-        """Make the *changed* entities of *bucket* safe, and what is in memory valid again."""
+    def commit(self, bucket: int, log: BucketLog, changes: Changes) -> None:
+        """Make the *changes* of *bucket* safe, and what is in memory valid again."""
         known = self._buckets[bucket]
-        if not any(changed) and (unchanged := log.version()) is not None:
+        if not changes and (unchanged := log.version()) is not None:
             known.version = unchanged
             return
         version = uuid.uuid4().hex
-        record = self._record(changed)
+        record = self._record(changes.changed, changes.forgotten)
         log_bytes = known.log_bytes + len(record)
         if log_bytes > max(self.MIN_LOG_BYTES, 2 * known.base_bytes):
-            record = self._record(known.entities)
+            record = self._record(known.entities, [set() for _ in self.partitions])
             log.replace(version, record)
             known.log_bytes = known.base_bytes = len(record)
         else:
@@ -94,31 +125,44 @@ class EntityCache:
         known.version = version
 
     def _read(self, version: str | None, log: BucketLog) -> Bucket:
-        bucket = Bucket(version, [{} for _ in self.partitions])
+        bucket = Bucket([{} for _ in self.partitions], version)
         if version is None:
             return bucket
         numbers = {name: number for number, name in enumerate(self.partitions)}
+        saved: list[dict[Any, Any]] = [{} for _ in self.partitions]
         for record in log.records():
             bucket.log_bytes += len(record)
-            for name, entities in pickle.loads(record).items():
+            for name, (changed, forgotten) in pickle.loads(record).items():
                 if name in numbers:
-                    bucket.entities[numbers[name]].update(entities)
+                    of_partition = saved[numbers[name]]
+                    of_partition.update(changed)
+                    for key in forgotten:
+                        of_partition.pop(key, None)
+        for number, of_partition in enumerate(saved):
+            codec = self.codecs.get(number)
+            bucket.entities[number] = (
+                of_partition
+                if codec is None
+                else {key: codec.load(kept) for key, kept in of_partition.items()}
+            )
         return bucket
 
-    def _record(self, entities: Sequence[dict[Any, Any]]) -> bytes:
-        named = {
-            name: of_partition
-            for name, of_partition in zip(self.partitions, entities, strict=True)
-            if of_partition
-        }
+    def _record(self, changed: Sequence[dict[Any, Any]], forgotten: Sequence[set[Any]]) -> bytes:
+        named: dict[str, tuple[dict[Any, Any], list[Any]]] = {}
+        for number, name in enumerate(self.partitions):
+            entities, gone, codec = changed[number], forgotten[number], self.codecs.get(number)
+            if codec is not None:
+                entities = {key: codec.dump(entity) for key, entity in entities.items()}
+            if entities or gone:
+                named[name] = (entities, list(gone))
         try:
             return pickle.dumps(named, protocol=5)
         except Exception as error:
             raise RuntimeFailure(_unpicklable(named, error)) from error
 
 
-def _unpicklable(named: dict[str, dict[Any, Any]], error: Exception) -> str:
-    for name, entities in named.items():
+def _unpicklable(named: dict[str, tuple[dict[Any, Any], list[Any]]], error: Exception) -> str:
+    for name, (entities, _) in named.items():
         for key, entity in entities.items():
             try:
                 pickle.dumps((key, entity), protocol=5)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.entities import Codec, EntityCache
 from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
+from wallaroo.model.application import Serialization
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,12 @@ class WorkerContext:
     job: Job
     program: Program
     edge: Edge
-    cache: EntityCache
+    caches: Sequence[EntityCache]
+    """Entities in memory, by level from 1."""
+
+    def cache(self, level: int) -> EntityCache:
+        """The entities that *level* has in memory."""
+        return self.caches[level - 1]
 
     def results(self) -> tuple[str, TaskResults]:
         """A fresh token, and task results that are left at the edge under it."""
@@ -90,5 +97,23 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
         found: Tells where the application is in this process.
     """
     program = Program(found(job.application).load(), job.buckets)
-    cache = EntityCache([partition.name for partition in program.partitions])
-    return WorkerContext(job, program, job.connect(), cache)
+    names, codecs = [partition.name for partition in program.partitions], _codecs(program)
+    caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
+    return WorkerContext(job, program, job.connect(), caches)
+
+
+def _codecs(program: Program) -> dict[int, Codec]:
+    """Codecs by partition number, where the application says how to save its objects."""
+    own = program.application.serialization
+    if own is None:
+        return {}
+    return {number: _codec(p.windows, own) for number, p in enumerate(program.partitions)}
+
+
+def _codec(windows: Windows | None, own: Serialization) -> Codec:
+    if windows is None:
+        return Codec(own.serialize, own.deserialize)
+    return Codec(
+        lambda entity: windows.converted(entity, own.serialize),
+        lambda kept: windows.converted(kept, own.deserialize),
+    )

@@ -1,4 +1,4 @@
-"""What crosses the exchange: messages of one bucket, by key, as bytes.
+"""What crosses the exchange, as bytes: messages of one bucket.
 
 Payloads and plain values go by `marshal`, which costs a tenth of pickling; it never meets anything
 that was not packed by this module a moment ago.
@@ -8,16 +8,33 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 Runs = list[tuple[int, list[Any]]]
-"""What one key gets: in order of arrival, the number of a way and items that go that way."""
+"""What one key gets: in order of arrival, the number of a leg and items that go there."""
 Group = list[tuple[int, Any, Runs]]
 """What one bucket gets: (number of a state partition, key, runs)."""
+Stamp = tuple[int, ...]
+"""Place in the order of arrival: arrival number, wall clock at arrival in nanoseconds, number of
+the way; then, for what steps and forks made of the message, which it was of what they made."""
+Stamped = tuple[Stamp, int, Any, Any]
+"""An item on its own: (stamp, number of a leg, key, item); a tick has leg `TICK`."""
+TICK = -1
+"""Number in the place of a leg where an item is no message but the clock."""
+
+
+class Packed(NamedTuple):
+    """What goes to one bucket at one level."""
+
+    level: int
+    bucket: int
+    blob: bytes
+
 
 _PLAIN = {bytes, str, int, float, bool, type(None)}
 """Types that `marshal` gives back as they were: no subclasses, nothing mutable."""
 _MARSHALLED, _PICKLED = b"m", b"p"
+_STAMPED_MARSHALLED, _STAMPED_PICKLED = b"M", b"P"
 
 
 def packed_group(group: Group) -> bytes:
@@ -40,6 +57,29 @@ def unpacked_group(blob: bytes) -> Group:
     load = marshal.loads if blob[:1] == _MARSHALLED else pickle.loads
     group: Group = load(memoryview(blob)[1:])
     return group
+
+
+def packed_items(items: list[Stamped]) -> bytes:
+    """*items* as bytes.
+
+    Raises:
+        Exception: Something in it does not pickle.
+    """
+    if all(type(key) in _PLAIN and type(item) in _PLAIN for _, _, key, item in items):
+        return _STAMPED_MARSHALLED + marshal.dumps(items)
+    return _STAMPED_PICKLED + pickle.dumps(items, protocol=5)
+
+
+def unpacked_items(blob: bytes) -> list[Stamped]:
+    """The items that `packed_items` made *blob* of."""
+    load = marshal.loads if blob[:1] == _STAMPED_MARSHALLED else pickle.loads
+    items: list[Stamped] = load(memoryview(blob)[1:])
+    return items
+
+
+def holds_items(blob: bytes) -> bool:
+    """Whether `packed_items` made *blob*, and not `packed_group`."""
+    return blob[:1] in {_STAMPED_MARSHALLED, _STAMPED_PICKLED}
 
 
 def problem_of_pickling(key: Any, item: Any) -> Exception | None:

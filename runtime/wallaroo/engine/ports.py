@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+TICK_SOURCE = -1
+"""Source of a chunk that is no message but tells what the clock shows."""
+
 
 class Chunk(NamedTuple):
     """Messages that one connection sent in a row, as the journal keeps them."""
@@ -60,6 +63,11 @@ class Tally:
     """The first few of them."""
     unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages dropped by (state partition, printable key), because the key is not listed."""
+    late: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Late messages dropped by (pipeline, windows)."""
+    due: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    """When the clock has to close windows, in nanoseconds since the epoch, by (level, bucket);
+    None for never."""
 
     MAX_EXAMPLES = 20
     """Examples that a task keeps: enough to see what is wrong, whatever the flood."""
@@ -79,15 +87,22 @@ class Tally:
             entry = (partition, "…")
         self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
 
+    def add_late(self, pipeline: str, step: str) -> None:
+        """Count a message that came too late for its windows."""
+        self.late[pipeline, step] = self.late.get((pipeline, step), 0) + 1
+
     def merge(self, other: Tally) -> None:
         """Add what *other* has."""
         self.set_aside += other.set_aside
         self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
         for entry, count in other.unknown_keys.items():
             self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
+        for step, count in other.late.items():
+            self.late[step] = self.late.get(step, 0) + count
+        self.due |= other.due
 
     def __bool__(self) -> bool:
-        return bool(self.set_aside or self.unknown_keys)
+        return bool(self.set_aside or self.unknown_keys or self.late or self.due)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -95,6 +110,8 @@ class Tally:
             "set_aside": self.set_aside,
             "examples": [list(example) for example in self.examples],
             "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
+            "late": [[*step, count] for step, count in self.late.items()],
+            "due": [[*bucket, due] for bucket, due in self.due.items()],
         }
 
     @classmethod
@@ -104,6 +121,8 @@ class Tally:
             value["set_aside"],
             [SetAside(*example) for example in value["examples"]],
             {(partition, key): count for partition, key, count in value["unknown_keys"]},
+            {(pipeline, step): count for pipeline, step, count in value["late"]},
+            {(level, bucket): due for level, bucket, due in value["due"]},
         )
 
 
@@ -147,6 +166,12 @@ class Edge(Protocol):
 
         Returns:
             What the tasks reported, all together; empty where the batch was published before.
+        """
+
+    def wake(self, at_ns: int | None) -> None:
+        """Put a tick into the journal when the wall clock shows *at_ns*; None for never.
+
+        Takes the place of what was asked before.
         """
 
     def trim(self, end: int) -> None:

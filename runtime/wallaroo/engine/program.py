@@ -1,8 +1,9 @@
-"""An application made ready to run in two stages, with Spark's exchange between them.
+"""An application made ready to run in stages, with Spark's exchange between them.
 
-The first stage (`router`) decodes, runs the stateless steps, finds keys and groups what goes to
-each bucket of keys. The second (`worker`) runs the state computations in order of arrival and
-encodes their outputs.
+The first stage (`router`) decodes, runs stateless steps, finds keys and sends each message to the
+bucket of its key. Behind it come one or more levels (`worker`): each runs the state computations
+of some state partitions, in order of arrival, and the steps behind them; what then needs state of
+another key goes on to a later level. `levels` tells which partition is run at which level.
 """
 
 from __future__ import annotations
@@ -10,8 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wallaroo.errors import ApplicationError
-from wallaroo.model.application import Application, Compute, Sink, Source, StateCompute
+from wallaroo.engine.levels import Hop, Levels
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    Compute,
+    Pipeline,
+    Sink,
+    Source,
+    Stateful,
+    Stateless,
+    StatePartition,
+)
 from wallaroo.model.keys import bucket_of
 
 _MAX_KNOWN_KEYS = 1 << 20
@@ -19,52 +30,85 @@ _MAX_KNOWN_KEYS = 1 << 20
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Stateless steps of a pipeline, and what comes behind them: forks, a leg, or the sinks."""
+
+    pipeline: str
+    steps: tuple[Stateless, ...]
+    forks: tuple[Stretch, ...]
+    """Stretches that go on with every message."""
+    leg: int | None
+    """Number of the leg that comes next."""
+    sinks: tuple[tuple[int, Sink], ...]
+    """Sinks with their indices in the application; none where the pipeline goes on."""
+    tail: int
+    """Number of the first stretch with the same sinks: their outputs stay in order."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is computations, and then the sinks or a leg."""
+        return not self.forks and all(isinstance(step, Compute) for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A step with state, where messages of one key meet, and the stretch behind it."""
+
+    number: int
+    pipeline: str
+    step: Stateful
+    partition: int
+    """Number of the state partition."""
+    source: Source
+    """Whose messages come this way."""
+    after: Stretch
+    ships_payloads: bool
+    """Whether payloads cross the exchange to it, and not messages."""
+
+
+@dataclass(frozen=True)
 class Way:
-    """One pipeline, cut where its messages cross from the first stage to the second."""
+    """What the messages of a pipeline go through before any state."""
 
     number: int
     pipeline: str
     source: Source
-    before: tuple[Compute, ...]
-    """Stateless steps before the exchange."""
-    state: StateCompute | None
-    """The stateful step, behind the exchange; None where the pipeline has none."""
-    after: tuple[Compute, ...]
-    """Stateless steps behind the stateful one."""
-    sinks: tuple[tuple[int, Sink], ...]
-    """Sinks with their indices in the application."""
-    tail: int
-    """Number of the first way with the same sinks: their outputs stay in order."""
-
-    @property
-    def ships_payloads(self) -> bool:
-        """Whether payloads cross the exchange, and not messages."""
-        return not self.before
+    before: Stretch
 
 
 class Program:
-    """An application made ready to run: its ways, its partitions by number, its buckets.
+    """An application made ready to run: its ways, its legs, its partitions by number, its buckets.
 
     Args:
         application: What to run.
         buckets: Number of buckets that keys are spread over; fixed for the life of the state.
-
-    Raises:
-        ApplicationError: A pipeline has more than one stateful step.
     """
 
     def __init__(self, application: Application, buckets: int) -> None:
         self.application = application
         self.buckets = buckets
         self._bucket_of_key: dict[Any, int] = {}
-        self.partitions = tuple(application.partitions.values())
+        self.partitions: tuple[StatePartition, ...] = tuple(application.partitions.values())
         self.partition_numbers = {p.name: number for number, p in enumerate(self.partitions)}
-        self.ways: tuple[Way, ...] = ()
-        for number in range(len(application.pipelines)):
-            self.ways += (self._way(number),)
+        self._sink_indices = {sink: index for index, sink in enumerate(application.sinks)}
+        self._tails: dict[tuple[int, ...], int] = {}
+        self._hops: list[Hop] = []
+        self.legs: list[Leg] = []
+        self.ways = [self._way(number) for number in range(len(application.pipelines))]
         self.ways_of_source = [
             [way for way in self.ways if way.source is source] for source in application.sources
         ]
+        self.levels = Levels(len(self.partitions), self._hops)
+        self.stamped = frozenset(
+            number for number in range(len(self.partitions)) if self._needs_stamps(number)
+        )
+        """Partitions whose messages carry their place in the order of arrival, because it does
+        not show by itself, or because of what comes behind them."""
+
+    @property
+    def timed(self) -> frozenset[int]:
+        """Partitions for which the clock matters."""
+        return frozenset(n for n, partition in enumerate(self.partitions) if partition.windows)
 
     def bucket_of(self, key: Any) -> int:
         """The bucket of *key*.
@@ -79,33 +123,72 @@ class Program:
             bucket = self._bucket_of_key[key] = bucket_of(key, self.buckets)
         return bucket
 
-    @property
-    def stateful(self) -> bool:
-        """Whether any pipeline has a stateful step."""
-        return any(way.state is not None for way in self.ways)
+    def bucket_in(self, partition: int, key: Any) -> int:
+        """The bucket of *key* in *partition*: one for all keys where one worker has to run them.
+
+        Raises:
+            Exception: The key cannot be hashed, or does not pickle.
+        """
+        serial = self.levels.serial_number(partition)
+        bucket = self.bucket_of(key)  # so that a bad key is found here in any case
+        return bucket if serial is None else serial % self.buckets
+
+    def partitions_at(self, level: int) -> list[int]:
+        """Numbers of the partitions that *level* runs."""
+        return [n for n in range(len(self.partitions)) if self.levels.level(n) == level]
 
     def _way(self, number: int) -> Way:
         pipeline = self.application.pipelines[number]
-        stateful = [step for step in pipeline.steps if isinstance(step, StateCompute)]
-        if len(stateful) > 1:
-            msg = (
-                f"{stateful[1].place}: pipeline {pipeline.name!r}, step {stateful[1].name!r}: "
-                "this engine runs one stateful step in a pipeline, and this is the second"
-            )
-            raise ApplicationError(msg)
-        cut = pipeline.steps.index(stateful[0]) if stateful else len(pipeline.steps)
-        plain = [step if isinstance(step, Compute) else None for step in pipeline.steps]
-        indices = {sink: index for index, sink in enumerate(self.application.sinks)}
-        after = tuple(step for step in plain[cut:] if step)
-        sinks = tuple((indices[sink], sink) for sink in pipeline.sinks)
-        alike = [way.number for way in self.ways if way.sinks == sinks]
-        return Way(
-            number,
-            pipeline.name,
-            pipeline.source,
-            tuple(step for step in plain[:cut] if step),
-            stateful[0] if stateful else None,
-            after,
-            sinks,
-            alike[0] if alike and sinks else number,
+        before = self._stretch(pipeline, pipeline.trunk, None, keyed=False)
+        return Way(number, pipeline.name, pipeline.source, before)
+
+    def _stretch(
+        self, pipeline: Pipeline, branch: Branch, behind: int | None, *, keyed: bool
+    ) -> Stretch:
+        """The beginning of *branch*, up to its first step with state.
+
+        Args:
+            pipeline: Whose path it is.
+            branch: What is still to come.
+            behind: Partition that the messages come from, if any.
+            keyed: Whether they have their key from there.
+        """
+        steps: list[Stateless] = []
+        for place, step in enumerate(branch.steps):
+            if isinstance(step, Stateful):
+                rest = Branch(branch.steps[place + 1 :], branch.forks)
+                number = self.partition_numbers[step.partition]
+                if behind is not None:
+                    self._hops.append(Hop(behind, number, same_key=keyed and step.key is None))
+                leg = self._leg(
+                    pipeline, step, rest, at_once=branch is pipeline.trunk and not steps
+                )
+                return Stretch(pipeline.name, tuple(steps), (), leg, (), 0)
+            steps.append(step)
+            keyed = keyed and isinstance(step, Compute)
+        forks = tuple(self._stretch(pipeline, fork, behind, keyed=keyed) for fork in branch.forks)
+        sinks = () if forks else tuple((self._sink_indices[s], s) for s in pipeline.sinks)
+        tail = self._tails.setdefault(tuple(index for index, _ in sinks), len(self._tails))
+        return Stretch(pipeline.name, tuple(steps), forks, None, sinks, tail)
+
+    def _leg(self, pipeline: Pipeline, step: Stateful, rest: Branch, *, at_once: bool) -> int:
+        partition = self.partition_numbers[step.partition]
+        after = self._stretch(pipeline, rest, partition, keyed=True)
+        number = len(self.legs)
+        self.legs.append(
+            Leg(number, pipeline.name, step, partition, pipeline.source, after, at_once)
         )
+        return number
+
+    def _needs_stamps(self, partition: int) -> bool:
+        legs = [leg for leg in self.legs if leg.partition == partition]
+        return (
+            self.partitions[partition].windows is not None
+            or any(hop.to == partition for hop in self._hops)
+            or any(leg.step.key is None for leg in legs)
+            or not all(leg.after.is_plain and leg.after.leg is None for leg in legs)
+            or not all(self._is_reached_plainly(leg) for leg in legs)
+        )
+
+    def _is_reached_plainly(self, leg: Leg) -> bool:
+        return any(way.before.leg == leg.number and way.before.is_plain for way in self.ways)

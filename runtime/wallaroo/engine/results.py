@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 from wallaroo.api.place import Place
 from wallaroo.engine.ports import Outputs, SetAside, Tally
-from wallaroo.engine.program import Way
 
 _RUNTIME = str(Path(__file__).parent)
 
@@ -23,6 +22,13 @@ class Named(Protocol):
     def name(self) -> str: ...  # noqa: D102
     @property
     def place(self) -> Place: ...  # noqa: D102
+
+
+class Owner(Protocol):
+    """What belongs to a pipeline."""
+
+    @property
+    def pipeline(self) -> str: ...  # noqa: D102
 
 
 class NamedStep(NamedTuple):
@@ -67,8 +73,8 @@ class TaskResults:
             self._flush()
         return self._delivered
 
-    def failed(self, way: Way, step: Named, message: Any, error: BaseException) -> None:
-        """Set *message* aside: user code raised *error* on it in *step*."""
+    def failed(self, owner: Owner, step: Named, message: Any, error: BaseException) -> None:
+        """Set *message* aside: user code raised *error* on it in *step* of *owner*."""
         text = f"{type(error).__name__}: {error}"[:500]
         shown = bytes(message[:60]) if isinstance(message, (bytes, bytearray)) else message
         try:
@@ -76,7 +82,7 @@ class TaskResults:
         except Exception as unprintable:
             printable = f"<{type(message).__name__} whose repr raises {unprintable!r}>"[:200]
         self.tally.add_set_aside(
-            SetAside(way.pipeline, step.name, _place_of_error(error, step), text, printable)
+            SetAside(owner.pipeline, step.name, _place_of_error(error, step), text, printable)
         )
 
     def _flush(self) -> None:

@@ -1,4 +1,4 @@
-"""The first stage: from frames to messages grouped by key and bucket.
+"""The first stage: from frames to messages for the buckets of their keys.
 
 Where no stateless step comes before the key, the payloads themselves cross the exchange and are
 decoded once more behind it: that costs a tenth of pickling the messages.
@@ -10,17 +10,27 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from wallaroo.api.place import place_of
-from wallaroo.engine.packing import Group, Runs, packed_group, problem_of_pickling
-from wallaroo.engine.ports import Chunk
-from wallaroo.engine.program import Program, Way
+from wallaroo.engine.flow import Flow, Outgoing, key_failed
+from wallaroo.engine.packing import (
+    TICK,
+    Group,
+    Packed,
+    Runs,
+    packed_group,
+    problem_of_pickling,
+)
+from wallaroo.engine.ports import TICK_SOURCE, Chunk
+from wallaroo.engine.program import Leg, Program, Way
 from wallaroo.engine.results import Named, NamedStep, TaskResults
 from wallaroo.engine.steps import applied, emit, through
-from wallaroo.model.application import StateCompute
+from wallaroo.model.application import Compute
 
 
 class Router:
     """The first stage of a program, over chunks of the journal.
+
+    Messages of one key, and of the ways whose order shows by itself, travel in groups; the others
+    are stamped, and go through `Flow`.
 
     Args:
         program: What to run.
@@ -30,37 +40,60 @@ class Router:
     def __init__(self, program: Program, results: TaskResults) -> None:
         self._program = program
         self._results = results
+        self._outgoing = Outgoing(program, results)
+        self._flow = Flow(program, results, self._outgoing.add)
 
-    def route(self, chunks: Iterable[Chunk]) -> dict[int, bytes]:
+    def route(self, chunks: Iterable[Chunk]) -> list[Packed]:
         """Run the first stage over *chunks*.
 
         Returns:
-            For each bucket that gets something, what `Worker.run` takes.
+            What goes to each bucket, for `Worker.run` of its level.
         """
         by_partition: list[dict[Any, Runs]] = [{} for _ in self._program.partitions]
         for chunk in chunks:
+            if chunk.source == TICK_SOURCE:
+                self._outgoing.add_tick(((chunk.first, chunk.arrived_ns), TICK, None, None))
+                continue
             ways = self._program.ways_of_source[chunk.source]
             payloads = ways[0].source.framing.split(chunk.data)
             for way in ways:
-                if way.state is None:
+                leg = None if way.before.leg is None else self._program.legs[way.before.leg]
+                if leg is None and way.before.is_plain:
                     self._finish(way, payloads)
-                    continue
-                number = self._program.partition_numbers[way.state.partition]
-                _append(by_partition[number], way.number, self._grouped(way, way.state, payloads))
-        return self._packed(by_partition)
+                elif leg is None or leg.partition in self._program.stamped:
+                    self._stamp(way, leg, chunk, payloads)
+                else:
+                    _append(by_partition[leg.partition], leg.number, self._grouped(leg, payloads))
+        self._flow.finish()
+        return self._packed(by_partition) + self._outgoing.packed()
 
     def _finish(self, way: Way, payloads: list[bytes]) -> None:
-        messages = self._decoded(way, payloads)
-        emit(way, through(way, way.before, messages, self._results), self._results)
+        messages = applied(way, _decoder(way), way.source.decode, payloads, self._results)
+        made = through(way, _computations(way), messages, self._results)
+        emit(way.before, made, self._results)
 
-    def _decoded(self, way: Way, payloads: list[bytes]) -> list[Any]:
-        return applied(way, _decoder(way), way.source.decode, payloads, self._results)
+    def _stamp(self, way: Way, leg: Leg | None, chunk: Chunk, payloads: list[bytes]) -> None:
+        decode, first, arrived = way.source.decode, chunk.first, chunk.arrived_ns
+        for place, payload in enumerate(payloads):
+            try:
+                message = decode(payload)
+            except (Exception, SystemExit) as error:
+                self._results.failed(way, _decoder(way), payload, error)
+                continue
+            if message is None:
+                continue
+            stamp = (first + place, arrived, way.number)
+            if leg is not None and leg.ships_payloads:
+                self._flow.cross(leg, stamp, None, message, payload)
+            else:
+                self._flow.go(way.before, stamp, None, message)
 
-    def _grouped(self, way: Way, step: StateCompute, payloads: list[bytes]) -> dict[Any, list[Any]]:
+    def _grouped(self, leg: Leg, payloads: list[bytes]) -> dict[Any, list[Any]]:
         """Items by key: payloads where nothing comes before the key, else messages."""
+        way, key_of = self._way_of(leg), leg.step.key
+        assert key_of is not None
         groups: dict[Any, list[Any]] = defaultdict(list)
-        key_of = step.key
-        if way.ships_payloads:
+        if leg.ships_payloads:
             decode = way.source.decode
             for payload in payloads:
                 try:
@@ -73,31 +106,38 @@ class Router:
                 try:
                     groups[key_of(message)].append(payload)
                 except (Exception, SystemExit) as error:
-                    self._key_failed(way, step, payload, error)
+                    key_failed(leg, payload, error, self._results)
         else:
-            messages = self._decoded(way, payloads)
-            for message in through(way, way.before, messages, self._results):
+            messages = applied(way, _decoder(way), way.source.decode, payloads, self._results)
+            for message in through(way, _computations(way), messages, self._results):
                 try:
                     groups[key_of(message)].append(message)
                 except (Exception, SystemExit) as error:
-                    self._key_failed(way, step, message, error)
-        return self._listed(step, groups)
+                    key_failed(leg, message, error, self._results)
+            self._serialize(leg, groups)
+        return self._listed(leg, groups)
 
-    def _key_failed(self, way: Way, step: StateCompute, item: Any, error: BaseException) -> None:
-        # finding the place costs more than all the rest of a small chunk: only where it is told
-        key_step = NamedStep(f"key of {step.name}", place_of(step.key))
-        self._results.failed(way, key_step, item, error)
+    def _serialize(self, leg: Leg, groups: dict[Any, list[Any]]) -> None:
+        serialization = self._program.application.serialization
+        if serialization is not None:
+            for key, messages in groups.items():
+                groups[key] = applied(
+                    leg, leg.step, serialization.serialize, messages, self._results
+                )
 
-    def _listed(self, step: StateCompute, groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+    def _way_of(self, leg: Leg) -> Way:
+        return next(way for way in self._program.ways if way.before.leg == leg.number)
+
+    def _listed(self, leg: Leg, groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
         """*groups* without the keys that the partition does not list; those are counted."""
-        partition = self._program.application.partitions[step.partition]
+        partition = self._program.partitions[leg.partition]
         if partition.keys is None or groups.keys() <= partition.keys:
             return groups
         for key in groups.keys() - partition.keys:
             self._results.tally.add_unknown_key(partition.name, key, len(groups.pop(key)))
         return groups
 
-    def _packed(self, by_partition: list[dict[Any, Runs]]) -> dict[int, bytes]:
+    def _packed(self, by_partition: list[dict[Any, Runs]]) -> list[Packed]:
         groups: dict[int, Group] = defaultdict(list)
         for number, runs_of_key in enumerate(by_partition):
             for key, runs in runs_of_key.items():
@@ -107,28 +147,27 @@ class Router:
                     self._only_packable([(number, key, runs)])
                     continue
                 groups[bucket].append((number, key, runs))
-        packed: dict[int, bytes] = {}
-        for bucket, group in groups.items():
-            try:
-                packed[bucket] = packed_group(group)
-            except Exception:
-                packed[bucket] = packed_group(self._only_packable(group))
-        return packed
+        return [Packed(1, bucket, self._blob(group)) for bucket, group in groups.items()]
+
+    def _blob(self, group: Group) -> bytes:
+        try:
+            return packed_group(group)
+        except Exception:
+            return packed_group(self._only_packable(group))
 
     def _only_packable(self, group: Group) -> Group:
         """*group* without the messages that do not pickle; those are set aside."""
         kept: Group = []
         for number, key, runs in group:
             kept_runs: Runs = []
-            for way_number, items in runs:
-                way = self._program.ways[way_number]
-                assert way.state is not None
-                kept_runs.append((way_number, []))
+            for leg_number, items in runs:
+                leg = self._program.legs[leg_number]
+                kept_runs.append((leg_number, []))
                 for item in items:
                     if (error := problem_of_pickling(key, item)) is None:
                         kept_runs[-1][1].append(item)
                     else:
-                        self._results.failed(way, way.state, item, error)
+                        self._results.failed(leg, leg.step, item, error)
             kept.append((number, key, kept_runs))
         return kept
 
@@ -137,13 +176,17 @@ def _decoder(way: Way) -> Named:
     return NamedStep("decoder", way.source.place)
 
 
-def _append(runs_of_key: dict[Any, Runs], way: int, groups: dict[Any, list[Any]]) -> None:
+def _computations(way: Way) -> list[Compute]:
+    return [step for step in way.before.steps if isinstance(step, Compute)]
+
+
+def _append(runs_of_key: dict[Any, Runs], leg: int, groups: dict[Any, list[Any]]) -> None:
     """Put *groups*, which arrived after all that is in *runs_of_key*, behind it."""
     for key, items in groups.items():
         runs = runs_of_key.get(key)
         if runs is None:
-            runs_of_key[key] = [(way, items)]
-        elif runs[-1][0] == way:
+            runs_of_key[key] = [(leg, items)]
+        elif runs[-1][0] == leg:
             runs[-1][1].extend(items)
         else:
-            runs.append((way, items))
+            runs.append((leg, items))

@@ -8,52 +8,52 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wallaroo.engine.program import Way
-from wallaroo.engine.results import Named, NamedStep, TaskResults
+from wallaroo.engine.program import Stretch
+from wallaroo.engine.results import Named, NamedStep, Owner, TaskResults
 from wallaroo.model.application import Compute, Sink
 
 _BYTES = {bytes}
 
 
-def emit(way: Way, messages: list[Any], results: TaskResults) -> None:
-    """Encode *messages* for each sink of *way*."""
+def emit(stretch: Stretch, messages: list[Any], results: TaskResults) -> None:
+    """Encode *messages* for each sink of *stretch*."""
     if not messages:
         return
-    for index, sink in way.sinks:
-        encoded = applied(way, NamedStep("encoder", sink.place), sink.encode, messages, results)
+    for index, sink in stretch.sinks:
+        encoded = applied(stretch, NamedStep("encoder", sink.place), sink.encode, messages, results)
         if not _BYTES.issuperset(map(type, encoded)):
-            encoded = _as_bytes(way, sink, encoded, results)
+            encoded = _as_bytes(stretch, sink, encoded, results)
         results.add(index, encoded)
 
 
-def _as_bytes(way: Way, sink: Sink, encoded: list[Any], results: TaskResults) -> list[bytes]:
+def _as_bytes(owner: Owner, sink: Sink, encoded: list[Any], results: TaskResults) -> list[bytes]:
     made: list[bytes] = []
     for output in encoded:
         if isinstance(output, str):
             try:
                 made.append(output.encode())
             except UnicodeEncodeError as error:  # half of a surrogate pair
-                results.failed(way, NamedStep("encoder", sink.place), output, error)
+                results.failed(owner, NamedStep("encoder", sink.place), output, error)
         elif isinstance(output, (bytes, bytearray, memoryview)):
             made.append(bytes(output))
         else:
             problem = TypeError(f"the encoder returned {type(output).__name__}, and bytes are due")
-            results.failed(way, NamedStep("encoder", sink.place), output, problem)
+            results.failed(owner, NamedStep("encoder", sink.place), output, problem)
     return made
 
 
 def through(
-    way: Way, steps: Sequence[Compute], messages: list[Any], results: TaskResults
+    owner: Owner, steps: Sequence[Compute], messages: list[Any], results: TaskResults
 ) -> list[Any]:
     """What becomes of *messages* in *steps*, one after the other."""
     for step in steps:
         apply = applied_multi if step.multi else applied
-        messages = apply(way, step, step.function, messages, results)
+        messages = apply(owner, step, step.function, messages, results)
     return messages
 
 
 def applied(
-    way: Way,
+    owner: Owner,
     step: Named,
     function: Callable[[Any], Any],
     messages: Iterable[Any],
@@ -66,7 +66,7 @@ def applied(
         try:
             result = function(message)
         except (Exception, SystemExit) as error:
-            results.failed(way, step, message, error)
+            results.failed(owner, step, message, error)
             continue
         if result is not None:
             append(result)
@@ -74,7 +74,7 @@ def applied(
 
 
 def applied_multi(
-    way: Way,
+    owner: Owner,
     step: Named,
     function: Callable[[Any], Any],
     messages: Iterable[Any],
@@ -88,5 +88,5 @@ def applied_multi(
             if several is not None:
                 made.extend(result for result in several if result is not None)
         except (Exception, SystemExit) as error:
-            results.failed(way, step, message, error)
+            results.failed(owner, step, message, error)
     return made

@@ -1,84 +1,140 @@
-"""The second stage: state computations, one key at a time, in order of arrival."""
+"""The levels behind the first stage: state computations and windows, in order of arrival."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from wallaroo.engine.packing import Runs, unpacked_group
-from wallaroo.engine.program import Program, Way
+from wallaroo.engine.dues import Dues
+from wallaroo.engine.entities import Bucket, Changes
+from wallaroo.engine.flow import Flow, Outgoing
+from wallaroo.engine.packing import (
+    TICK,
+    Packed,
+    Runs,
+    Stamp,
+    Stamped,
+    holds_items,
+    unpacked_group,
+    unpacked_items,
+)
+from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import TaskResults
 from wallaroo.engine.steps import emit, through
-
-Entities = MutableMapping[Any, Any]
-"""State entities of a partition by key."""
+from wallaroo.model.application import Compute, StateCompute, WindowCompute
+from wallaroo.model.windows import Late
 
 _MISSING = object()
 
 
 class Worker:
-    """The second stage of a program, over one bucket at a time.
+    """One level of a program, over one bucket at a time.
 
     Args:
         program: What to run.
         results: Takes outputs and what is set aside.
+        level: The level.
     """
 
-    def __init__(self, program: Program, results: TaskResults) -> None:
+    def __init__(self, program: Program, results: TaskResults, level: int = 1) -> None:
         self._program = program
         self._results = results
+        self._level = level
+        self._timed = [n for n in program.partitions_at(level) if n in program.timed]
+        self._leg_of = {leg.partition: leg for leg in reversed(program.legs)}
+        """A leg for each partition; of windows, all legs go on alike."""
+        self._outgoing = Outgoing(program, results)
+        self._flow = Flow(program, results, self._arrive)
+        serialization = program.application.serialization
+        self._load: Callable[[Any], Any] = (
+            _itself if serialization is None else serialization.deserialize
+        )
 
-    def run(self, packed: Iterable[bytes], entities: Sequence[Entities]) -> list[dict[Any, Any]]:
-        """Run the second stage over what routers sent to a bucket, in order of arrival.
+    def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
+        """Run the level over what was sent to a bucket, in order of arrival.
 
         Args:
-            packed: Results of `Router.route` for the bucket.
-            entities: The bucket's entities by partition number; new ones are added to it.
-
-        Returns:
-            The entities that changed, by partition number and key.
+            packed: Blobs that routers, and the workers of former levels, sent to the bucket.
+            bucket: The bucket.
+            state: What the bucket has in memory; it is changed.
         """
-        changed: list[dict[Any, Any]] = [{} for _ in entities]
+        self._bucket, self._state, self._dues = bucket, state, self._dues_of(state)
+        self._changes = Changes.none(len(state.entities))
+        stamped: list[Stamped] = []
         for blob in packed:
-            outputs: dict[int, Runs] = defaultdict(list)
-            for number, key, runs in unpacked_group(blob):
-                entity = entities[number].get(key, _MISSING)
-                if entity is _MISSING:
-                    try:
-                        entity = self._program.partitions[number].new_entity()
-                    except (Exception, SystemExit) as error:
-                        self._no_entity(runs, error)
-                        continue
-                    entities[number][key] = entity
-                for way_number, items in runs:
-                    way = self._program.ways[way_number]
-                    produced = _last_run(outputs[way.tail], way_number)
-                    if self._compute(way, items, entity, produced):
-                        changed[number][key] = entity
-            for produced_runs in outputs.values():
-                self._finish(produced_runs)
-        return changed
+            if holds_items(blob):
+                stamped += unpacked_items(blob)
+            else:
+                self._run_group(blob)
+        if stamped:
+            stamped.sort(key=_stamp_of)
+            for item in stamped:
+                self._run_item(item)
+            self._flow.finish()
+        if self._timed:
+            self._results.tally.due[self._level, bucket] = self._dues.next_ns()
+        return self._changes
+
+    def sent(self) -> list[Packed]:
+        """What the runs so far have sent to later levels; it is forgotten here."""
+        return self._outgoing.packed()
+
+    def _run_group(self, blob: bytes) -> None:
+        outputs: dict[int, Runs] = defaultdict(list)
+        for number, key, runs in unpacked_group(blob):
+            entity = self._entity(number, key)
+            if isinstance(entity, _NoEntity):
+                self._no_entity(runs, entity.error)
+                continue
+            for leg_number, items in runs:
+                leg = self._program.legs[leg_number]
+                produced = _last_run(outputs[leg.after.tail], leg_number)
+                decode = leg.source.decode if leg.ships_payloads else self._load
+                if self._compute(leg, items, entity, produced, decode):
+                    self._changes.changed[number][key] = entity
+        for produced_runs in outputs.values():
+            self._finish(produced_runs)
 
     def _finish(self, runs: Runs) -> None:
         for number, produced in runs:
-            way = self._program.ways[number]
-            emit(way, through(way, way.after, produced, self._results), self._results)
+            leg = self._program.legs[number]
+            steps = [step for step in leg.after.steps if isinstance(step, Compute)]
+            emit(leg.after, through(leg, steps, produced, self._results), self._results)
+
+    def _entity(self, number: int, key: Any) -> Any:
+        """The entity of *key*, made if need be; `_NoEntity` where that raises."""
+        entities = self._state.entities[number]
+        entity = entities.get(key, _MISSING)
+        if entity is _MISSING:
+            try:
+                entity = self._program.partitions[number].new_entity()
+            except (Exception, SystemExit) as error:
+                return _NoEntity(error)
+            entities[key] = entity
+        return entity
 
     def _no_entity(self, runs: Runs, error: BaseException) -> None:
         for number, items in runs:
-            way = self._program.ways[number]
-            assert way.state is not None
+            leg = self._program.legs[number]
             for item in items:
-                self._results.failed(way, way.state, item, error)
+                self._results.failed(leg, leg.step, item, error)
 
-    def _compute(self, way: Way, items: list[Any], entity: Any, outputs: list[Any]) -> bool:
-        """Run the stateful step over *items* of one key; tells whether the entity changed."""
-        step = way.state
-        assert step is not None
+    def _compute(
+        self,
+        leg: Leg,
+        items: list[Any],
+        entity: Any,
+        outputs: list[Any],
+        decode: Callable[[Any], Any],
+    ) -> bool:
+        """Run a state computation over *items* of one key; tells whether the entity changed."""
+        step = leg.step
+        assert isinstance(step, StateCompute)
         function, multi, append = step.function, step.multi, outputs.append
         tells_save, changed = step.tells_save, not step.tells_save
-        decode = way.source.decode if way.ships_payloads else _itself
         for item in items:
             try:
                 result = function(decode(item), entity)
@@ -94,15 +150,120 @@ class Worker:
                     append(result)
             except (Exception, SystemExit) as error:
                 changed = True  # it may have changed the entity before it raised
-                self._results.failed(way, step, item, error)
+                self._results.failed(leg, step, item, error)
         return changed
 
+    def _run_item(self, item: Stamped) -> None:
+        stamp, number, key, shipped = item
+        if number == TICK:
+            self._tick(stamp)
+            return
+        leg = self._program.legs[number]
+        decode = leg.source.decode if leg.ships_payloads else self._load
+        try:
+            message = decode(shipped)
+        except (Exception, SystemExit) as error:
+            self._results.failed(leg, leg.step, shipped, error)
+            return
+        self._take(leg, stamp, key, message)
 
-def _last_run(runs: Runs, way: int) -> list[Any]:
-    """The list that what *way* produces next belongs in."""
-    if not runs or runs[-1][0] != way:
-        runs.append((way, []))
+    def _arrive(self, item: Stamped) -> None:
+        """Run a message that has come to a leg, or send it to the level that does."""
+        stamp, number, key, message = item
+        leg = self._program.legs[number]
+        if self._program.levels.level(leg.partition) == self._level:
+            self._take(leg, stamp, key, message)
+        else:
+            self._outgoing.add(item)
+
+    def _take(self, leg: Leg, stamp: Stamp, key: Any, message: Any) -> None:
+        """Run *message* through the step of *leg*, and what becomes of it through the rest."""
+        entity = self._entity(leg.partition, key)
+        if isinstance(entity, _NoEntity):
+            self._results.failed(leg, leg.step, message, entity.error)
+            return
+        outputs: list[Any] = []
+        if isinstance(leg.step, WindowCompute):
+            self._gather(leg, leg.step, stamp, key, message, entity, outputs)
+        elif self._compute(leg, [message], entity, outputs, _itself):
+            self._changes.changed[leg.partition][key] = entity
+        for number, output in enumerate(outputs):
+            self._flow.go(leg.after, (*stamp, number), key, output)
+
+    def _gather(
+        self,
+        leg: Leg,
+        step: WindowCompute,
+        stamp: Stamp,
+        key: Any,
+        message: Any,
+        entity: Any,
+        outputs: list[Any],
+    ) -> None:
+        failed = partial(self._results.failed, leg, step)
+        try:
+            outputs += step.windows.take(entity, key, message, stamp[1], failed)
+        except Late:
+            self._results.tally.add_late(leg.pipeline, step.name)
+        except (Exception, SystemExit) as error:
+            self._results.failed(leg, step, message, error)
+        self._note(leg.partition, step, key, entity)
+
+    def _tick(self, stamp: Stamp) -> None:
+        """Close the windows that the clock closes."""
+        now = stamp[1]
+        for order, (number, key) in enumerate(self._dues.take_due(now)):
+            leg = self._leg_of[number]
+            step, entity = leg.step, self._state.entities[number].get(key)
+            assert isinstance(step, WindowCompute)
+            if entity is None:
+                continue
+            failed = partial(self._results.failed, leg, step)
+            outputs = step.windows.tick(entity, key, now, failed)
+            self._note(number, step, key, entity)
+            for place, output in enumerate(outputs):
+                self._flow.go(
+                    leg.after, (*stamp, leg.number, self._bucket, order, place), key, output
+                )
+
+    def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
+        """Note what happened to the windows of *key*."""
+        self._dues.set(number, key, step.windows.due_ns(entity))
+        if step.windows.is_spent(entity):
+            self._state.entities[number].pop(key, None)
+            self._changes.changed[number].pop(key, None)
+            self._changes.forgotten[number].add(key)
+        else:
+            self._changes.changed[number][key] = entity
+            self._changes.forgotten[number].discard(key)
+
+    def _dues_of(self, state: Bucket) -> Dues:
+        if state.dues is None:
+            state.dues = Dues()
+            for number in self._timed:
+                windows = self._program.partitions[number].windows
+                assert windows is not None
+                for key, entity in state.entities[number].items():
+                    state.dues.set(number, key, windows.due_ns(entity))
+        return state.dues
+
+
+@dataclass(frozen=True)
+class _NoEntity:
+    """There is no entity, because user code raised when it was to be made."""
+
+    error: BaseException
+
+
+def _last_run(runs: Runs, leg: int) -> list[Any]:
+    """The list that what *leg* produces next belongs in."""
+    if not runs or runs[-1][0] != leg:
+        runs.append((leg, []))
     return runs[-1][1]
+
+
+def _stamp_of(item: Stamped) -> Stamp:
+    return item[0]
 
 
 def _itself(item: Any) -> Any:

@@ -2,37 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.place import Place
 from wallaroo.model.framing import Framing
+from wallaroo.model.windows import Windows
 
 
 @dataclass(frozen=True)
-class Source:
-    """A named stream of framed messages."""
+class Source(ABC):
+    """A named stream of messages; what kind it is matters to the edge alone."""
 
     name: str
-    host: str
-    port: int
     framing: Framing
+    """How its messages lie in the journal: for TCP, as they came."""
     decode: Callable[[bytes], Any]
     """From payload to message; None drops the message."""
     place: Place
 
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where messages come from, for people."""
+
 
 @dataclass(frozen=True)
-class Sink:
-    """Where encoded outputs go."""
+class TCPSource(Source):
+    """A source that listens."""
 
-    name: str
     host: str
     port: int
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class CustomSource(Source):
+    """A source that Python code reads."""
+
+    reader: MessageSource[Any] = field(compare=False)
+    pickled: bool = False
+    """Whether payloads are pickled messages, as those of a generator."""
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return str(self.reader)
+
+
+@dataclass(frozen=True)
+class Sink(ABC):
+    """Where encoded outputs go; what kind it is matters to the edge alone."""
+
+    name: str
     encode: Callable[[Any], bytes | str]
     """From output to bytes; text is sent as UTF-8."""
     place: Place
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where outputs go, for people."""
+
+
+@dataclass(frozen=True)
+class TCPSink(Sink):
+    """A sink that connects to a receiver."""
+
+    host: str
+    port: int
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class CustomSink(Sink):
+    """A sink that Python code writes."""
+
+    writer: OutputSink = field(compare=False)
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return str(self.writer)
 
 
 @dataclass(frozen=True)
@@ -44,6 +102,8 @@ class StatePartition:
     keys: frozenset[Any] | None
     """Keys that exist; None where every key makes its entity on its first message."""
     place: Place
+    windows: Windows | None = None
+    """What its entities are, where they are windows; None for entities of the user's class."""
 
     def holds(self, key: Any) -> bool:
         """Whether *key* has, or may get, an entity here."""
@@ -73,12 +133,50 @@ class StateCompute:
     """True where the function returns `(output, save)`, False where it returns the output alone."""
     partition: str
     """Name of the state partition."""
-    key: Callable[[Any], Any]
-    """From message to key."""
+    key: Callable[[Any], Any] | None
+    """From message to key; None for the key that the message has already."""
     place: Place
 
 
-Step = Compute | StateCompute
+@dataclass(frozen=True)
+class WindowCompute:
+    """A step that gathers the messages of each key in windows."""
+
+    name: str
+    windows: Windows
+    partition: str
+    """Name of the state partition, which holds what open windows have gathered."""
+    key: Callable[[Any], Any] | None
+    """From message to key; None for the key that the message has already."""
+    place: Place
+
+
+@dataclass(frozen=True)
+class KeyBy:
+    """A step that gives messages a key for the steps behind it."""
+
+    name: str
+    key: Callable[[Any], Any]
+    place: Place
+
+
+Stateful = StateCompute | WindowCompute
+Stateless = Compute | KeyBy
+Step = Stateless | Stateful
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Steps, and the ways that go on behind them; the sinks follow where none do."""
+
+    steps: tuple[Step, ...]
+    forks: tuple[Branch, ...] = ()
+
+    def walk(self) -> Iterator[Step]:
+        """Every step of it and of its forks."""
+        yield from self.steps
+        for fork in self.forks:
+            yield from fork.walk()
 
 
 @dataclass(frozen=True)
@@ -87,9 +185,18 @@ class Pipeline:
 
     name: str
     source: Source
-    steps: tuple[Step, ...]
+    trunk: Branch
     sinks: tuple[Sink, ...]
+    """Where what comes out of every end of the trunk goes."""
     place: Place
+
+
+@dataclass(frozen=True)
+class Serialization:
+    """An application's own `serialize` and `deserialize`, for messages and state."""
+
+    serialize: Callable[[Any], bytes]
+    deserialize: Callable[[bytes], Any]
 
 
 @dataclass(frozen=True)
@@ -99,6 +206,8 @@ class Application:
     name: str
     pipelines: tuple[Pipeline, ...]
     partitions: Mapping[str, StatePartition]
+    serialization: Serialization | None = None
+    """The application's own way to turn objects into bytes; None for pickle."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

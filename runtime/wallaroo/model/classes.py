@@ -12,11 +12,19 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from wallaroo.api.functions import Computation, Decoder, Encoder, KeyExtractor, StateComputation
+from wallaroo.api.functions import (
+    Computation,
+    Decoder,
+    Encoder,
+    KeyExtractor,
+    LengthFormat,
+    StateComputation,
+)
 
 _INTEGERS = "BHIQbhiq"
 _SAMPLES = 64
-"""Headers on which a `payload_length` must agree with a format to be taken for it."""
+"""Headers of mixed bytes on which a `payload_length` must agree with a format to be taken for it;
+as many lengths from 0 on, and lengths around the powers of two, come on top."""
 
 
 def computation_of(thing: Any) -> Any:
@@ -53,13 +61,17 @@ def decoder_of(thing: Any) -> Any:
     """An object with `header_length`, `payload_length` and `decode` as a decoder.
 
     Raises:
-        ValueError: Its `payload_length` is no integer of the header's length in `struct`'s sense.
+        ValueError: Its `header_length` raises.
     """
     methods = ("header_length", "payload_length", "decode")
     if isinstance(thing, Decoder) or not all(callable(getattr(thing, m, None)) for m in methods):
         return thing
-    header_length = thing.header_length()
-    return Decoder(thing.decode, header_length, _format_of(header_length, thing.payload_length))
+    try:
+        header_length = thing.header_length()
+    except Exception as error:
+        msg = f"header_length raises {type(error).__name__}: {error}"
+        raise ValueError(msg) from error
+    return Decoder(thing.decode, header_length, _length_of(header_length, thing.payload_length))
 
 
 def _computes(thing: Any) -> bool:
@@ -75,23 +87,26 @@ def _compute_of(thing: Any) -> tuple[Callable[..., Any], str, bool]:
     return (made.compute_multi if multi else made.compute), made.name(), multi
 
 
-def _format_of(header_length: int, payload_length: Callable[[bytes], int]) -> str:
-    """The `struct` format that reads headers as *payload_length* does."""
-    samples = [
-        bytes((17 * number + 59 * place * place) % 256 for place in range(header_length))
+def _length_of(header_length: Any, payload_length: Callable[[bytes], int]) -> LengthFormat:
+    """The `struct` format that reads headers as *payload_length* does; itself if there is none."""
+    layouts = [order + integer for order in "><" for integer in _INTEGERS]
+    for layout in [at for at in layouts if struct.calcsize(at) == header_length]:
+        samples = _headers(layout, header_length)
+        try:
+            if all(payload_length(bs) == struct.unpack(layout, bs)[0] for bs in samples):
+                return layout
+        except Exception:  # it refuses some headers, as a format does not
+            return payload_length
+    return payload_length
+
+
+def _headers(layout: str, size: int) -> list[bytes]:
+    """Headers to ask a `payload_length` about."""
+    mixed = [
+        bytes((17 * number + 59 * place * place) % 256 for place in range(size))
         for number in range(_SAMPLES)
     ]
-    try:
-        told = [payload_length(sample) for sample in samples]
-    except Exception as error:
-        msg = f"payload_length raises on {header_length} bytes: {type(error).__name__}: {error}"
-        raise ValueError(msg) from error
-    for order in "><":
-        for integer in _INTEGERS:
-            layout = order + integer
-            if struct.calcsize(layout) == header_length and told == [
-                struct.unpack(layout, sample)[0] for sample in samples
-            ]:
-                return layout
-    msg = f"payload_length reads no {header_length}-byte integer; decorate the decoder @decoder"
-    raise ValueError(msg)
+    unsigned = layout.upper()
+    around = [2**bit + by for bit in range(8 * size) for by in (-1, 0, 1)]
+    lengths = {n % 2 ** (8 * size) for n in (*range(_SAMPLES), *around)}
+    return [*mixed, *(struct.pack(unsigned, length) for length in sorted(lengths))]

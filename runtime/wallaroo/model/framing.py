@@ -3,6 +3,7 @@ r"""Cutting a byte stream into frames: a header that tells the payload's length,
 Both ends of the journal use it: the gateway only finds where complete frames end (`scan`), the
 engine takes the payloads out (`split`). A run of frames of one length, which is what binary
 protocols send, is recognised by comparing bytes in bulk, at a fraction of a frame-by-frame walk.
+Headers that only a function of the application can read are walked frame by frame.
 
 Example:
     >>> framing = Framing(4, ">I")
@@ -14,7 +15,9 @@ Example:
 
 from __future__ import annotations
 
+import operator
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,18 +47,29 @@ class Framing:
 
     Args:
         header_length: Bytes of the header, 1 or more.
-        length_fmt: `struct` format of one integer, which takes exactly the header.
+        length_fmt: `struct` format of one integer, which takes exactly the header; or a function
+            from header to the payload's length, which must be the same in every process.
         max_frame: Largest payload accepted, in bytes.
 
     Raises:
         ValueError: The format does not describe one integer of the header's length.
+
+    Example:
+        >>> tens = Framing(1, lambda header: 10 * (header[0] - ord("a")))
+        >>> tens.split(b"a" + b"b0123456789")
+        [b'', b'0123456789']
     """
 
     header_length: int
-    length_fmt: str
+    length_fmt: str | Callable[[bytes], int]
     max_frame: int = DEFAULT_MAX_FRAME
 
     def __post_init__(self) -> None:
+        if not isinstance(self.length_fmt, str):
+            if not isinstance(self.header_length, int) or self.header_length < 1:
+                msg = f"header_length is {self.header_length!r}, and a number of bytes is due"
+                raise ValueError(msg)
+            return
         try:
             header = struct.Struct(self.length_fmt)
             values = header.unpack(bytes(header.size))
@@ -87,14 +101,15 @@ class Framing:
 
     def scan_until_error(self, data: bytes) -> tuple[Scan, str | None]:
         """Like `scan`, but gives the complete frames before a bad header along with its error."""
+        if not isinstance(self.length_fmt, str):
+            return self._scan_calling(data)
         unpack = struct.Struct(self.length_fmt).unpack_from
         header, largest, size = self.header_length, self.max_frame, len(data)
         position, count, last, same = 0, 0, -1, 0
         while size - position >= header:
             (length,) = unpack(data, position)
             if not 0 <= length <= largest:
-                problem = f"a frame of {length} bytes, and the limit is {largest}"
-                return Scan(position, count, 0), problem
+                return Scan(position, count, 0), _over(length, largest)
             end = position + header + length
             if end > size:
                 return Scan(position, count, header + length), None
@@ -110,7 +125,14 @@ class Framing:
         return Scan(position, count, header if position < size else 0), None
 
     def split(self, data: bytes) -> list[bytes]:
-        """The payloads of *data*, which holds complete frames and nothing else."""
+        """The payloads of *data*, which holds complete frames and nothing else.
+
+        Raises:
+            FrameError: The function that reads headers says something else than when it was asked
+                before.
+        """
+        if not isinstance(self.length_fmt, str):
+            return self._split_calling(data)
         unpack = struct.Struct(self.length_fmt).unpack_from
         header, size = self.header_length, len(data)
         position, last, same = 0, -1, 0
@@ -131,7 +153,14 @@ class Framing:
         return payloads
 
     def frame(self, payload: bytes) -> bytes:
-        """*payload* with its header."""
+        """*payload* with its header.
+
+        Raises:
+            TypeError: A function reads the headers, and nothing here writes them.
+        """
+        if not isinstance(self.length_fmt, str):
+            msg = f"headers that {self.length_fmt!r} reads can only be made by who made it"
+            raise TypeError(msg)
         return struct.pack(self.length_fmt, len(payload)) + payload
 
     def _run(self, data: bytes, position: int, stride: int) -> int:
@@ -152,3 +181,46 @@ class Framing:
             run += step
             step *= 2
         return run
+
+    def _scan_calling(self, data: bytes) -> tuple[Scan, str | None]:
+        header, size = self.header_length, len(data)
+        position, count = 0, 0
+        while size - position >= header:
+            try:
+                length = self._called(data[position : position + header])
+            except FrameError as error:
+                return Scan(position, count, 0), str(error)
+            end = position + header + length
+            if end > size:
+                return Scan(position, count, header + length), None
+            position = end
+            count += 1
+        return Scan(position, count, header if position < size else 0), None
+
+    def _split_calling(self, data: bytes) -> list[bytes]:
+        position, payloads = 0, []
+        while position < len(data):
+            start = position + self.header_length
+            position = start + self._called(data[position:start])
+            payloads.append(data[start:position])
+        return payloads
+
+    def _called(self, header: bytes) -> int:
+        """What the application's function says of *header*.
+
+        Raises:
+            FrameError: It raises, or what it says is no length within the limit.
+        """
+        assert callable(self.length_fmt)
+        try:
+            length = operator.index(self.length_fmt(header))
+        except (Exception, SystemExit) as error:
+            msg = f"payload_length({header!r}): {type(error).__name__}: {error}"
+            raise FrameError(msg) from error
+        if not 0 <= length <= self.max_frame:
+            raise FrameError(_over(length, self.max_frame))
+        return length
+
+
+def _over(length: int, largest: int) -> str:
+    return f"a frame of {length} bytes, and the limit is {largest}"

@@ -22,7 +22,7 @@ from types import ModuleType
 
 from wallaroo.api.place import Place
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
-from wallaroo.model.application import Application
+from wallaroo.model.application import Application, Serialization
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.resolve import resolve
 
@@ -87,7 +87,8 @@ class ApplicationRef:
                 except Exception as error:
                     msg = f"application_setup raised {_told(error, self.directory)}"
                     raise ApplicationError(msg) from error
-            return resolve(declared, self.max_frame)
+            application = resolve(declared, self.max_frame)
+            return dataclasses.replace(application, serialization=_serialization(module))
 
     def _check(self) -> None:
         path = Path(self.app)
@@ -125,6 +126,15 @@ class ApplicationRef:
 
 _imported_from: list[Path] = []
 """The directory on `sys.path` for the application that was loaded last."""
+
+
+def _serialization(module: ModuleType) -> Serialization | None:
+    """The `serialize` and `deserialize` of *module*, if it has both; one alone means nothing."""
+    serialize = getattr(module, "serialize", None)
+    deserialize = getattr(module, "deserialize", None)
+    if callable(serialize) and callable(deserialize):
+        return Serialization(serialize, deserialize)
+    return None
 
 
 def _make_importable(directory: Path) -> None:

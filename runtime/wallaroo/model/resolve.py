@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import pickle
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline, DeclaredStep
-from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
-from wallaroo.api.functions import Computation, Decoder, Encoder, KeyExtractor, StateComputation
+from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
+from wallaroo.api.configs import (
+    FileSinkConfig,
+    FileSourceConfig,
+    GenSourceConfig,
+    TCPSinkConfig,
+    TCPSourceConfig,
+)
+from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
+from wallaroo.api.functions import Decoder, Encoder
 from wallaroo.api.place import Place, place_of
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import (
     Application,
-    Compute,
+    CustomSink,
+    CustomSource,
     Pipeline,
     Sink,
     Source,
-    StateCompute,
-    StatePartition,
-    Step,
+    TCPSink,
+    TCPSource,
 )
-from wallaroo.model.classes import (
-    computation_of,
-    decoder_of,
-    encoder_of,
-    key_extractor_of,
-    state_computation_of,
-)
+from wallaroo.model.branch import BranchResolver
+from wallaroo.model.classes import decoder_of, encoder_of
+from wallaroo.model.files import FileSink, FileSource
 from wallaroo.model.framing import DEFAULT_MAX_FRAME, Framing
+from wallaroo.model.generators import GeneratorSource
+from wallaroo.model.problems import Problems, described, named
 
 
 def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application:
@@ -45,33 +51,30 @@ def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application
     """
     if not isinstance(declared, DeclaredApplication):
         msg = (
-            f"application_setup returned {_described(declared)}, "
+            f"application_setup returned {described(declared)}, "
             "and an application is due: end it with `return builder.build()`"
         )
         raise ApplicationError(msg)
-    resolver = _Resolver(max_frame)
-    application = resolver.application(declared)
-    if resolver.problems:
+    problems = Problems()
+    application = _Resolver(max_frame, problems).application(declared)
+    if problems.found:
         msg = f"the application {declared.name!r} is not well formed:"
-        raise ApplicationError(msg, resolver.problems)
+        raise ApplicationError(msg, problems.found)
     return application
 
 
-def _only_key(_message: Any) -> None:
-    """The key of every message of a state that is not partitioned."""
-
-
 class _Resolver:
-    """Walks the declaration once and collects problems on the way."""
+    """Walks the declaration once; problems are collected on the way."""
 
-    def __init__(self, max_frame: int) -> None:
-        self.problems: list[str] = []
+    def __init__(self, max_frame: int, problems: Problems) -> None:
         self._max_frame = max_frame
-        self._partitions: dict[str, StatePartition] = {}
-        self._state_classes: dict[str, type] = {}
-        """Class of the entities, or of their builder, by state partition."""
+        self._problem = problems.add
+        self._check_arity = problems.check_arity
+        self._branches = BranchResolver(problems)
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration and their place in `to_sinks`."""
+        self._written: dict[Path, FileSinkConfig] = {}
+        """Sinks by the file that they write."""
 
     def application(self, declared: DeclaredApplication) -> Application:
         """The normal form; sound only where no problem was found."""
@@ -89,7 +92,7 @@ class _Resolver:
                 )
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
-        return Application(declared.name, tuple(pipelines), dict(self._partitions))
+        return Application(declared.name, tuple(pipelines), dict(self._branches.partitions))
 
     def _pipeline(self, declared: DeclaredPipeline) -> Pipeline:
         if not declared.ended:
@@ -100,7 +103,7 @@ class _Resolver:
         for place in declared.after_end:
             self._problem(place, f"pipeline {declared.name!r} has a step after its end")
         source = self._source(declared)
-        steps = tuple(self._step(declared, step) for step in declared.steps)
+        trunk = self._branches.trunk(declared)
         many = len(declared.sinks) > 1
         sinks = tuple(
             self._shared_sink(
@@ -108,34 +111,84 @@ class _Resolver:
             )
             for number, config in enumerate(declared.sinks, 1)
         )
-        return Pipeline(declared.name, source, steps, sinks, declared.place)
+        return Pipeline(declared.name, source, trunk, sinks, declared.place)
 
     def _source(self, declared: DeclaredPipeline) -> Source:
-        where = f"pipeline {declared.name!r}"
-        config = declared.source
-        if not isinstance(config, TCPSourceConfig):
-            self._problem(
-                declared.place, f"{where}: {_described(config)} is no source configuration"
-            )
-            config = TCPSourceConfig("", 0, None)
-        framing, decode = Framing(4, ">I", self._max_frame), config.decoder
-        try:
-            decode = decoder_of(decode)
-            if isinstance(decode, Decoder):
-                framing = Framing(decode.header_length, decode.length_fmt, self._max_frame)
-        except ValueError as error:
-            self._problem(place_of(decode), f"{where}: decoder {_named(decode)}: {error}")
-            decode = Decoder(bytes, 4, ">I")
-        if isinstance(decode, Decoder):
-            self._check_arity(decode.function, 1, f"{where}: decoder {_named(decode)}", "payload")
-            decode = decode.function
+        where, config = f"pipeline {declared.name!r}", declared.source
+        frames = Framing(4, ">I", self._max_frame)
+        reader: MessageSource[Any]
+        framing: Framing | None
+        if isinstance(config, TCPSourceConfig):
+            framing, decode = self._framed(config, config.max_size, where)
+            place = place_of(config.decoder)
+            return TCPSource(declared.name, framing, decode, place, config.host, config.port)
+        if isinstance(config, GenSourceConfig):
+            self._check_generator(config, where)
+            reader, place = GeneratorSource(config.gen), place_of(config.gen)
+            return CustomSource(declared.name, frames, pickle.loads, place, reader, pickled=True)
+        if isinstance(config, FileSourceConfig):
+            if config.framing not in {"frames", "lines"}:
+                due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
+                self._problem(config.place, due)
+            if config.framing == "frames":
+                framing, decode = self._framed(config, None, where)
+            else:
+                framing, decode = None, self._decode(config.decoder, config.place, where)
+            reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
+        elif isinstance(config, SourceConfig):
+            reader, decode = config.source, self._decode(config.decoder, config.place, where)
+            if not isinstance(reader, MessageSource):
+                due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
+                self._problem(config.place, due)
         else:
+            problem = f"{where}: {described(config)} is no source configuration"
+            self._problem(declared.place, problem)
+            return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
+        place = place_of(config.decoder)
+        return CustomSource(declared.name, frames, decode, place, reader)
+
+    def _framed(
+        self, config: TCPSourceConfig | FileSourceConfig, max_size: int | None, where: str
+    ) -> tuple[Framing, Callable[[bytes], Any]]:
+        """How the decoder of *config* cuts frames, and what it makes of a payload."""
+        max_frame = self._max_frame if max_size is None else max_size
+        decoder, place = config.decoder, config.place
+        try:
+            made = decoder_of(decoder)
+            if isinstance(made, Decoder):
+                framing = Framing(made.header_length, made.length_fmt, max_frame)
+                self._check_arity(made.function, 1, f"{where}: decoder {named(made)}", "payload")
+                return framing, made.function
+            problem = f"{described(made)} is no decoder; decorate it @decoder"
+        except ValueError as error:
+            problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
+        self._problem(place, f"{where}: {problem}")
+        return Framing(4, ">I", max_frame), bytes
+
+    def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
+        """What a decoder, of which nothing is asked about frames, makes of a payload."""
+        function = getattr(decoder, "decode", decoder)
+        if isinstance(decoder, (Decoder, str, bytes)):
+            function = getattr(decoder, "function", None)
+        if not callable(function):
+            self._problem(place, f"{where}: {described(decoder)} is no decoder; a function is due")
+            return bytes
+        self._check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
+        made: Callable[[bytes], Any] = function
+        return made
+
+    def _check_generator(self, config: GenSourceConfig[Any], where: str) -> None:
+        gen, methods = config.gen, (("initial_value", 0), ("apply", 1))
+        if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
             self._problem(
-                config.place, f"{where}: {_described(decode)} is no decoder; decorate it @decoder"
+                config.place,
+                f"{where}: {described(gen)} is no generator; "
+                "an object with initial_value() and apply(previous) is due",
             )
-        return Source(
-            declared.name, config.host, config.port, framing, decode, place_of(config.decoder)
-        )
+            return
+        for method, count in methods:
+            label, takes = f"{where}: generator's {method}", "previous" if count else ""
+            self._check_arity(getattr(gen, method), count, label, takes)
 
     def _shared_sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
         """The sink of *config*: pipelines that were merged share it."""
@@ -145,158 +198,32 @@ class _Resolver:
 
     def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
         where = f"pipeline {declared.name!r}"
-        if not isinstance(config, TCPSinkConfig):
-            self._problem(declared.place, f"{where}: {_described(config)} is no sink configuration")
-            return Sink(name, "", 0, str, declared.place)
-        encode = encoder_of(config.encoder)
+        if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
+            self._problem(declared.place, f"{where}: {described(config)} is no sink configuration")
+            return TCPSink(name, str, declared.place, "", 0)
+        encode, place = encoder_of(config.encoder), place_of(config.encoder)
         if isinstance(encode, Encoder):
-            self._check_arity(encode.function, 1, f"{where}: encoder {_named(encode)}", "output")
+            self._check_arity(encode.function, 1, f"{where}: encoder {named(encode)}", "output")
             encode = encode.function
         else:
             self._problem(
-                config.place, f"{where}: {_described(encode)} is no encoder; decorate it @encoder"
+                config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
             )
-        return Sink(name, config.host, config.port, encode, place_of(config.encoder))
+        if isinstance(config, TCPSinkConfig):
+            return TCPSink(name, encode, place, config.host, config.port)
+        if isinstance(config, FileSinkConfig):
+            return CustomSink(name, encode, place, self._file_sink(config, where))
+        if not isinstance(config.sink, OutputSink):
+            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
+            self._problem(config.place, due)
+        return CustomSink(name, encode, place, config.sink)
 
-    def _step(self, pipeline: DeclaredPipeline, step: DeclaredStep) -> Step:
-        where = f"pipeline {pipeline.name!r}"
-        stateful = step.state_name is not None
-        wanted = StateComputation if stateful else Computation
-        made = (state_computation_of if stateful else computation_of)(step.computation)
-        if not isinstance(made, wanted):
-            decorator = "@state_computation" if stateful else "@computation"
-            self._problem(
-                step.place,
-                f"{where}: {step.kind} takes a function decorated {decorator}, "
-                f"and got {_described(made)}",
-            )
-            return Compute("?", _only_key, multi=False, place=step.place)
-        place, label = place_of(step.computation), f"{where}, step {made.name!r}"
-        if isinstance(made, Computation):
-            self._check_arity(made.function, 1, label, "message")
-            return Compute(made.name, made.function, made.multi, place)
-        self._check_arity(made.function, 2, label, "message, state")
-        return StateCompute(
-            made.name,
-            made.function,
-            made.multi,
-            tells_save=made.state is None,
-            partition=self._partition(step, made, label),
-            key=self._key(step, label),
-            place=place,
-        )
-
-    def _key(self, step: DeclaredStep, label: str) -> Callable[[Any], Any]:
-        if step.kind == "to_stateful":
-            return _only_key
-        key = key_extractor_of(step.key)
-        if isinstance(key, KeyExtractor):
-            self._check_arity(key.function, 1, f"{label}: key function", "message")
-            return key.function
-        self._problem(
-            step.place,
-            f"{label}: {_described(step.key)} is no key function; decorate it @partition",
-        )
-        return _only_key
-
-    def _partition(
-        self, step: DeclaredStep, made: StateComputation[Any, Any, Any], label: str
-    ) -> str:
-        name, state = str(step.state_name), made.state or step.state
-        keys = self._keys(step, label)
-        if callable(getattr(state, "build", None)):  # a state builder of the first generation
-            kind, new_entity = state if inspect.isclass(state) else type(state), state.build
-        elif inspect.isclass(state):
-            kind, new_entity = state, entity_factory(state)
-            self._check_arity(state, 0, f"{label}: state class {state.__name__}", "no arguments")
-        else:
-            self._problem(step.place, f"{label}: the state is {_described(state)}; a class is due")
-            kind, new_entity = object, object
-        known = self._partitions.get(name)
-        if known is None:
-            self._partitions[name] = StatePartition(name, new_entity, keys, step.place)
-            self._state_classes[name] = kind
-            return name
-        if self._state_classes[name] is not kind:
-            self._problem(
-                step.place,
-                f"{label}: state {name!r} has entities of {_named(kind)} here "
-                f"and of {_named(self._state_classes[name])} at {known.place}",
-            )
-        if known.keys != keys:
-            self._problem(
-                step.place, f"{label}: state {name!r} has other keys here than at {known.place}"
-            )
-        return name
-
-    def _keys(self, step: DeclaredStep, label: str) -> frozenset[Any] | None:
-        if step.keys is None:
-            return None
-        seen: set[Hashable] = set()
-        if not isinstance(step.keys, Iterable):
-            self._problem(step.place, f"{label}: the keys are {step.keys!r}; a list is due")
-            return None
-        for key in step.keys:
-            try:
-                if key in seen:
-                    self._problem(step.place, f"{label}: the key {key!r} is listed twice")
-                seen.add(key)
-            except TypeError:
-                self._problem(step.place, f"{label}: the key {key!r} cannot be hashed")
-        return frozenset(seen)
-
-    def _check_arity(self, function: Any, count: int, label: str, takes: str) -> None:
-        try:
-            inspect.signature(function).bind(*[None] * count)
-        except TypeError as error:
-            self._problem(place_of(function), f"{label} is called with ({takes}): {error}")
-        except ValueError:
-            return  # a builtin that does not tell its signature
-
-    def _problem(self, place: Place, sentence: str) -> None:
-        self.problems.append(f"{place}: {sentence}")
-
-
-def entity_factory(state: type) -> Callable[[], Any]:
-    """What makes entities of the class *state*, each with values of its own.
-
-    A list, set or dictionary that is written in the body of the class would be shared by all
-    entities of a process, and not be saved with any: each entity gets a copy.
-
-    Example:
-        >>> class Stocks:
-        ...     stocks = {}
-        >>> new = entity_factory(Stocks)
-        >>> new().stocks is new().stocks
-        False
-    """
-    shared = {
-        name: value
-        for cls in reversed(state.__mro__[:-1])
-        for name, value in vars(cls).items()
-        if isinstance(value, (list, set, dict, bytearray)) and not name.startswith("__")
-    }
-    if not shared:
-        return state
-
-    def make() -> Any:
-        entity = state()
-        for name, value in shared.items():
-            if getattr(entity, name) is value:
-                setattr(entity, name, copy.deepcopy(value))
-        return entity
-
-    return make
-
-
-def _named(thing: Any) -> str:
-    return getattr(thing, "__name__", None) or repr(thing)
-
-
-def _described(thing: Any) -> str:
-    if thing is None or isinstance(thing, (str, int, float, Sequence)):
-        return repr(thing)
-    if inspect.isclass(thing):
-        return f"the class {thing.__name__}"
-    name = getattr(thing, "__name__", None)
-    return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
+    def _file_sink(self, config: FileSinkConfig, where: str) -> FileSink:
+        if config.framing not in {"none", "lines"}:
+            due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
+            self._problem(config.place, due)
+        other = self._written.setdefault(config.path, config)
+        if other is not config:
+            problem = f"{where}: {config.path} is written by the sink at {other.place} already"
+            self._problem(config.place, problem)
+        return FileSink(config.path, lines=config.framing == "lines")

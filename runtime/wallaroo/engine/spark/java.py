@@ -23,6 +23,7 @@ MIN_VERSION = 17
 """Oldest Java that Spark 4 runs on."""
 
 _START_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 10.0
 _OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -168,6 +169,24 @@ def start_java(
     os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
     os.environ["PYSPARK_GATEWAY_SECRET"] = secret
     return process
+
+
+def stop_java(process: subprocess.Popen[bytes]) -> None:
+    """End the virtual machine, and forget that there was one."""
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = None
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        os.environ.pop(name, None)
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _pump(output: IO[bytes], log_line: Callable[[str], None]) -> None:

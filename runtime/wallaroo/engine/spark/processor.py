@@ -1,4 +1,4 @@
-"""The second stage of the program as Spark's stateful processor: one call for each bucket."""
+"""A level of the program as Spark's stateful processor: one call for each bucket."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from wallaroo.engine.job import Job, WorkerContext, worker_context
-from wallaroo.engine.results import TaskResults
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
 from wallaroo.engine.spark.source import TOKEN
 from wallaroo.engine.worker import Worker
 
-OUTPUT_SCHEMA = "token string"
-"""A row for each token under which a task has left outputs at the edge."""
 
+class LevelProcessor(StatefulProcessor):
+    """Runs one level over one bucket's messages, in order of arrival.
 
-class BucketProcessor(StatefulProcessor):
-    """Runs the state computations of one bucket's messages, in order of arrival.
+    What goes to later levels passes through. Outputs do not travel through Spark: a task leaves
+    them at the edge under a token and returns the token, so that a batch commits exactly the
+    outputs of the task attempts that it is made of.
 
-    Outputs do not travel through Spark: a task leaves them at the edge under a token and returns
-    the token, so that a batch commits exactly the outputs of the task attempts that it is made of.
+    Args:
+        job: The job.
+        level: The level.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, level: int) -> None:
         self._job = job
+        self._level = level
         self._context: WorkerContext | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -44,31 +46,35 @@ class BucketProcessor(StatefulProcessor):
         with no_garbage_collection():
             if self._context is None:
                 self._context = worker_context(self._job, found)
-                self._token, self._results = self._context.results()
-                yield Row(token=self._token)
+                token, self._results = self._context.results()
+                self._worker = Worker(self._context.program, self._results, self._level)
+                yield _row(0, self._job.slots[0], TOKEN + token.encode())
             positions: list[tuple[int, bytes]] = []
             for row in rows:
-                blob = bytes(row.blob)
-                if blob[:1] == TOKEN:
-                    yield Row(token=blob[1:].decode())
+                if row.level == self._level:
+                    positions.append((row.position, bytes(row.blob)))
                 else:
-                    positions.append((row.position, blob))
+                    yield row
             if positions:
                 positions.sort(key=lambda positioned: positioned[0])
-                self._run(key[0], [blob for _, blob in positions], self._context, self._results)
+                self._run(key[0], [blob for _, blob in positions], self._context)
+                for packed in self._worker.sent():
+                    yield _row(packed.level, self._job.slots[packed.bucket], packed.blob)
 
-    def _run(
-        self, slot: int, packed: Iterable[bytes], context: WorkerContext, results: TaskResults
-    ) -> None:
-        bucket = context.cache.open(slot, self._log)
-        changed = Worker(context.program, results).run(packed, bucket.entities)
-        context.cache.commit(slot, self._log, changed)
+    def _run(self, slot: int, packed: Iterable[bytes], context: WorkerContext) -> None:
+        cache = context.cache(self._level)
+        bucket = cache.open(slot, self._log)
+        cache.commit(slot, self._log, self._worker.run(packed, slot, bucket))
 
     def close(self) -> None:
         """Leave the rest of the outputs at the edge, before the task counts as done."""
         if self._context is not None:
             self._results.close(always=True)
             self._context = None
+
+
+def _row(level: int, slot: int, blob: bytes) -> Row:
+    return Row(level=level, slot=slot, position=0, blob=blob)
 
 
 class _StoredLog:

@@ -10,8 +10,8 @@ from wallaroo.engine.ports import Edge
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch, OnBatch
 from wallaroo.engine.spark.cause import cause_of
-from wallaroo.engine.spark.processor import OUTPUT_SCHEMA, BucketProcessor
-from wallaroo.engine.spark.source import TOKEN, JournalSource, job_to_option
+from wallaroo.engine.spark.processor import LevelProcessor
+from wallaroo.engine.spark.source import SCHEMA, TOKEN, JournalSource, job_to_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,12 +23,10 @@ class SparkApplication:
 
     Args:
         query: The query that runs it.
-        session: The session that the query runs in.
     """
 
-    def __init__(self, query: StreamingQuery, session: SparkSession) -> None:
+    def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._session = session
 
     def failure(self) -> str | None:
         """Why the query stopped by itself; None while it runs."""
@@ -42,9 +40,8 @@ class SparkApplication:
         self._query.processAllAvailable()
 
     def stop(self) -> None:
-        """Stop the query and Spark."""
+        """Stop the query."""
         self._query.stop()
-        self._session.stop()
 
 
 def start(
@@ -61,20 +58,19 @@ def start(
     """
     session.dataSource.register(JournalSource)
     rows = session.readStream.format("wallaroo").option("job", job_to_option(job)).load()
-    if program.stateful:
-        tokens = rows.groupBy("slot").transformWithState(
-            BucketProcessor(job), OUTPUT_SCHEMA, outputMode="append", timeMode="none"
+    for level in range(1, program.levels.count + 1):
+        rows = rows.groupBy("slot").transformWithState(
+            LevelProcessor(job, level), SCHEMA, outputMode="append", timeMode="none"
         )
-    else:
-        tokens = rows.selectExpr(f"decode(substring(blob, {len(TOKEN) + 1}), 'utf-8') as token")
+    tokens = rows.selectExpr(f"decode(substring(blob, {len(TOKEN) + 1}), 'utf-8') as token")
     query = (
         tokens.writeStream.outputMode("append")
         .queryName(program.application.name)
         .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(_Commit(job.connect(), checkpoint, on_batch))
+        .foreachBatch(_Commit(program, job.connect(), checkpoint, on_batch))
         .start()
     )
-    return SparkApplication(query, session)
+    return SparkApplication(query)
 
 
 class _Commit:
@@ -83,15 +79,25 @@ class _Commit:
     Where Spark does a batch over that the edge has published, the edge keeps what it has.
     """
 
-    def __init__(self, edge: Edge, checkpoint: Path, on_batch: OnBatch) -> None:
+    def __init__(self, program: Program, edge: Edge, checkpoint: Path, on_batch: OnBatch) -> None:
         self._edge = edge
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self._run: str | None = None
+        self._timed = bool(program.timed)
+        self._due: dict[tuple[int, int], int | None] = {}
+        """When windows are due, by level and bucket."""
+        if self._timed:  # what is due is not known yet: a tick at once makes all buckets tell
+            edge.wake(0)
 
     def __call__(self, tokens: DataFrame, batch: int) -> None:
         found = [row.token for row in tokens.collect()]
         tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
+        if self._timed:
+            self._due |= tally.due
+            self._edge.wake(
+                min((due for due in self._due.values() if due is not None), default=None)
+            )
         self._on_batch(Batch(batch, tally))
 
     def _run_name(self) -> str:

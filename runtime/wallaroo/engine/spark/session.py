@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wallaroo.engine.spark.cause import cause_of
-from wallaroo.engine.spark.java import start_java
+from wallaroo.engine.spark.java import start_java, stop_java
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
@@ -67,12 +68,30 @@ class SparkSettings:
     """Further settings of Spark, which win over the runtime's own."""
 
 
+class Spark:
+    """Spark, started by `start_session`.
+
+    Args:
+        session: The session.
+        java: Its virtual machine.
+    """
+
+    def __init__(self, session: SparkSession, java: subprocess.Popen[bytes]) -> None:
+        self.session = session
+        self._java = java
+
+    def stop(self) -> None:
+        """Stop Spark and its virtual machine."""
+        self.session.stop()
+        stop_java(self._java)
+
+
 def start_session(
     name: str,
     settings: SparkSettings,
     python_path: Sequence[str],
     log_line: Callable[[str], None],
-) -> SparkSession:
+) -> Spark:
     """Start Spark.
 
     Args:
@@ -91,7 +110,7 @@ def start_session(
         [*python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    start_java(settings.memory, [], log_line)
+    java = start_java(settings.memory, [], log_line)
 
     from pyspark.sql import SparkSession
 
@@ -106,7 +125,7 @@ def start_session(
         msg = f"Spark did not start on {settings.master}: {cause_of(str(error))}"
         raise RuntimeFailure(msg) from error
     _no_checksum_files(session)
-    return session
+    return Spark(session, java)
 
 
 def _no_checksum_files(session: SparkSession) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from wallaroo.engine.job import Job, worker_context
+from wallaroo.engine.packing import Packed
 from wallaroo.engine.router import Router
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
@@ -20,8 +21,9 @@ from wallaroo.engine.spark.shipping import found
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA = "slot int, position bigint, blob binary"
-"""A row for each bucket and block: where it goes, its place in the order of arrival, what it is."""
+SCHEMA = "level int, slot int, position bigint, blob binary"
+"""A row for each bucket and block: the level that takes it and where it goes there, its place in
+the order of arrival, what it is."""
 TOKEN = b"t"
 """First byte of a blob that is a token under which a task has left outputs."""
 
@@ -102,21 +104,20 @@ class JournalReader(DataSourceStreamReader):
 def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    def rows(slots: list[int], position: int, blobs: list[bytes]) -> pa.RecordBatch:
+    def rows(packed: Sequence[Packed], position: int) -> pa.RecordBatch:
         columns = [
-            pa.array(slots, pa.int32()),
-            pa.array([position] * len(slots), pa.int64()),
-            pa.array(blobs, pa.binary()),
+            pa.array([row.level for row in packed], pa.int32()),
+            pa.array([job.slots[row.bucket] for row in packed], pa.int32()),
+            pa.array([position] * len(packed), pa.int64()),
+            pa.array([row.blob for row in packed], pa.binary()),
         ]
-        return pa.RecordBatch.from_arrays(columns, ["slot", "position", "blob"])
+        return pa.RecordBatch.from_arrays(columns, ["level", "slot", "position", "blob"])
 
     context = worker_context(job, found)
     token, results = context.results()
     router = Router(context.program, results)
     for block in context.edge.read(journal.start, journal.end):
-        packed = router.route(block)
-        if packed:
-            slots = [job.slots[bucket] for bucket in packed]
-            yield rows(slots, block[0].first, list(packed.values()))
+        if packed := router.route(block):
+            yield rows(packed, block[0].first)
     if results.close():
-        yield rows([job.slots[0]], journal.start, [TOKEN + token.encode()])
+        yield rows([Packed(0, 0, TOKEN + token.encode())], journal.start)

@@ -1,0 +1,151 @@
+"""What `helm test` runs: sends messages through the Services, and asserts on what comes back.
+
+Called with the path of a JSON file, which the chart's `test` values make: `sources` (name to
+`host:port`), `status` (URL of the gateway's status), `receiver` (URL of the receiver that comes
+along, or null), `messages`, `expect` and `timeout_s`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import secrets
+import socket
+import string
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+NONCE_LETTERS = 6
+"""Letters that take the place of `{nonce}`: as many as fit an order id of Market Spread."""
+PAUSE_S = 0.2
+"""Pause between two questions whether it is so far."""
+
+
+class Failed(Exception):
+    """The application did not do what it should."""
+
+
+class Smoke:
+    """One run of the test.
+
+    Args:
+        settings: What the chart has written.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
+        self._until = time.monotonic() + settings["timeout_s"]
+        self._nonce = "".join(secrets.choice(string.ascii_lowercase) for _ in range(NONCE_LETTERS))
+
+    def run(self) -> None:
+        """Send all messages and wait for what must come of them.
+
+        Raises:
+            Failed: Something did not come in time, or a message was set aside.
+        """
+        before = self._wait("the gateway's status", self._status)
+        for message in self._settings["messages"]:
+            self._send(message)
+        after = self._status()
+        assert after is not None
+        accepted = _accepted(after)
+        self._wait(
+            f"the batch with the messages sent ({accepted} accepted in all)",
+            lambda: (now := self._status()) is not None and _processed(now) >= accepted,
+        )
+        now = self._status()
+        assert now is not None
+        for fault in ("set_aside", "unknown_key"):
+            if now[fault] != before[fault]:
+                msg = f"{now[fault] - before[fault]} messages were counted as {fault}"
+                raise Failed(msg)
+        print("processed, none set aside")
+        if self._settings["receiver"] is None:
+            print("outputs go to receivers of your own, and were not looked at")
+            return
+        for expected in self._settings["expect"]:
+            wanted = self._bytes(expected)
+            self._wait(f"the output {wanted!r}", functools.partial(self._received, wanted))
+            print(f"received {wanted!r}")
+
+    def _send(self, message: Mapping[str, str]) -> None:
+        """Send one message, and wait until it is accepted: the next one may depend on it."""
+        payload, address = self._bytes(message), self._settings["sources"][message["source"]]
+        port = int(address.rpartition(":")[2])
+        before = _accepted(self._wait("the gateway's status", self._status), port)
+        connection = self._wait(f"a connection to {address}", lambda: _connect(address))
+        with connection:
+            connection.settimeout(self._settings["timeout_s"])
+            connection.sendall(len(payload).to_bytes(4) + payload)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):
+                pass  # the gateway closes when it has taken everything
+        self._wait(
+            f"{message['source']} to accept a message",
+            lambda: (now := self._status()) is not None and _accepted(now, port) > before,
+        )
+        print(f"{message['source']} ({address}) has accepted {payload!r}")
+
+    def _bytes(self, message: Mapping[str, str]) -> bytes:
+        if "hex" in message:
+            return bytes.fromhex(message["hex"].replace("{nonce}", self._nonce.encode().hex()))
+        return message["text"].replace("{nonce}", self._nonce).encode()
+
+    def _status(self) -> dict[str, Any] | None:
+        answer = _get(self._settings["status"])
+        return None if answer is None else json.loads(answer)
+
+    def _received(self, wanted: bytes) -> bool:
+        return _get(f"{self._settings['receiver']}/contains?hex={wanted.hex()}") == b"yes"
+
+    def _wait(self, what: str, ready: Callable[[], Any]) -> Any:
+        """What *ready* returns, as soon as it is something."""
+        while not (result := ready()):
+            if time.monotonic() > self._until:
+                msg = f"no sign of {what} within {self._settings['timeout_s']} s"
+                raise Failed(msg)
+            time.sleep(PAUSE_S)
+        return result
+
+
+def _accepted(status: Mapping[str, Any], port: int | None = None) -> int:
+    return sum(s["accepted"] for s in status["sources"] if port in (None, s["port"]))
+
+
+def _processed(status: Mapping[str, Any]) -> int:
+    return _accepted(status) - int(status["backlog"])
+
+
+def _connect(address: str) -> socket.socket | None:
+    host, _, port = address.rpartition(":")
+    try:
+        return socket.create_connection((host, int(port)), 5)
+    except OSError:  # a Service may take a moment to know its pod
+        return None
+
+
+def _get(url: str) -> bytes | None:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return bytes(response.read())
+    except OSError:  # includes URLError: not there yet, or not just now
+        return None
+
+
+def main(path: str) -> int:
+    """Run the test that *path* describes; returns the exit code."""
+    try:
+        Smoke(json.loads(Path(path).read_text())).run()
+    except Failed as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    print("OK")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,142 @@
+{{/* What the schema cannot say: each mistake is one sentence, and all are told at once. */}}
+{{- define "wallaroo.checks" -}}
+{{- $lines := list -}}
+{{- range $check := list "values" "name" "sources" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
+{{- with trim . -}}
+{{- $lines = append $lines . -}}
+{{- end -}}
+{{- end -}}
+{{- if and $lines (eq $check "values") -}}
+{{- fail (printf "\n\n%s\n" (join "\n" $lines)) -}}
+{{- end -}}
+{{- end -}}
+{{- with $lines -}}
+{{- fail (printf "\n\n%s\n" (join "\n" .)) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.values" -}}
+{{- range $key := list "image" "workers" "partitions" "token" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "serviceMonitor" "test" -}}
+{{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
+{{ $key }} is null: leave it out to have its default, or give it a value.
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.name" -}}
+{{- $name := include "wallaroo.fullname" . -}}
+{{- if gt (len $name) 40 }}
+The name {{ $name | quote }} has {{ len $name }} characters, and the names of executors leave room for 40: set fullnameOverride.
+{{- end -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
+The name {{ $name | quote }} cannot be a Service's: it must begin with a letter, and have only lower case letters, digits and "-". Set fullnameOverride.
+{{- end -}}
+{{- if not .Values.image.repository }}
+image.repository is empty: name the application's image, for example --set image.repository=registry.example/team/votes.
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.sources" -}}
+{{- if not .Values.sources }}
+sources is empty: name the application's sources in the order it takes them, for example --set sources[0].name=orders,sources[0].port=7010.
+{{- end -}}
+{{- $names := dict -}}
+{{- $ports := dict -}}
+{{- range .Values.sources -}}
+{{- if hasKey $names .name }}
+Two sources have the name {{ .name }}: each needs a name of its own.
+{{- end -}}
+{{- if hasKey $ports (toString (int .port)) }}
+The sources {{ get $ports (toString (int .port)) }} and {{ .name }} have the same port {{ int .port }}: each needs a port of its own.
+{{- end -}}
+{{- if or (has .name (list "inner" "health")) (has (int .port) (list 7900 7980)) }}
+The source {{ .name }} with port {{ int .port }} is in the way of the gateway's own ports (inner, 7900; health, 7980): choose another name and port.
+{{- end -}}
+{{- $_ := set $names .name true -}}
+{{- $_ := set $ports (toString (int .port)) .name -}}
+{{- end -}}
+{{- range $name := keys .Values.gateway.service.nodePorts | sortAlpha -}}
+{{- if not (hasKey $names $name) }}
+gateway.service.nodePorts names the source {{ $name | quote }}, and the sources are {{ keys $names | sortAlpha | join ", " }}.
+{{- end -}}
+{{- end -}}
+{{- if and .Values.gateway.service.nodePorts (eq .Values.gateway.service.type "ClusterIP") }}
+gateway.service.nodePorts is set, and gateway.service.type is ClusterIP, which has none: take NodePort or LoadBalancer.
+{{- end -}}
+{{- if and (ne .Values.gateway.service.type "LoadBalancer") (or .Values.gateway.service.loadBalancerClass .Values.gateway.service.loadBalancerSourceRanges) }}
+gateway.service has settings of a load balancer, and its type is {{ .Values.gateway.service.type }}: set gateway.service.type=LoadBalancer.
+{{- end -}}
+{{- if and .Values.gateway.service.externalTrafficPolicy (eq .Values.gateway.service.type "ClusterIP") }}
+gateway.service.externalTrafficPolicy is set, and gateway.service.type is ClusterIP, which has none: take NodePort or LoadBalancer.
+{{- end -}}
+{{- range .Values.receiver.ports -}}
+{{- if eq (int .) 7981 }}
+receiver.ports has 7981, where the receiver answers helm test: choose another port.
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.workers" -}}
+{{- if gt (int .Values.workers) (int .Values.partitions) }}
+workers is {{ int .Values.workers }} and partitions is {{ int .Values.partitions }}: more workers than partitions have nothing to do. Set workers to {{ int .Values.partitions }} or less; for more partitions see "Scale" in docs/kubernetes.md.
+{{- end -}}
+{{- if and .Values.repartition .Values.stopped }}
+repartition and stopped are both set, and a stopped application repartitions nothing: set stopped=false.
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.disruption" -}}
+{{- if has "ReadWriteOncePod" .Values.storage.state.accessModes }}
+storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume: take ReadWriteMany, or ReadWriteOnce to have them on one node.
+{{- end -}}
+{{- with .Values.executor.podDisruptionBudget -}}
+{{- if and .enabled (ge (int .minAvailable) (int $.Values.workers)) }}
+executor.podDisruptionBudget.minAvailable is {{ int .minAvailable }} and workers is {{ int $.Values.workers }}: no node with an executor could be drained. Make it smaller than workers.
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.capabilities" -}}
+{{- if and .Values.serviceMonitor.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
+serviceMonitor.enabled is true, and the cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or leave it off (with helm template, say --api-versions monitoring.coreos.com/v1).
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.test" -}}
+{{- if .Values.test.enabled -}}
+{{- $names := list -}}
+{{- range .Values.sources -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- range .Values.test.messages -}}
+{{- if not (has .source $names) }}
+test.messages names the source {{ .source | quote }}, and the sources are {{ join ", " $names }}.
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Against what the cluster has; nothing is known where there is none, as with helm template. */}}
+{{- define "wallaroo.checks.upgrade" -}}
+{{- $fullname := include "wallaroo.fullname" . -}}
+{{- $workers := lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-workers" $fullname) | default dict -}}
+{{- $before := dig "data" "partitions" "" $workers -}}
+{{- if and $before (ne (int $before) (int .Values.partitions)) (not .Values.repartition) }}
+partitions is {{ int .Values.partitions }}, and the state of this release has {{ $before }}: they are fixed at the first install. Set partitions={{ $before }}, or set repartition=true in the same upgrade to have the driver change them (see "Scale" in docs/kubernetes.md).
+{{- end -}}
+{{- range $volume := list "journal" "state" -}}
+{{- $values := index $.Values.storage $volume -}}
+{{- $claim := lookup "v1" "PersistentVolumeClaim" $.Release.Namespace (printf "%s-%s" $fullname $volume) | default dict -}}
+{{- if and $claim (not $values.existingClaim) -}}
+{{- $class := dig "spec" "storageClassName" "" $claim -}}
+{{- if and $values.storageClass (ne $values.storageClass $class) }}
+storage.{{ $volume }}.storageClass is {{ $values.storageClass | quote }}, and the claim {{ $fullname }}-{{ $volume }} has {{ $class | quote }}: a claim keeps its class. See "Move" in docs/kubernetes.md.
+{{- end -}}
+{{- $modes := dig "spec" "accessModes" (list) $claim -}}
+{{- if ne (sortAlpha $modes | join ",") (sortAlpha $values.accessModes | join ",") }}
+storage.{{ $volume }}.accessModes is {{ join ", " $values.accessModes }}, and the claim {{ $fullname }}-{{ $volume }} has {{ join ", " $modes }}: a claim keeps its modes. See "Move" in docs/kubernetes.md.
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

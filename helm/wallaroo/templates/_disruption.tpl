@@ -1,0 +1,32 @@
+{{/* PodDisruptionBudgets, for whoever wants them. */}}
+{{- define "wallaroo.disruption" -}}
+{{- $root := . -}}
+{{- range $component := list "gateway" "driver" "executor" }}
+{{- $part := dict "root" $root "component" $component "name" $component }}
+{{- with (index $root.Values $component).podDisruptionBudget }}
+{{- if .enabled }}
+---
+apiVersion: {{ include "wallaroo.disruption.api" $root }}
+kind: PodDisruptionBudget
+metadata:
+  {{- include "wallaroo.metadata" $part | nindent 2 }}
+spec:
+  {{- if eq $component "executor" }}
+  # a number: the pods of a driver have no controller whose share could be told
+  minAvailable: {{ int .minAvailable }}
+  {{- else }}
+  maxUnavailable: 0
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Asks for the version, too: without a cluster helm knows of policy/v1 whatever --kube-version says. */}}
+{{- define "wallaroo.disruption.api" -}}
+{{- $new := semverCompare ">=1.21.0-0" .Capabilities.KubeVersion.Version -}}
+{{- ternary "policy/v1" "policy/v1beta1" (and $new (.Capabilities.APIVersions.Has "policy/v1")) -}}
+{{- end }}

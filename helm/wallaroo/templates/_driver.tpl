@@ -1,0 +1,199 @@
+{{/*
+The driver: it runs the query and starts the executors. A StatefulSet, for that has at most one pod
+of the name, also when a node is lost; a driver that is alive in spite of that is fenced out.
+*/}}
+{{- define "wallaroo.driver" -}}
+{{- $part := dict "root" . "component" "driver" -}}
+{{- $values := .Values.driver -}}
+{{- $fullname := include "wallaroo.fullname" . -}}
+{{- $template := include "wallaroo.executorTemplate" . -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "driver") $part) | nindent 2 }}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector:
+    {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
+  ports:
+    - name: driver
+      port: 7078
+      targetPort: driver
+      protocol: TCP
+    - name: blocks
+      port: 7079
+      targetPort: blocks
+      protocol: TCP
+    - name: health
+      port: 7980
+      targetPort: health
+      protocol: TCP
+---
+# The driver watches this: a change of `workers` changes nothing else.
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "workers" "component" "workers") $part) | nindent 2 }}
+data:
+  workers: {{ int .Values.workers | quote }}
+  partitions: {{ int .Values.partitions | quote }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "executor" "component" "executor") $part) | nindent 2 }}
+data:
+  pod.yaml: |
+    {{- $template | nindent 4 }}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "driver") $part) | nindent 2 }}
+spec:
+  replicas: {{ ternary 0 1 .Values.stopped }}
+  serviceName: {{ $fullname }}-driver
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels:
+      {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
+  template:
+    metadata:
+      {{- include "wallaroo.podMetadata" (merge (dict "annotations" (dict "checksum/executor" (sha256sum $template))) $part) | nindent 6 }}
+    spec:
+      {{- include "wallaroo.podSettings" (merge (dict "token" true) $part) | nindent 6 }}
+      {{- if .Values.repartition }}
+      initContainers:
+        - name: repartition
+          image: {{ include "wallaroo.image" . }}
+          imagePullPolicy: {{ .Values.image.pullPolicy }}
+          args:
+            - repartition
+            {{- include "wallaroo.applicationArgs" . | nindent 12 }}
+            - --state-dir=/var/lib/wallaroo/state
+            - --partitions={{ int .Values.partitions }}
+            {{- with include "wallaroo.applicationTail" . }}
+            {{- . | nindent 12 }}
+            {{- end }}
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          securityContext:
+            {{- toYaml .Values.securityContext | nindent 12 }}
+          terminationMessagePolicy: FallbackToLogsOnError
+          volumeMounts:
+            - name: state
+              mountPath: /var/lib/wallaroo/state
+            {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
+      {{- end }}
+      containers:
+        - name: driver
+          image: {{ include "wallaroo.image" . }}
+          imagePullPolicy: {{ .Values.image.pullPolicy }}
+          args:
+            - driver
+            {{- include "wallaroo.sharedArgs" . | nindent 12 }}
+            - --gateway={{ $fullname }}-gateway:7900
+            - --state-dir=/var/lib/wallaroo/state
+            - --partitions={{ int .Values.partitions }}
+            - --workers-from={{ $fullname }}-workers
+            - --master=k8s://https://kubernetes.default.svc
+            - --image={{ include "wallaroo.image" . }}
+            - --executor-template=/etc/wallaroo/executor/pod.yaml
+            - --executor-prefix={{ $fullname }}
+            - --health=0.0.0.0:7980
+            - --max-batch-mib={{ int .Values.maxBatchMiB }}
+            - --driver-memory={{ $values.memory }}
+            {{- range $key, $value := include "wallaroo.sparkConf" . | fromYaml }}
+            - {{ printf "--conf=%s=%s" $key (toString $value) | quote }}
+            {{- end }}
+            {{- with include "wallaroo.applicationTail" . }}
+            {{- . | nindent 12 }}
+            {{- end }}
+          env:
+            - name: POD_NAME
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+            - name: POD_NAMESPACE
+              valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+            - name: POD_IP
+              valueFrom: {fieldRef: {fieldPath: status.podIP}}
+            {{- with $values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            - name: driver
+              containerPort: 7078
+              protocol: TCP
+            - name: blocks
+              containerPort: 7079
+              protocol: TCP
+            - name: health
+              containerPort: 7980
+              protocol: TCP
+          {{- include "wallaroo.probes" $values | nindent 10 }}
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          securityContext:
+            {{- toYaml .Values.securityContext | nindent 12 }}
+          terminationMessagePolicy: FallbackToLogsOnError
+          volumeMounts:
+            - name: state
+              mountPath: /var/lib/wallaroo/state
+            - name: executor
+              mountPath: /etc/wallaroo/executor
+              readOnly: true
+            {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
+      volumes:
+        - name: state
+          persistentVolumeClaim:
+            claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "state") }}
+        - name: executor
+          configMap:
+            name: {{ $fullname }}-executor
+        {{- include "wallaroo.volumes" $part | nindent 8 }}
+{{- end }}
+
+{{/* Settings of Spark that come from values; Spark takes executors' resources from nowhere else. */}}
+{{- define "wallaroo.sparkConf" -}}
+{{- $values := .Values.executor -}}
+{{- $conf := dict
+  "spark.executor.cores" (int $values.cores)
+  "spark.executor.memory" $values.memory
+  "spark.executor.memoryOverhead" $values.memoryOverhead
+  "spark.kubernetes.executor.request.cores" $values.cpuRequest
+  "spark.kubernetes.container.image.pullPolicy" .Values.image.pullPolicy
+-}}
+{{- with $values.cpuLimit -}}
+{{- $_ := set $conf "spark.kubernetes.executor.limit.cores" . -}}
+{{- end -}}
+{{- merge (dict) .Values.sparkConf $conf | toYaml -}}
+{{- end }}
+
+{{/* The pod that Spark makes executors after. Image, arguments and resources are Spark's to set. */}}
+{{- define "wallaroo.executorTemplate" -}}
+{{- $part := dict "root" . "component" "executor" -}}
+apiVersion: v1
+kind: Pod
+metadata:
+  {{- include "wallaroo.podMetadata" $part | nindent 2 }}
+spec:
+  {{- include "wallaroo.podSettings" $part | nindent 2 }}
+  containers:
+    - name: executor
+      {{- with .Values.executor.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        {{- toYaml .Values.securityContext | nindent 8 }}
+      terminationMessagePolicy: FallbackToLogsOnError
+      volumeMounts:
+        - name: state
+          mountPath: /var/lib/wallaroo/state
+        {{- include "wallaroo.volumeMounts" $part | nindent 8 }}
+  volumes:
+    - name: state
+      persistentVolumeClaim:
+        claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "state") }}
+    {{- include "wallaroo.volumes" $part | nindent 4 }}
+{{- end }}

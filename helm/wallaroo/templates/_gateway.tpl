@@ -1,0 +1,116 @@
+{{/* The gateway: it owns the sources' ports, the journal and the way to the receivers. */}}
+{{- define "wallaroo.gateway" -}}
+{{- $part := dict "root" . "component" "gateway" -}}
+{{- $values := .Values.gateway -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "sources" "annotations" $values.service.annotations) $part) | nindent 2 }}
+spec:
+  type: {{ $values.service.type }}
+  selector:
+    {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
+  {{- with $values.service.externalTrafficPolicy }}
+  externalTrafficPolicy: {{ . }}
+  {{- end }}
+  {{- with $values.service.loadBalancerClass }}
+  loadBalancerClass: {{ . }}
+  {{- end }}
+  {{- with $values.service.loadBalancerSourceRanges }}
+  loadBalancerSourceRanges:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  ports:
+    {{- range .Values.sources }}
+    - name: {{ .name }}
+      port: {{ int .port }}
+      targetPort: {{ .name }}
+      protocol: TCP
+      {{- with get $values.service.nodePorts .name }}
+      nodePort: {{ int . }}
+      {{- end }}
+    {{- end }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "gateway") $part) | nindent 2 }}
+spec:
+  type: ClusterIP
+  # workers reach the gateway while it is too busy for senders, too
+  publishNotReadyAddresses: true
+  selector:
+    {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
+  ports:
+    - name: inner
+      port: 7900
+      targetPort: inner
+      protocol: TCP
+    - name: health
+      port: 7980
+      targetPort: health
+      protocol: TCP
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "gateway") $part) | nindent 2 }}
+spec:
+  replicas: {{ ternary 0 1 .Values.stopped }}
+  serviceName: {{ include "wallaroo.fullname" . }}-gateway
+  # a pod that never became ready does not stand in the way of an upgrade that mends it
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels:
+      {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
+  template:
+    metadata:
+      {{- include "wallaroo.podMetadata" $part | nindent 6 }}
+    spec:
+      {{- include "wallaroo.podSettings" $part | nindent 6 }}
+      containers:
+        - name: gateway
+          image: {{ include "wallaroo.image" . }}
+          imagePullPolicy: {{ .Values.image.pullPolicy }}
+          args:
+            - gateway
+            {{- include "wallaroo.sharedArgs" . | nindent 12 }}
+            - --state-dir=/var/lib/wallaroo/gateway
+            - --listen=0.0.0.0:7900
+            - --health=0.0.0.0:7980
+            - --journal-limit-gib={{ $values.journalLimitGiB }}
+            {{- with include "wallaroo.applicationTail" . }}
+            {{- . | nindent 12 }}
+            {{- end }}
+          {{- with $values.extraEnv }}
+          env:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            {{- range .Values.sources }}
+            - name: {{ .name }}
+              containerPort: {{ int .port }}
+              protocol: TCP
+            {{- end }}
+            - name: inner
+              containerPort: 7900
+              protocol: TCP
+            - name: health
+              containerPort: 7980
+              protocol: TCP
+          {{- include "wallaroo.probes" $values | nindent 10 }}
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          securityContext:
+            {{- toYaml .Values.securityContext | nindent 12 }}
+          terminationMessagePolicy: FallbackToLogsOnError
+          volumeMounts:
+            - name: journal
+              mountPath: /var/lib/wallaroo/gateway
+            {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
+      volumes:
+        - name: journal
+          persistentVolumeClaim:
+            claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "journal") }}
+        {{- include "wallaroo.volumes" $part | nindent 8 }}
+{{- end }}

@@ -1,0 +1,49 @@
+{{/* Who may reach which port. What pods reach themselves is not limited: outputs go anywhere. */}}
+{{- define "wallaroo.network" -}}
+{{- if .Values.networkPolicy.enabled }}
+{{- $root := . -}}
+{{- $release := dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/name" .Chart.Name "app.kubernetes.io/instance" .Release.Name)) -}}
+{{- $senders := .Values.networkPolicy.senders -}}
+{{- $monitors := .Values.networkPolicy.monitors -}}
+{{- $sources := list -}}
+{{- range .Values.sources -}}
+{{- $sources = append $sources (dict "port" (int .port) "protocol" "TCP") -}}
+{{- end -}}
+{{- $outputs := list -}}
+{{- range .Values.receiver.ports -}}
+{{- $outputs = append $outputs (dict "port" (int .) "protocol" "TCP") -}}
+{{- end -}}
+{{- $inner := list (dict "port" 7900 "protocol" "TCP") -}}
+{{- $health := list (dict "port" 7980 "protocol" "TCP") -}}
+{{- $spark := list (dict "port" 7078 "protocol" "TCP") (dict "port" 7079 "protocol" "TCP") -}}
+{{- /* what each component lets in: its ports, and from whom; nobody named is everybody */ -}}
+{{- $rules := dict
+  "gateway" (list
+    (dict "ports" $sources "from" (ternary (append $senders $release) (list) (not (empty $senders))))
+    (dict "ports" $inner "from" (list $release))
+    (dict "ports" $health "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
+  "driver" (list
+    (dict "ports" $spark "from" (list $release))
+    (dict "ports" $health "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
+  "executor" (list (dict "from" (list $release)))
+-}}
+{{- if not .Values.outputs -}}
+{{- $_ := set $rules "receiver" (list (dict "ports" (append $outputs (dict "port" 7981 "protocol" "TCP")) "from" (list $release))) -}}
+{{- end -}}
+{{- range $component, $rule := $rules }}
+{{- $part := dict "root" $root "component" $component "name" $component }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "wallaroo.metadata" $part | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
+  policyTypes: [Ingress]
+  ingress:
+    {{- toYaml $rule | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,105 @@
+{{/* What the pods have in common. */}}
+
+{{/* Fields of a pod's spec around its containers: dict root, component, token (mounts the API token). */}}
+{{- define "wallaroo.podSettings" -}}
+{{- $values := index .root.Values .component -}}
+serviceAccountName: {{ include "wallaroo.serviceAccountName" . }}
+automountServiceAccountToken: {{ .token | default false }}
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ int $values.terminationGracePeriodSeconds }}
+securityContext:
+  {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "wallaroo.affinity" . | fromYaml }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{ merge (dict) . (dict "labelSelector" (dict "matchLabels" (include "wallaroo.selectorLabels" $ | fromYaml))) | toYaml | nindent 4 | trim }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+Affinity of a component. Executors share the state's volume with the driver: where only one node
+can have it, they go where the driver is. dict root, component.
+*/}}
+{{- define "wallaroo.affinity" -}}
+{{- $affinity := deepCopy (index .root.Values .component).affinity -}}
+{{- if and (eq .component "executor") (not (has "ReadWriteMany" .root.Values.storage.state.accessModes)) -}}
+{{- $driver := include "wallaroo.selectorLabels" (dict "root" .root "component" "driver") | fromYaml -}}
+{{- $near := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $driver) -}}
+{{- $pods := $affinity.podAffinity | default dict -}}
+{{- $required := append ($pods.requiredDuringSchedulingIgnoredDuringExecution | default list) $near -}}
+{{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" $required -}}
+{{- $_ := set $affinity "podAffinity" $pods -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end }}
+
+{{/* Mounts of a component: dict root, component. */}}
+{{- define "wallaroo.volumeMounts" -}}
+- name: tmp
+  mountPath: /tmp
+- name: token
+  mountPath: /etc/wallaroo/token
+  readOnly: true
+{{- with (index .root.Values .component).extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Volumes of a component: dict root, component. */}}
+{{- define "wallaroo.volumes" -}}
+- name: tmp
+  emptyDir:
+    {{- toYaml (index .root.Values .component).tmpVolume | nindent 4 }}
+- name: token
+  secret:
+    secretName: {{ include "wallaroo.tokenSecret" .root }}
+    items:
+      - key: {{ .root.Values.token.key }}
+        path: token
+{{- with (index .root.Values .component).extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Probes of gateway and driver: dict of the component's values. */}}
+{{- define "wallaroo.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: health}
+  {{- toYaml .startupProbe | nindent 2 }}
+livenessProbe:
+  httpGet: {path: /healthz, port: health}
+  {{- toYaml .livenessProbe | nindent 2 }}
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  {{- toYaml .readinessProbe | nindent 2 }}
+{{- end }}
+
+{{/* Labels and annotations of a component's pods: dict root, component, annotations. */}}
+{{- define "wallaroo.podMetadata" -}}
+labels:
+  {{- include "wallaroo.podLabels" . | nindent 2 }}
+{{- with merge (dict) ((index .root.Values .component).podAnnotations | default dict) (.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,44 @@
+{{/*
+The volume claims and the token. The claims are objects of their own and no volumeClaimTemplates:
+they can be enlarged by an upgrade, and journal and state, of which neither is worth anything
+without the other, stay or go together.
+*/}}
+{{- define "wallaroo.storage" -}}
+{{- $root := . -}}
+{{- range $volume := list "journal" "state" }}
+{{- $values := index $root.Values.storage $volume }}
+{{- if not $values.existingClaim }}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  {{- $annotations := merge (ternary (dict "helm.sh/resource-policy" "keep") (dict) $root.Values.storage.keep) $values.annotations }}
+  {{- include "wallaroo.metadata" (dict "root" $root "component" (ternary "gateway" "driver" (eq $volume "journal")) "name" $volume "annotations" $annotations) | nindent 2 }}
+spec:
+  accessModes:
+    {{- toYaml $values.accessModes | nindent 4 }}
+  {{- with $values.storageClass }}
+  storageClassName: {{ . }}
+  {{- end }}
+  resources:
+    requests:
+      storage: {{ $values.size }}
+{{- end }}
+{{- end }}
+{{- if not .Values.token.existingSecret }}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  {{- include "wallaroo.metadata" (dict "root" . "component" "gateway" "name" "token") | nindent 2 }}
+type: Opaque
+data:
+  {{ .Values.token.key }}: {{ include "wallaroo.token" . }}
+{{- end }}
+{{- end }}
+
+{{/* The token of the release, if it has one; else a new one. */}}
+{{- define "wallaroo.token" -}}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace (include "wallaroo.tokenSecret" .) -}}
+{{- dig "data" .Values.token.key "" ($secret | default dict) | default (randAlphaNum 48 | b64enc) -}}
+{{- end }}

@@ -1,0 +1,64 @@
+{{/* What `helm test` runs. */}}
+{{- define "wallaroo.test" -}}
+{{- if .Values.test.enabled }}
+{{- $part := dict "root" . "component" "test" -}}
+{{- $fullname := include "wallaroo.fullname" . -}}
+{{- $sources := dict -}}
+{{- range .Values.sources -}}
+{{- $_ := set $sources .name (printf "%s-sources:%d" $fullname (int .port)) -}}
+{{- end -}}
+{{- $receiver := ternary nil (printf "http://%s-receiver:7981" $fullname) (not (empty .Values.outputs)) -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "test") $part) | nindent 2 }}
+data:
+  smoke.py: |
+    {{- .Subcharts.wallaroo.Files.Get "files/smoke.py" | nindent 4 }}
+  settings.json: |
+    {{- dict
+      "sources" $sources
+      "status" (printf "http://%s-gateway:7980/status" $fullname)
+      "receiver" $receiver
+      "messages" .Values.test.messages
+      "expect" .Values.test.expect
+      "timeout_s" (int .Values.test.timeoutSeconds)
+      | toPrettyJson | nindent 4 }}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "test" "annotations" (dict
+    "helm.sh/hook" "test"
+    "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded"
+  )) $part) | nindent 2 }}
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  securityContext:
+    {{- toYaml .Values.podSecurityContext | nindent 4 }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: test
+      image: {{ include "wallaroo.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      command: [python3, -u, /etc/wallaroo/test/smoke.py, /etc/wallaroo/test/settings.json]
+      resources:
+        requests: {cpu: 50m, memory: 64Mi}
+        limits: {memory: 128Mi}
+      securityContext:
+        {{- toYaml .Values.securityContext | nindent 8 }}
+      volumeMounts:
+        - name: program
+          mountPath: /etc/wallaroo/test
+          readOnly: true
+  volumes:
+    - name: program
+      configMap:
+        name: {{ $fullname }}-test
+{{- end }}
+{{- end }}

@@ -1,0 +1,65 @@
+"""`wallaroo new`: a directory with an application that works, to be changed into one's own."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from wallaroo.errors import RuntimeFailure, UsageError
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+_SUFFIX = ".template"
+_HIDDEN = {"gitignore": ".gitignore"}
+"""Names of templates whose files begin with a dot."""
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    help="Directory to make; it must be new, or empty.  [default: NAME]",
+)
+def new(name: str, directory: Path | None) -> None:
+    """Make a directory with an application that works, and its test.
+
+    NAME is what the application is called: letters, digits, - and _, a letter first.
+
+    \b
+    Example:
+      wallaroo new ratings
+    """  # noqa: D301  (click reads \b)
+    if not _NAME.fullmatch(name):
+        msg = (
+            f"{name!r} cannot be the name of an application: take up to 63 letters, digits, "
+            "- and _, a letter first"
+        )
+        raise UsageError(msg)
+    directory = directory or Path(name)
+    try:
+        written = _write(name, directory)
+    except OSError as error:
+        msg = f"cannot make {directory}: {error.strerror or error}"
+        raise RuntimeFailure(msg) from error
+    click.echo(f"{directory} has an application now: {', '.join(written)}")
+    click.echo(f"  test it   python -m pytest {directory}")
+    click.echo(f"  check it  wallaroo check {directory}")
+    click.echo(f"  run it    wallaroo run {directory} --in 127.0.0.1:7010 --out 127.0.0.1:7002")
+
+
+def _write(name: str, directory: Path) -> list[str]:
+    """Write the files of the application *name* into *directory*; returns their names."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        msg = f"{directory} is there already and not empty; give another --directory"
+        raise UsageError(msg)
+    written = []
+    for template in resources.files("wallaroo.cli").joinpath("template").iterdir():
+        file = template.name.removesuffix(_SUFFIX)
+        text = template.read_text(encoding="utf-8").replace("{{name}}", name)
+        (directory / _HIDDEN.get(file, file)).write_text(text, encoding="utf-8")
+        written.append(_HIDDEN.get(file, file))
+    return sorted(file for file in written if file not in _HIDDEN.values())

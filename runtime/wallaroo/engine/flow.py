@@ -1,0 +1,190 @@
+"""The way of single messages through stateless steps and forks, each with its stamp and its key.
+
+Where the order of arrival does not show by itself, messages are stamped with their place in it;
+what steps make of a message gets its stamp, and which it was of what they made. So wherever such
+messages meet, sorting by stamp gives the order in which one process would have run them, each
+through all that it leads to before the next.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from wallaroo.api.place import place_of
+from wallaroo.engine.packing import Packed, Stamp, Stamped, packed_items, problem_of_pickling
+from wallaroo.engine.program import Leg, Program, Stretch
+from wallaroo.engine.results import NamedStep, TaskResults
+from wallaroo.engine.steps import emit
+from wallaroo.model.application import Compute, KeyBy
+
+_Item = tuple[Stamp, Any, Any]
+"""(stamp, key in force, message)."""
+
+
+class Flow:
+    """Takes messages through stretches, to legs and to sinks.
+
+    Args:
+        program: What to run.
+        results: Takes outputs and what is set aside.
+        arrive: Called with each message that has come to a leg.
+    """
+
+    def __init__(
+        self, program: Program, results: TaskResults, arrive: Callable[[Stamped], None]
+    ) -> None:
+        self._program = program
+        self._results = results
+        self._arrive = arrive
+        self._outputs: dict[int, list[tuple[Stretch, list[Any]]]] = defaultdict(list)
+        """By tail, in order: what goes to the sinks of a stretch."""
+
+    def go(self, stretch: Stretch, stamp: Stamp, key: Any, message: Any) -> None:
+        """Take *message* through *stretch* and all that comes behind it."""
+        items = [(stamp, key, message)]
+        for step in stretch.steps:
+            if isinstance(step, KeyBy):
+                items = [made for item in items for made in self._keyed(stretch, step, item)]
+            else:
+                items = [made for item in items for made in self._computed(stretch, step, item)]
+        for item in items:
+            self._go_on(stretch, item)
+
+    def finish(self) -> None:
+        """Encode what has come to the sinks."""
+        for runs in self._outputs.values():
+            for stretch, messages in runs:
+                emit(stretch, messages, self._results)
+        self._outputs.clear()
+
+    def _go_on(self, stretch: Stretch, item: _Item) -> None:
+        stamp, key, message = item
+        if stretch.leg is not None:
+            self.cross(self._program.legs[stretch.leg], stamp, key, message)
+        elif stretch.forks:
+            for number, fork in enumerate(stretch.forks):
+                self.go(fork, (*stamp, number), key, message)
+        else:
+            runs = self._outputs[stretch.tail]
+            if not runs or runs[-1][0] is not stretch:
+                runs.append((stretch, []))
+            runs[-1][1].append(message)
+
+    def _computed(self, stretch: Stretch, step: Compute, item: _Item) -> list[_Item]:
+        stamp, key, message = item
+        made: list[_Item] = []
+        try:
+            result = step.function(message)
+            if result is None:
+                return made
+            if not step.multi:
+                return [(stamp, key, result)]
+            for number, output in enumerate(result):
+                if output is not None:
+                    made.append(((*stamp, number), key, output))
+        except (Exception, SystemExit) as error:
+            self._results.failed(stretch, step, message, error)
+        return made
+
+    def _keyed(self, stretch: Stretch, step: KeyBy, item: _Item) -> list[_Item]:
+        stamp, _, message = item
+        try:
+            return [(stamp, step.key(message), message)]
+        except (Exception, SystemExit) as error:
+            self._results.failed(stretch, NamedStep(step.name, step.place), message, error)
+            return []
+
+    def cross(
+        self, leg: Leg, stamp: Stamp, key: Any, message: Any, payload: bytes | None = None
+    ) -> None:
+        """Send *message*, or the *payload* that it was decoded from, to *leg* with its key there.
+
+        Args:
+            leg: Where it goes.
+            stamp: Its stamp.
+            key: Its key so far.
+            message: The message.
+            payload: What to send in its place, if anything.
+        """
+        partition = self._program.partitions[leg.partition]
+        try:
+            if leg.step.key is not None:
+                key = leg.step.key(message)
+            if not partition.holds(key):
+                self._results.tally.add_unknown_key(partition.name, key, 1)
+                return
+        except (Exception, SystemExit) as error:
+            key_failed(leg, message, error, self._results)
+            return
+        self._arrive((stamp, leg.number, key, message if payload is None else payload))
+
+
+def key_failed(leg: Leg, message: Any, error: BaseException, results: TaskResults) -> None:
+    """Set *message* aside, because its key at *leg* cannot be found or used."""
+    # finding the place costs more than all the rest of a small chunk: only where it is told
+    place = leg.step.place if leg.step.key is None else place_of(leg.step.key)
+    results.failed(leg, NamedStep(f"key of {leg.step.name}", place), message, error)
+
+
+class Outgoing:
+    """Messages on their way to the buckets of later levels.
+
+    Args:
+        program: What is run.
+        results: Takes what is set aside.
+    """
+
+    def __init__(self, program: Program, results: TaskResults) -> None:
+        self._program = program
+        self._results = results
+        self._serialization = program.application.serialization
+        self._items: dict[tuple[int, int], list[Stamped]] = defaultdict(list)
+
+    def add(self, item: Stamped) -> None:
+        """Send *item* to the level and bucket of its leg's partition and its key."""
+        stamp, number, key, message = item
+        leg = self._program.legs[number]
+        try:
+            bucket = self._program.bucket_in(leg.partition, key)
+        except Exception as error:
+            key_failed(leg, message, error, self._results)
+            return
+        if self._serialization is not None and not leg.ships_payloads:
+            try:
+                message = self._serialization.serialize(message)
+            except (Exception, SystemExit) as error:
+                self._results.failed(leg, leg.step, message, error)
+                return
+        level = self._program.levels.level(leg.partition)
+        self._items[level, bucket].append((stamp, number, key, message))
+
+    def add_tick(self, tick: Stamped) -> None:
+        """Send *tick* to every bucket of every level that has windows."""
+        for level in {self._program.levels.level(number) for number in self._program.timed}:
+            for bucket in range(self._program.buckets):
+                self._items[level, bucket].append(tick)
+
+    def packed(self) -> list[Packed]:
+        """What there is to send; there is nothing left then."""
+        packed = [
+            Packed(level, bucket, self._blob(items))
+            for (level, bucket), items in self._items.items()
+        ]
+        self._items.clear()
+        return packed
+
+    def _blob(self, items: list[Stamped]) -> bytes:
+        try:
+            return packed_items(items)
+        except Exception:
+            return packed_items([item for item in items if self._is_packable(item)])
+
+    def _is_packable(self, item: Stamped) -> bool:
+        _, number, key, message = item
+        error = problem_of_pickling(key, message)
+        if error is not None:
+            leg = self._program.legs[number]
+            self._results.failed(leg, leg.step, message, error)
+        return error is None

@@ -1,0 +1,324 @@
+"""The objects that the charts render, over many values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes_validate.utils import all_versions, latest_version
+
+from tests.charts.harness import CHARTS, Helm, executor_pod, invalid, one, pods, unrestricted
+
+NEWEST = latest_version()
+OLDEST = all_versions()[0].removesuffix("-local")
+LABELS = {"app.kubernetes.io/part-of": "wallaroo"}
+POD_OPTIONS: dict[str, Any] = {
+    "podLabels": {"team": "trade"},
+    "podAnnotations": {"note": "x"},
+    "priorityClassName": "high",
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"key": "stream", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+        }
+    ],
+    "extraEnv": [{"name": "A", "value": "b"}],
+    "extraVolumes": [{"name": "more", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+    "tmpVolume": {"sizeLimit": "1Gi"},
+    "podDisruptionBudget": {"enabled": True},
+}
+CASES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "everything for pods": {
+        "workers": 3,
+        "imagePullSecrets": [{"name": "registry"}],
+        "commonLabels": {"cost": "42"},
+        "gateway": POD_OPTIONS,
+        "driver": POD_OPTIONS,
+        "executor": POD_OPTIONS | {"cpuLimit": "2"},
+    },
+    "load balancer": {
+        "gateway": {
+            "service": {
+                "type": "LoadBalancer",
+                "annotations": {"lb/internal": "true"},
+                "loadBalancerSourceRanges": ["10.0.0.0/8"],
+                "externalTrafficPolicy": "Local",
+            }
+        }
+    },
+    "node port": {"gateway": {"service": {"type": "NodePort"}}},
+    "outputs elsewhere": {"outputs": ["results.example:7002"], "args": ["--rate", 5]},
+    "network policies": {"networkPolicy": {"enabled": True}},
+    "network policies with peers": {
+        "networkPolicy": {
+            "enabled": True,
+            "senders": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "monitors": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        }
+    },
+    "storage of one's own": {
+        "token": {"existingSecret": "mine"},
+        "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
+    },
+    "shared storage": {
+        "storage": {
+            "keep": True,
+            "journal": {"storageClass": "fast", "annotations": {"backup": "daily"}},
+            "state": {"storageClass": "nfs", "accessModes": ["ReadWriteMany"], "size": "20Gi"},
+        }
+    },
+    "accounts of one's own": {
+        "rbac": {"create": False},
+        "gateway": {"serviceAccount": {"create": False}},
+        "driver": {"serviceAccount": {"create": False, "name": "spark"}},
+        "executor": {"serviceAccount": {"name": "worker", "annotations": {"role": "x"}}},
+    },
+    "stopped": {"stopped": True},
+    "repartition": {"repartition": True, "partitions": 16},
+    "digest": {"image": {"digest": "sha256:" + "0" * 64}, "sparkConf": {"spark.x": True}},
+    "no test": {"test": {"enabled": False}},
+}
+every_case = pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+every_chart = pytest.mark.parametrize("chart", CHARTS)
+
+
+@every_chart
+@every_case
+def test_every_object_is_valid_for_the_newest_and_the_oldest_kubernetes(
+    helm: Helm, chart: str, values: dict[str, Any]
+) -> None:
+    objects = helm.objects(chart, values)
+    wrong = [
+        (version, said)
+        for found in [*objects, executor_pod(objects)]
+        for version in (NEWEST, OLDEST)
+        if (said := invalid(found, version))
+    ]
+    assert wrong == []
+
+
+@every_case
+def test_every_object_is_valid_for_kubernetes_1_20(helm: Helm, values: dict[str, Any]) -> None:
+    objects = helm.objects("market-spread", values, kube_version="1.20.2")
+    wrong = [said for o in [*objects, executor_pod(objects)] if (said := invalid(o, "1.20"))]
+    assert wrong == []
+
+
+def test_the_validation_finds_what_is_wrong(helm: Helm) -> None:
+    service = one(helm.objects("word-count"), "Service", "-sources")
+    service["spec"]["portz"] = service["spec"].pop("ports")
+    for version in (NEWEST, OLDEST, "1.20"):
+        assert "portz" in (invalid(service, version) or "")
+
+
+@every_case
+def test_every_pod_is_restricted(helm: Helm, values: dict[str, Any]) -> None:
+    wrong = {name: unrestricted(spec) for name, spec in pods(helm.objects("word-count", values))}
+    assert not any(wrong.values()), wrong
+
+
+@every_case
+def test_names_are_the_releases_own_and_unlike(helm: Helm, values: dict[str, Any]) -> None:
+    objects = helm.objects("market-spread", values, release="prod")
+    names = [(o["kind"], o["metadata"]["name"]) for o in objects]
+    assert len(set(names)) == len(names)
+    assert {name for kind, name in names if not name.startswith("prod-market-spread")} <= {"worker"}
+    assert all(o["metadata"]["namespace"] == "default" for o in objects)
+    assert all(o["metadata"]["labels"].items() >= LABELS.items() for o in objects)
+
+
+def test_a_service_says_the_protocol_of_each_port(helm: Helm) -> None:
+    services = [o for o in helm.objects("market-spread") if o["kind"] == "Service"]
+    assert len(services) == 4
+    assert {p.get("protocol") for s in services for p in s["spec"]["ports"]} == {"TCP"}
+
+
+@every_case
+def test_services_find_their_pods_and_the_ports_they_name(
+    helm: Helm, values: dict[str, Any]
+) -> None:
+    objects = helm.objects("market-spread", values)
+    templates = [o["spec"]["template"] for o in objects if "template" in o.get("spec", {})]
+    for service in (o for o in objects if o["kind"] == "Service"):
+        (template,) = (
+            t
+            for t in templates
+            if t["metadata"]["labels"].items() >= service["spec"]["selector"].items()
+        )
+        (container,) = template["spec"]["containers"]
+        known = {p["name"] for p in container["ports"]} | {
+            p["containerPort"] for p in container["ports"]
+        }
+        assert {p["targetPort"] for p in service["spec"]["ports"]} <= known
+
+
+@every_case
+def test_a_change_of_workers_changes_one_config_map_alone(
+    helm: Helm, values: dict[str, Any]
+) -> None:
+    values = {**values, "token": {"existingSecret": "mine"}}  # else each rendering has its own
+
+    def objects(workers: int) -> dict[tuple[str, str], Any]:
+        made = helm.objects("word-count", {**values, "workers": workers})
+        return {(o["kind"], o["metadata"]["name"]): o for o in made}
+
+    few, many = objects(3), objects(5)
+    assert few.keys() == many.keys()
+    (changed,) = (few[key] for key in few if few[key] != many[key])
+    assert (changed["kind"], changed["metadata"]["name"]) == ("ConfigMap", "word-count-workers")
+    assert many["ConfigMap", "word-count-workers"]["data"]["workers"] == "5"
+
+
+@every_case
+@every_chart
+def test_what_cannot_be_changed_is_that_of_the_chart_before(
+    helm: Helm, chart: str, values: dict[str, Any]
+) -> None:
+    before = yaml.safe_load(Path(__file__).with_name("immutable.yaml").read_text())
+    now = {
+        f"{o['kind']} {o['metadata']['name']}": {
+            field: o["spec"][field]
+            for field in ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
+            if field in o["spec"]
+        }
+        for o in helm.objects(chart, values, release="r")
+        if o["kind"] in {"StatefulSet", "Deployment"}
+    }
+    assert now.items() <= before[chart].items()
+
+
+def test_only_the_driver_may_do_anything(helm: Helm) -> None:
+    objects = helm.objects("market-spread")
+    role, binding = one(objects, "Role"), one(objects, "RoleBinding")
+    for rule in role["rules"]:
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+    (config_maps,) = (rule for rule in role["rules"] if "configmaps" in rule["resources"])
+    assert config_maps["resourceNames"] == ["market-spread-workers"]
+    assert set(config_maps["verbs"]) == {"get", "list", "watch"}
+    assert [s["name"] for s in binding["subjects"]] == ["market-spread-driver"]
+    tokens = {name: spec["automountServiceAccountToken"] for name, spec in pods(objects)}
+    assert [name for name, mounted in tokens.items() if mounted] == ["market-spread-driver"]
+    assert not any(o["kind"].startswith("Cluster") for o in objects)
+
+
+def test_gateway_and_driver_run_the_same_application(helm: Helm) -> None:
+    objects = helm.objects("market-spread", {"args": ["--symbols", "few"]})
+    options = []
+    for name in ("-gateway", "-driver"):
+        args = one(objects, "StatefulSet", name)["spec"]["template"]["spec"]["containers"][0][
+            "args"
+        ]
+        options.append(args[1:4] + args[args.index("--") :])
+    assert options[0] == options[1]
+    assert options[0] == [
+        "/app",
+        "--in=orders@0.0.0.0:7010,market-data@0.0.0.0:7011",
+        "--out=market-spread-receiver:7002",
+        *("--", "--symbols", "few"),
+    ]
+
+
+def test_no_value_is_repeated_where_it_would_restart_the_driver(helm: Helm) -> None:
+    driver = one(helm.objects("word-count", {"workers": 7}), "StatefulSet", "-driver")
+    assert not [
+        a for a in driver["spec"]["template"]["spec"]["containers"][0]["args"] if a[-1] == "7"
+    ]
+
+
+def test_executors_go_where_the_volume_is(helm: Helm) -> None:
+    def near(modes: list[str]) -> Any:
+        values = {"storage": {"state": {"accessModes": modes}}}
+        return executor_pod(helm.objects("word-count", values))["spec"].get("affinity")
+
+    (term,) = near(["ReadWriteOnce"])["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
+    assert near(["ReadWriteMany"]) is None
+
+
+def test_claims_stay_only_when_they_shall(helm: Helm) -> None:
+    def policies(keep: bool) -> set[str | None]:
+        objects = helm.objects("word-count", {"storage": {"keep": keep}})
+        claims = [o for o in objects if o["kind"] == "PersistentVolumeClaim"]
+        assert len(claims) == 2
+        return {c["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for c in claims}
+
+    assert policies(keep=True) == {"keep"}
+    assert policies(keep=False) == {None}
+
+
+def test_a_receiver_comes_along_only_while_outputs_go_nowhere(helm: Helm) -> None:
+    def receivers(outputs: list[str]) -> list[str]:
+        made = helm.objects("word-count", {"outputs": outputs})
+        return [o["kind"] for o in made if o["metadata"]["name"].endswith("-receiver")]
+
+    assert sorted(receivers([])) == ["ConfigMap", "Deployment", "Service"]
+    assert receivers(["10.1.2.3:7002"]) == []
+
+
+def test_network_policies_open_what_has_to_be_reached_and_nothing_else(helm: Helm) -> None:
+    senders = [{"ipBlock": {"cidr": "10.0.0.0/8"}}]
+    objects = helm.objects("word-count", {"networkPolicy": {"enabled": True, "senders": senders}})
+    own = {
+        "podSelector": {
+            "matchLabels": {
+                "app.kubernetes.io/name": "word-count",
+                "app.kubernetes.io/instance": "word-count",
+            }
+        }
+    }
+
+    def opened(name: str) -> dict[tuple[int, ...], Any]:
+        rules = one(objects, "NetworkPolicy", name)["spec"]["ingress"]
+        return {tuple(p["port"] for p in r.get("ports", [])): r.get("from") for r in rules}
+
+    assert opened("-gateway") == {(7010,): [*senders, own], (7900,): [own], (7980,): []}
+    assert opened("-driver") == {(7078, 7079): [own], (7980,): []}
+    assert opened("-executor") == {(): [own]}
+    assert opened("-receiver") == {(7002, 7981): [own]}
+
+
+def test_monitors_are_for_clusters_that_know_them(helm: Helm) -> None:
+    objects = helm.objects(
+        "word-count",
+        {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+        api_versions=("monitoring.coreos.com/v1",),
+    )
+    monitor = one(objects, "ServiceMonitor")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    scraped = {
+        o["metadata"]["name"]
+        for o in objects
+        if o["kind"] == "Service"
+        and o["metadata"]["labels"].items() >= wanted
+        and any(p["name"] == "health" for p in o["spec"]["ports"])
+    }
+    assert scraped == {"word-count-gateway", "word-count-driver"}
+
+
+def test_disruption_budgets_speak_the_clusters_version(helm: Helm) -> None:
+    values = {"executor": {"podDisruptionBudget": {"enabled": True}}, "workers": 2}
+    assert (
+        one(helm.objects("word-count", values), "PodDisruptionBudget")["apiVersion"] == "policy/v1"
+    )
+    old = helm.objects("word-count", values, kube_version="1.20.2")
+    assert one(old, "PodDisruptionBudget")["apiVersion"] == "policy/v1beta1"
+
+
+def test_the_longest_name_leaves_room_for_all_that_comes_behind_it(helm: Helm) -> None:
+    objects = helm.objects("word-count", {"fullnameOverride": "n" * 40})
+    revision = "-1234567890"  # what a StatefulSet adds for a label of its pods
+    for found in objects:
+        behind = revision if found["kind"] == "StatefulSet" else ""
+        assert len(found["metadata"]["name"] + behind) <= 63

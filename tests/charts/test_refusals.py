@@ -1,0 +1,127 @@
+"""What the charts refuse, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.charts.harness import Helm, RefusedError
+
+AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
+    ({"workers": 0}, "workers", "greater than or equal to 1|minimum"),
+    ({"workers": "two"}, "workers", "integer"),
+    ({"wrokers": 2}, "wrokers", "not allowed"),
+    ({"driver": {"cores": 2}}, "cores", "not allowed"),
+    ({"partitions": 1.5}, "partitions", "integer"),
+    ({"sources": [{"name": "orders"}]}, "sources", "port"),
+    ({"sources": [{"name": "Orders", "port": 7010}]}, "name", "pattern|match"),
+    ({"sources": [{"name": "a-name-too-long-for-a-port", "port": 7010}]}, "name", "pattern|match"),
+    ({"sources": [{"name": "orders", "port": 80}]}, "port", "1024|1,024"),
+    ({"outputs": ["results.example"]}, "outputs", "pattern|match"),
+    ({"outputs": "results.example:7002"}, "outputs", "array"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy", "IfNotPresent"),
+    ({"image": {"repository": "votes:1.0"}}, "repository", "pattern|match"),
+    ({"image": {"digest": "latest"}}, "digest", "pattern|match"),
+    ({"logLevel": "verbose"}, "logLevel", "warning"),
+    ({"gateway": {"service": {"type": "ExternalName"}}}, "type", "LoadBalancer"),
+    ({"gateway": {"resources": {"requests": {"memory": "1 GB"}}}}, "memory", "pattern|match"),
+    ({"gateway": {"livenessProbe": {"httpGet": {}}}}, "httpGet", "not allowed"),
+    ({"driver": {"terminationGracePeriodSeconds": 0}}, "terminationGracePeriodSeconds", "1"),
+    ({"executor": {"memory": "1Gi"}}, "memory", "pattern|match"),
+    ({"storage": {"state": {"accessModes": ["ReadOnlyMany"]}}}, "accessModes", "ReadWriteMany"),
+    ({"storage": {"journal": {"size": "five"}}}, "size", "pattern|match"),
+    ({"sparkConf": {"shuffle.partitions": 3}}, "shuffle.partitions", "pattern|match"),
+    ({"test": {"messages": [{"source": "orders"}]}}, "messages", "text|hex|one"),
+    ({"test": {"expect": [{"hex": "xyz"}]}}, "expect", "pattern|match"),
+]
+IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
+    ({"workers": 9}, "workers is 9 and partitions is 8: more workers than partitions have nothing"),
+    (
+        {"sources": [{"name": "a", "port": 7010}, {"name": "a", "port": 7011}]},
+        "Two sources have the name a: each needs a name of its own.",
+    ),
+    (
+        {"sources": [{"name": "a", "port": 7010}, {"name": "b", "port": 7010}]},
+        "The sources a and b have the same port 7010: each needs a port of its own.",
+    ),
+    (
+        {"sources": [{"name": "a", "port": 7900}]},
+        "The source a with port 7900 is in the way of the gateway's own ports",
+    ),
+    ({"sources": []}, "sources is empty: name the application's sources"),
+    ({"image": {"repository": ""}}, "image.repository is empty: name the application's image"),
+    ({"driver": None}, "driver is null: leave it out to have its default, or give it a value."),
+    ({"fullnameOverride": "n" * 41}, "has 41 characters"),
+    (
+        {"fullnameOverride": "9lives"},
+        '"9lives" cannot be a Service\'s: it must begin with a letter',
+    ),
+    (
+        {"storage": {"state": {"accessModes": ["ReadWriteOncePod"]}}},
+        "storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume",
+    ),
+    ({"repartition": True, "stopped": True}, "repartition and stopped are both set"),
+    ({"receiver": {"ports": [7981]}}, "receiver.ports has 7981"),
+    (
+        {"gateway": {"service": {"nodePorts": {"market-data": 30001}}}},
+        "gateway.service.nodePorts is set, and gateway.service.type is ClusterIP",
+    ),
+    (
+        {"gateway": {"service": {"type": "NodePort", "nodePorts": {"trades": 30001}}}},
+        'nodePorts names the source "trades", and the sources are market-data, orders.',
+    ),
+    (
+        {"gateway": {"service": {"loadBalancerClass": "internal"}}},
+        "gateway.service has settings of a load balancer, and its type is ClusterIP",
+    ),
+    (
+        {"gateway": {"service": {"externalTrafficPolicy": "Local"}}},
+        "gateway.service.externalTrafficPolicy is set, and gateway.service.type is ClusterIP",
+    ),
+    (
+        {"executor": {"podDisruptionBudget": {"enabled": True, "minAvailable": 2}}, "workers": 2},
+        "minAvailable is 2 and workers is 2: no node with an executor could be drained.",
+    ),
+    (
+        {"serviceMonitor": {"enabled": True}},
+        "serviceMonitor.enabled is true, and the cluster has no monitoring.coreos.com/v1",
+    ),
+    (
+        {"test": {"messages": [{"source": "trades", "text": "x"}]}},
+        'test.messages names the source "trades", and the sources are orders, market-data.',
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "where", "why"), AGAINST_THE_SCHEMA, ids=lambda v: str(v)[:40])
+def test_the_schema_refuses_and_says_where(
+    helm: Helm, values: dict[str, Any], where: str, why: str
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        helm.objects("market-spread", values)
+    told = str(refused.value)
+    assert "values don't meet the specifications of the schema" in told
+    assert where in told
+    assert any(word in told for word in why.split("|")), told
+
+
+@pytest.mark.parametrize(("values", "sentence"), IN_A_SENTENCE, ids=lambda v: str(v)[:40])
+def test_what_a_schema_cannot_say_is_said_in_a_sentence(
+    helm: Helm, values: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        helm.objects("market-spread", values)
+    assert sentence in str(refused.value)
+
+
+def test_all_mistakes_are_told_at_once(helm: Helm) -> None:
+    with pytest.raises(RefusedError) as refused:
+        helm.objects("market-spread", {"workers": 9, "outputs": [], "sources": []})
+    assert "workers is 9" in str(refused.value)
+    assert "sources is empty" in str(refused.value)
+
+
+def test_kubernetes_before_1_20_is_refused(helm: Helm) -> None:
+    with pytest.raises(RefusedError, match=r"requires kubeVersion: >=1\.20\.0-0"):
+        helm.objects("market-spread", kube_version="1.19.9")

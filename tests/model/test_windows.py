@@ -1,0 +1,212 @@
+"""Windows, held against windows that are written out one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wallaroo.api.windows import Aggregation, LatePolicy, range_windows, seconds
+from wallaroo.model.windows import CountWindows, Late, RangeWindows
+
+Gathered = list[int]
+
+
+class Gather(Aggregation[int, Gathered, Gathered]):
+    def initial_accumulator(self) -> Gathered:
+        return []
+
+    def update(self, message: int, accumulator: Gathered) -> None:
+        if message < 0:
+            raise ValueError(message)
+        accumulator.append(message)
+
+    def combine(self, one: Gathered, other: Gathered) -> Gathered:
+        return one + other
+
+    def output(self, key: Any, accumulator: Gathered) -> Gathered | None:
+        if key == "never":
+            raise ValueError(key)
+        return None if accumulator == [99] else sorted(accumulator)
+
+
+class WrittenOut:
+    """Every window on its own, and nothing clever."""
+
+    def __init__(self, range_: int, slide: int, delay: int, late: LatePolicy) -> None:
+        self.range, self.slide, self.delay, self.late = range_, slide, delay, late
+        self.windows: dict[int, Gathered] = defaultdict(list)
+        self.watermark: int | None = None
+
+    def take(self, event: int) -> list[Gathered] | None:
+        """What the message of time *event* makes come out; None if it is dropped."""
+        if self.watermark is None:
+            self.watermark = event
+        holding = [s for s in self._starts() if s <= event < s + self.range]
+        starts = [s for s in holding if self._is_open(s)]
+        if not starts:
+            if self.late == "drop":
+                return None
+            if self.late == "fire-per-message":
+                return [[event]]
+            starts = [min(filter(self._is_open, self._starts()))]
+        for start in starts:
+            self.windows[start].append(event)
+        return self.advance(max(self.watermark, event))
+
+    def _starts(self) -> list[int]:
+        return [start for start in range(-200, 400) if start % self.slide == 0]
+
+    def advance(self, watermark: int) -> list[Gathered]:
+        self.watermark = watermark
+        closed = sorted(start for start in self.windows if not self._is_open(start))
+        return [sorted(self.windows.pop(start)) for start in closed]
+
+    def _is_open(self, start: int) -> bool:
+        assert self.watermark is not None
+        return start + self.range + self.delay > self.watermark
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[int, int, int, LatePolicy]:
+    range_ = draw(st.integers(1, 12))
+    slide = draw(st.integers(1, range_))
+    late = draw(st.sampled_from(get_args(LatePolicy)))
+    return range_, slide, draw(st.integers(0, 9)), late
+
+
+@settings(max_examples=500)
+@given(layouts(), st.lists(st.integers(0, 60) | st.tuples(st.integers(0, 30)), max_size=30))
+def test_windows_are_as_if_each_were_written_out(
+    layout: tuple[int, int, int, LatePolicy], happenings: list[int | tuple[int]]
+) -> None:
+    """Messages of random time, and silences of random length between them."""
+    windows = RangeWindows(*layout, lambda event: event, Gather())
+    entity, written = windows.new_entity(), WrittenOut(*layout)
+    now = latest = 0
+    for happening in happenings:
+        if isinstance(happening, tuple):
+            silence = now + happening[0]
+            given_up = windows.tick(entity, "key", silence, _fail)
+            if written.watermark is not None:
+                reached = max(written.watermark, latest + silence - entity.seen_ns)
+                assert given_up == written.advance(reached)
+            now = silence
+            continue
+        due = written.take(happening)
+        if due is None:
+            with pytest.raises(Late):
+                windows.take(entity, "key", happening, now, _fail)
+        else:
+            assert windows.take(entity, "key", happening, now, _fail) == due
+        latest = max(latest, entity.latest)
+    assert len(entity.panes) <= sum(layout[:3]) + 1, "what has closed is not kept"
+
+
+@given(layouts(), st.lists(st.integers(0, 20), max_size=20))
+def test_a_window_closes_exactly_when_it_is_due(
+    layout: tuple[int, int, int, LatePolicy], pauses: list[int]
+) -> None:
+    windows, now = RangeWindows(*layout, None, Gather()), 0
+    entity = windows.new_entity()
+    for pause in pauses:
+        now += pause
+        windows.take(entity, "key", now, now, _fail)
+    while (due := windows.due_ns(entity)) is not None:
+        assert windows.tick(entity, "key", due - 1, _fail) == []
+        assert windows.tick(entity, "key", due, _fail) != []
+    assert windows.is_spent(entity), "nothing is kept of a key whose windows have closed"
+
+
+def test_the_time_of_arrival_is_never_late_though_the_clock_runs_backwards() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", None, Gather())
+    entity = windows.new_entity()
+    assert windows.take(entity, "key", 1, 25, _fail) == []
+    assert windows.take(entity, "key", 2, 5, _fail) == []
+    assert windows.tick(entity, "key", 30, _fail) == [[1, 2]]
+
+
+def test_a_message_that_raises_moves_nothing() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", abs, Gather())
+    entity = windows.new_entity()
+    windows.take(entity, "key", 1, 0, _fail)
+    with pytest.raises(ValueError, match="-50"):
+        windows.take(entity, "key", -50, 0, _fail)
+    assert windows.take(entity, "key", 2, 0, _fail) == []
+    assert windows.take(entity, "key", 10, 0, _fail) == [[1, 2]]
+
+
+def test_a_window_whose_output_raises_is_told_and_the_others_close() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", abs, Gather())
+    entity, told = windows.new_entity(), []
+    windows.take(entity, "never", 1, 0, _fail)
+    assert windows.take(entity, "never", 30, 0, lambda what, _error: told.append(what)) == []
+    assert told == ["window [0, 10) ns of key 'never'"]
+    assert set(entity.panes) == {30}
+
+
+def test_an_event_time_that_is_no_whole_number_is_told() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", lambda _: 1.5, Gather())  # type: ignore[arg-type,return-value]
+    with pytest.raises(TypeError, match=r"the event time is 1\.5, and whole nanoseconds"):
+        windows.take(windows.new_entity(), "key", 1, 0, _fail)
+
+
+def test_none_is_no_output() -> None:
+    windows = CountWindows(1, None, Gather())
+    assert windows.take(windows.new_entity(), "key", 99, 0, _fail) == []
+
+
+@given(st.integers(1, 5), st.lists(st.integers(0, 90)))
+def test_count_windows_give_an_output_every_so_many_messages(
+    count: int, messages: list[int]
+) -> None:
+    windows = CountWindows(count, None, Gather())
+    entity = windows.new_entity()
+    made = [windows.take(entity, "key", message, 0, _fail) for message in messages]
+    full = len(messages) // count
+    assert [output for outputs in made for output in outputs] == [
+        sorted(messages[count * n : count * (n + 1)]) for n in range(full)
+    ]
+    assert windows.due_ns(entity) is None
+    assert windows.is_spent(entity) == (len(messages) % count == 0)
+
+
+def test_a_count_window_that_is_not_full_closes_after_its_timeout() -> None:
+    windows = CountWindows(3, 50, Gather())
+    entity = windows.new_entity()
+    windows.take(entity, "key", 1, 100, _fail)
+    windows.take(entity, "key", 2, 120, _fail)
+    assert windows.due_ns(entity) == 170
+    assert windows.tick(entity, "key", 169, _fail) == []
+    assert windows.tick(entity, "key", 170, _fail) == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: range_windows(0), "the range has to be above zero"),
+        (
+            lambda: range_windows(2.5),  # type: ignore[arg-type]
+            r"range is 2\.5, and a whole number is due",
+        ),
+        (lambda: range_windows(10).with_slide(11), "has to be above zero, and at most 10"),
+        (lambda: range_windows(10).with_delay(-1), "cannot be below zero"),
+        (lambda: range_windows(10).with_delay(1).with_delay(1), "with_delay has been called"),
+        (lambda: range_windows(10).with_late_data_policy("keep"), "no late data policy 'keep'"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(wrong: Any, sentence: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        wrong()
+
+
+def test_policies_have_the_names_of_both_spellings() -> None:
+    spelt = range_windows(seconds(1)).with_late_data_policy("place_in_oldest_window")
+    assert spelt.late == "place-in-oldest-window"
+
+
+def _fail(what: str, error: BaseException) -> None:
+    raise AssertionError(what) from error

@@ -1,0 +1,165 @@
+"""Applications on real Spark whose journal and outbox are in the test's process.
+
+Starting `wallaroo run` takes some seconds, a query on a session that is there takes one: so this is
+for tests of what the engine makes of messages, whatever sources and sinks do.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers import wait_until
+from tests.spark.harness import PATIENCE_S
+from wallaroo.edge.claims import Claims
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import Guard
+from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.outbox import Outbox
+from wallaroo.edge.service import Service
+from wallaroo.engine.job import Job, Readers
+from wallaroo.engine.ports import Tally
+from wallaroo.engine.program import Program
+from wallaroo.engine.running import Batch
+from wallaroo.engine.spark import query
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.model.application import Application
+from wallaroo.model.loader import ApplicationRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Sent = Sequence[tuple[str, bytes]]
+
+
+@dataclass
+class Result:
+    """What Spark made of messages."""
+
+    by_sink: dict[str, list[bytes]]
+    """Outputs in order, by the sink's name."""
+    tally: Tally
+    """What was set aside or dropped."""
+
+
+class InProcess:
+    """Runs applications, one after the other, on one Spark session.
+
+    Args:
+        session: Spark.
+        directories: Makes directories for journals and checkpoints.
+    """
+
+    def __init__(self, session: SparkSession, directories: pytest.TempPathFactory) -> None:
+        self._session = session
+        self._directories = directories
+
+    def run(
+        self,
+        reference: ApplicationRef,
+        sent: Sent,
+        *,
+        workers: int = 2,
+        max_batch_bytes: int = 1 << 20,
+        choose: random.Random | None = None,
+        until: Callable[[dict[str, list[bytes]]], bool] = lambda _: True,
+    ) -> Result:
+        """Run the application over *sent* until all of it is processed and *until* holds.
+
+        Args:
+            reference: The application.
+            sent: Messages as pairs of source and payload, in order of arrival.
+            workers: Partitions of the state, and readers.
+            max_batch_bytes: Bounds the batches.
+            choose: Decides how the messages are cut into chunks.
+            until: What must hold of the outputs by sink.
+        """
+        application = reference.load()
+        program = Program(application, 8 * workers)
+        directory = self._directories.mktemp("run")
+        edge = _Edge(directory)
+        edge.send(application, sent, choose or random.Random(0))
+        self._session.conf.set("spark.sql.shuffle.partitions", workers)
+        readers = Readers(str(directory / "readers"))
+        readers.set(workers)
+        job = Job(
+            uuid.uuid4().hex,
+            reference,
+            Connector(edge.location),
+            program.buckets,
+            slots_for(program.buckets, workers),
+            readers=readers,
+            max_batch_bytes=max_batch_bytes,
+            idle_wait_s=0.05,
+        )
+        tally = Tally()
+
+        def committed(batch: Batch) -> None:
+            tally.merge(batch.tally)
+
+        running = query.start(self._session, program, job, directory / "checkpoint", committed)
+        try:
+            wait_until(
+                lambda: (
+                    running.failure()
+                    or (not edge.journal.backlog and until(edge.outputs(application)))
+                ),
+                "the outputs",
+                PATIENCE_S,
+            )
+            assert running.failure() is None
+            return Result(edge.outputs(application), tally)
+        finally:
+            running.stop()
+            edge.close()
+
+
+class _Edge:
+    """Journal, outbox and inner door, without the sockets of sources and sinks."""
+
+    def __init__(self, directory: Path) -> None:
+        self.journal = Journal(directory / "journal.db", JournalLimits())
+        self._outbox = Outbox(directory / "outbox.db", 1 << 30)
+        self.location = f"grpc+unix://{directory}/door.sock"
+        guard = Guard(None, Claims(directory / "claim.json"))
+        self._service = Service(self.location, self.journal, self._outbox, {}, guard)
+
+    def send(self, application: Application, sent: Sent, choose: random.Random) -> None:
+        """Put *sent* into the journal, in chunks of random sizes."""
+        indices = {source.name: number for number, source in enumerate(application.sources)}
+        left = list(sent)
+        while left:
+            size = choose.randint(1, 20)
+            some = [left.pop(0)]
+            while left and len(some) < size and left[0][0] == some[0][0]:
+                some.append(left.pop(0))
+            index = indices[some[0][0]]
+            frame = application.sources[index].framing.frame
+            self.journal.submit(index, len(some), b"".join(frame(payload) for _, payload in some))
+        assert self.journal.flush(10)
+
+    def outputs(self, application: Application) -> dict[str, list[bytes]]:
+        """What was published so far, in order, by sink."""
+        return {sink.name: self._outputs(n) for n, sink in enumerate(application.sinks)}
+
+    def _outputs(self, sink: int) -> list[bytes]:
+        made: list[bytes] = []
+        position = 0
+        while (delivery := self._outbox.next(sink, position, 0.0)) is not None:
+            position, start = delivery.position, 0
+            for length in array("I", delivery.outputs.lengths):
+                made.append(delivery.outputs.data[start : start + length])
+                start += length
+        return made
+
+    def close(self) -> None:
+        self._service.shutdown()
+        self.journal.close()
+        self._outbox.close()
