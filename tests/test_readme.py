@@ -1,15 +1,21 @@
-"""What the README shows is what happens; what applications import is in the reference."""
+"""What the README and the pages show is what happens."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 from pathlib import Path
+
+import pytest
 
 import wallaroo
 import wallaroo.testing
+from wallaroo.model.application import CustomSink
 from wallaroo.testing import load, simulate
 
 README = Path(__file__).parents[1] / "README.md"
+CONNECTORS = README.parent / "docs" / "connectors.md"
 
 
 def test_the_application_and_the_test_in_the_readme_work(tmp_path: Path) -> None:
@@ -20,6 +26,27 @@ def test_the_application_and_the_test_in_the_readme_work(tmp_path: Path) -> None
     exec(compile(test, "README.md", "exec"), scope)
     assert scope["load"] is load
     assert scope["simulate"] is simulate
+
+
+def test_the_application_and_the_test_on_the_page_of_sources_and_sinks_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application, test = re.findall(r"```python\n(.*?)```", CONNECTORS.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("shop.py").write_text(application)
+    with contextlib.closing(sqlite3.connect("shop.db", isolation_level=None)) as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, count INTEGER)")
+        orders = [("nut", 2), ("bolt", 1), ("nut", 3)]
+        database.executemany("INSERT INTO orders (item, count) VALUES (?, ?)", orders)
+    exec(compile(test, "connectors.md", "exec"), {})
+    sink = load("shop.py", ["shop.db"]).sinks[0]
+    assert isinstance(sink, CustomSink)
+    for first, outputs in [(0, [b"a", b"b"]), (1, [b"b", b"c"])]:  # the second after a kill
+        sink.writer.open("numbering")
+        sink.writer.write(first, outputs)
+        sink.writer.close()
+    with contextlib.closing(sqlite3.connect("shop.db")) as database:
+        assert database.execute("SELECT total FROM totals").fetchall() == [("a",), ("b",), ("c",)]
 
 
 def test_every_link_to_a_file_leads_somewhere() -> None:

@@ -94,8 +94,8 @@ def simulate(
         application: What `ApplicationBuilder.build` or `load` gave.
         messages: A source's name (that of its pipeline), a payload and, if it matters, the time of
             arrival in nanoseconds since the epoch; without it the clock stands still. It begins at
-            0. A payload is without header for frames, without line feed for lines; for a generator
-            it is the value itself.
+            0. A payload has no header where the source has frames, and no line feed where it has
+            lines; for a generator it is the value itself.
         until_ns: Time to which the clock goes on behind the last message.
 
     Raises:
@@ -143,7 +143,7 @@ def messages_of(application: Any, source: str, position: Any = None) -> Iterator
     for item in found.reader.read(position):
         if item is None:
             return
-        yield source, found.decode(item[0]) if found.pickled else item[0]
+        yield source, found.decode(item[0]) if found.gives_messages else item[0]
 
 
 def _resolved(application: Any) -> Application:
@@ -187,7 +187,7 @@ class _Run:
     def take(self, name: str, payload: Any) -> None:
         """Run one message through every pipeline of the source *name*."""
         source = _source_of(self._application, name)
-        is_message = isinstance(source, CustomSource) and source.pickled
+        is_message = isinstance(source, CustomSource) and source.gives_messages
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue

@@ -193,6 +193,30 @@ def test_check_tells_what_an_application_is_made_of() -> None:
     assert "state 'symbol-data': 350 keys" in result.output
 
 
+def test_an_application_that_unpacks_names_can_be_checked_without_addresses(tmp_path: Path) -> None:
+    (tmp_path / "named.py").write_text(
+        "import wallaroo\n"
+        "def application_setup(args):\n"
+        "    name, host, port = wallaroo.tcp_parse_input_addrs(args)[0]\n"
+        "    config = wallaroo.TCPSourceConfig(name, host, port, decode)\n"
+        "    lines = wallaroo.source('Lines', config)\n"
+        "    sink = wallaroo.FileSinkConfig('lines.txt', wallaroo.encoder(str))\n"
+        "    return wallaroo.build_application('named', lines.to_sink(sink))\n"
+        "decode = wallaroo.decoder(header_length=4, length_fmt='>I')(bytes.decode)\n"
+    )
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "named.py")])
+    assert_told(result, 0, "Lines → sink")
+
+
+def test_a_source_that_listens_is_never_done(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    result = call("run", str(WORD_COUNT), *ADDRESSES, "--until-done", "--state-dir", str(state))
+    assert_told(
+        result, 2, "--until-done: source 'Split and Count' listens on 127.0.0.1:0 and never"
+    )
+    assert not state.exists()
+
+
 def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "import wallaroo\n"

@@ -103,6 +103,46 @@ def test_what_merged_pipelines_have_in_common_is_drawn_once() -> None:
     ]
 
 
+def test_forks_windows_and_keys_that_travel_are_drawn() -> None:
+    drawn = graph_of(load(ROOT / "tests" / "features" / "pipelines.py"))
+    steps = {node.detail: node for node in nodes(drawn).values() if node.name == "Average"}
+    assert {"windows of 10 min every 5 min", "windows of 5 messages"} <= set(steps)
+    flow = [way for way in ways(drawn) if not way[2].startswith("state ")]
+    assert ("step calibrated", "sensor", "step only value") in flow
+    assert ("source Right", "sensor", "step only value") in flow
+    assert ("stateful step smooth", "", "stateful step Average") in flow
+    assert ("stateful step smooth", "decade", "stateful step Average") in flow
+    assert flow.count(("stateful step Average", "", "stateful step number")) == 2
+    details = [(state.name, state.detail) for state in drawn.states]
+    assert details == [
+        ("smooth", "Smooth · any key"),
+        ("Average", "windows · any key"),
+        ("number", "Numbers · one entity"),
+        ("Average#2", "windows · any key"),
+    ]
+
+
+def test_sources_and_sinks_of_other_kinds_are_told_by_their_kind(tmp_path: Path) -> None:
+    class Numbers:
+        def initial_value(self) -> str:
+            return "1"
+
+        def apply(self, _previous: str, /) -> str | None:
+            return None
+
+    lines = wallaroo.FileSourceConfig(tmp_path / "in.txt", decode, "lines")
+    file = wallaroo.FileSinkConfig(tmp_path / "out.txt", wallaroo.encoder(str.encode))
+    merged = wallaroo.source("A", lines).merge(
+        wallaroo.source("B", wallaroo.GenSourceConfig(Numbers()))
+    )
+    drawn = graph(merged.to_sink(file))
+    assert [node.detail for node in nodes(drawn).values()] == [
+        "file in.txt · decode",
+        "file out.txt · encode",
+        "generator Numbers",
+    ]
+
+
 def test_state_without_a_key_is_one_entity() -> None:
     drawn = graph(source("A").to(count).to_sinks([sink, sink]))
     assert [state.detail for state in drawn.states] == ["Count · one entity"]

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,25 +14,39 @@ import pytest
 from tests.edge.harness import NOWHERE, U32, Loop, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import egress
-from wallaroo.edge.client import GatewayClient
+from wallaroo.edge.client import GatewayClient, SourceStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.gateway import Gateway, GatewaySettings
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Application, Branch, Pipeline
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    CustomSink,
+    CustomSource,
+    Pipeline,
+    Sink,
+    Source,
+)
+from wallaroo.model.files import FileSink, FileSource
 
 
 class RunningGateway:
-    """A gateway of two sources and one sink, a client of it, and the sink's receiver."""
+    """A gateway of two sources and one sink, a client of it, and the sink's receiver.
 
-    def __init__(self, directory: Path) -> None:
+    Behind them come sources and sinks that are read and written.
+    """
+
+    def __init__(
+        self, directory: Path, sources: Sequence[Source] = (), sinks: Sequence[Sink] = ()
+    ) -> None:
         self.receiver = socket.create_server(("127.0.0.1", 0))
         self.receiver.settimeout(PATIENCE_S)
-        one = Pipeline(
-            "one", source("one"), Branch(()), (sink(self.receiver.getsockname()),), NOWHERE
-        )
+        receiver = sink(self.receiver.getsockname())
+        one = Pipeline("one", source("one"), Branch(()), (receiver, *sinks), NOWHERE)
         two = Pipeline("two", source("two"), Branch(()), (), NOWHERE)
-        application = Application("app", (one, two), {})
+        more = [Pipeline(made.name, made, Branch(()), (), NOWHERE) for made in sources]
+        application = Application("app", (one, two, *more), {})
         location = f"grpc+unix://{directory}/gateway.sock"
         self._loop = Loop()
         self._gateway = self._loop.run(
@@ -231,3 +245,38 @@ def test_stopping_to_accept_takes_what_was_sent(
     with pytest.raises(ConnectionRefusedError):
         running.connect()
     assert client.latest(0, 1 << 20, 0.0) == 1_500
+
+
+def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_sockets(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").write_bytes(b"1\n2\n3\n")
+    reader = FileSource(tmp_path / "in", None, 100, follow=True)
+    written = CustomSink("out", bytes, NOWHERE, FileSink(tmp_path / "out", lines=True))
+    with tempfile.TemporaryDirectory() as directory:
+        read = CustomSource("lines", U32, bytes, NOWHERE, reader)
+        over = CustomSource(
+            "over", U32, bytes, NOWHERE, FileSource(Path("/"), U32, 9, follow=False)
+        )
+        running = RunningGateway(Path(directory), [read, over], [written])
+        client = running.gateway_client
+        assert client.wait_until_accepted("lines", 3, PATIENCE_S)
+        client.stage("t", [outputs(b"a", b"b", to=1)], Tally())
+        client.publish("run", 0, ["t"])
+        wait_until(lambda: not client.status().undelivered)
+        assert (tmp_path / "out").read_bytes() == b"a\nb\n"
+        wait_until(lambda: client.status().sources[3].problem)
+        *_, lines, failing = client.status().sources
+        assert lines == SourceStatus("lines", f"file {tmp_path}/in", 3, 3)
+        assert (failing.where, failing.ended, failing.accepted) == ("file /", False, 0)
+        assert failing.problem == "IsADirectoryError: [Errno 21] Is a directory: '/'"
+        client.stop_accepting()
+        with (tmp_path / "in").open("ab") as file:
+            file.write(b"4\n")
+        running.close()
+        running = RunningGateway(Path(directory), [read], [written])
+        client = running.gateway_client
+        assert client.wait_until_accepted("lines", 4, PATIENCE_S)
+        ((*_, chunk),) = client.read(0, 4)
+        assert U32.split(chunk.data) == [b"4"]
+        running.close()

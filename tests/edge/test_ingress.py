@@ -88,6 +88,33 @@ def test_any_split_of_a_stream_into_sends_gives_the_same_messages(
     assert every_format.payloads(start, number) == payloads
 
 
+def read_length(header: bytes) -> int:
+    if header[:1] == b"!":
+        msg = "headers begin with a digit"
+        raise ValueError(msg)
+    return int(header)
+
+
+def test_a_header_that_the_decoders_function_refuses_closes_its_connection(tmp_path: Path) -> None:
+    sources = [source(framing=Framing(2, read_length, max_frame=50))]
+    with RunningIngress(tmp_path, sources) as running, capture_logs() as logs:
+        for bad in (b"!x", b"-1", b"51", b"0x"):
+            with connect(running) as connection:
+                connection.sendall(b"02ab00" + bad + b"02ab")
+                assert is_closed(connection)
+        with connect(running) as connection:
+            connection.sendall(b"03abc")
+            finish(connection)
+        running.wait_until_idle()
+        assert running.payloads() == [b"ab", b""] * 4 + [b"abc"]
+    assert [entry["reason"] for entry in logs if entry["event"] == "connection closed"] == [
+        "payload_length(b'!x'): ValueError: headers begin with a digit",
+        "a frame of -1 bytes, and the limit is 50",
+        "a frame of 51 bytes, and the limit is 50",
+        "payload_length(b'0x'): ValueError: invalid literal for int() with base 10: b'0x'",
+    ]
+
+
 def test_four_senders_at_once_keep_each_their_order(running: RunningIngress) -> None:
     def send(sender: int) -> None:
         with connect(running, 1) as connection:

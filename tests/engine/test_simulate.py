@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wallaroo
 from wallaroo.errors import ApplicationError, UsageError
-from wallaroo.testing import load, simulate
+from wallaroo.testing import load, messages_of, simulate
 
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
@@ -71,3 +72,54 @@ def test_an_application_that_is_not_well_formed_is_refused() -> None:
 def test_an_application_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no application"):
         load("no/such/application")
+
+
+class Doubled:
+    def initial_value(self) -> int:
+        return 1
+
+    def apply(self, previous: int) -> int | None:
+        return 2 * previous if previous < 8 else None
+
+
+@wallaroo.computation(name="negate")
+def negate(number: int) -> int:
+    return -number
+
+
+def of_source(config: Any, *steps: Any) -> Any:
+    builder = wallaroo.ApplicationBuilder("app").new_pipeline("in", config)
+    for step in steps:
+        builder.to(step)
+    return builder.to_sink(wallaroo.FileSinkConfig("unused", wallaroo.encoder(str))).build()
+
+
+def test_the_messages_of_a_generator_are_its_values() -> None:
+    app = of_source(wallaroo.GenSourceConfig(Doubled()), negate)
+    assert simulate(app, [("in", 5), ("in", 0)]).outputs == [b"-5", b"0"]
+    assert simulate(app, messages_of(app, "in")).outputs == [b"-1", b"-2", b"-4", b"-8"]
+
+
+def test_the_messages_of_a_file_are_its_payloads(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"1\n2\nthree\n")
+    for follow in (False, True):
+        config = wallaroo.FileSourceConfig(tmp_path / "lines", int, "lines", follow)
+        result = simulate(app := of_source(config, negate), messages_of(app, "in"))
+        assert result.outputs == [b"-1", b"-2"]
+        assert [(step, message) for _, step, message, _ in result.set_aside] == [
+            ("decoder", b"three")
+        ]
+    assert list(messages_of(app, "in", 4)) == [("in", b"three")]
+
+
+def test_the_messages_of_framed_files_are_payloads_without_headers(tmp_path: Path) -> None:
+    (tmp_path / "frames").write_bytes(b"\0\0\0\1a\0\0\0\0")
+    app = of_source(wallaroo.FileSourceConfig(tmp_path / "frames", text))
+    assert simulate(app, messages_of(app, "in")).outputs == [b"a", b""]
+
+
+def test_a_source_that_listens_has_no_messages_of_its_own() -> None:
+    with pytest.raises(UsageError, match="source 'words' listens on :0: it has no messages"):
+        next(messages_of(application(str), "words"))
+    with pytest.raises(UsageError, match="no source 'lines'"):
+        next(messages_of(application(str), "lines"))

@@ -10,7 +10,7 @@ import pytest
 import wallaroo
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
-from wallaroo.model.application import Compute, StateCompute
+from wallaroo.model.application import Compute, CustomSource, StateCompute
 from wallaroo.model.resolve import resolve
 
 HERE = "test_resolve.py"
@@ -308,3 +308,122 @@ def test_a_header_format_must_fit() -> None:
 def test_application_setup_returns_what_build_gave(returned: object) -> None:
     with pytest.raises(ApplicationError, match=r"an application is due.*return builder\.build\(\)"):
         resolve(returned)
+
+
+class Numbers:
+    def initial_value(self) -> int:
+        return 1
+
+    def apply(self, previous: int) -> int:
+        return previous + 1
+
+
+class Rows(wallaroo.MessageSource[int]):
+    def read(self, position: int | None) -> Any:  # noqa: ARG002
+        yield from ()
+
+
+class Table(wallaroo.OutputSink):
+    def write(self, first: int, outputs: Any) -> None:
+        pass
+
+
+class Decoding:
+    def decode(self, bs: bytes) -> str:
+        return bs.decode()
+
+
+@pytest.mark.parametrize("decoder", [text, bytes.decode, Decoding(), str.upper])
+def test_a_source_without_frames_takes_any_function_as_its_decoder(decoder: Any) -> None:
+    for config in [
+        wallaroo.FileSourceConfig("in", decoder, "lines"),
+        wallaroo.SourceConfig(Rows(), decoder),
+    ]:
+        (source,) = resolve(begun(config).done().build()).sources
+        assert isinstance(source, CustomSource)
+        assert callable(source.decode)
+
+
+def test_sources_and_sinks_say_where_they_are() -> None:
+    builder = begun(wallaroo.GenSourceConfig(Numbers())).to_sinks(
+        [SINK, wallaroo.FileSinkConfig("/o", line), wallaroo.SinkConfig(Table(), line)]
+    )
+    builder.new_pipeline("file", wallaroo.FileSourceConfig("/i", text)).done()
+    builder.new_pipeline("own", wallaroo.SourceConfig(Rows(), text)).done()
+    builder.new_pipeline("tcp", SOURCE).done()
+    application = resolve(builder.build())
+    wheres = ["generator Numbers", "file /i", "Rows", "127.0.0.1:0"]
+    assert [source.where for source in application.sources] == wheres
+    assert [sink.where for sink in application.sinks] == ["127.0.0.1:1", "file /o", "Table"]
+
+
+def test_a_source_has_its_own_limit_where_it_names_one() -> None:
+    small = wallaroo.TCPSourceConfig("n", "h", 0, text, max_size=9)
+    builder = begun(small).done().new_pipeline("large", SOURCE).done()
+    assert [s.framing.max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
+
+
+@pytest.mark.parametrize(
+    ("gen", "described"),
+    [
+        (Numbers, "the class Numbers"),
+        (7, "7"),
+        (iter([]), "an object of class list_iterator"),
+        (Count(), "an object of class Count"),
+    ],
+)
+def test_a_generator_is_an_object_with_its_two_methods(gen: Any, described: str) -> None:
+    builder, at = begun(wallaroo.GenSourceConfig(gen)).done(), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: pipeline 'lines': {described} is no generator; "
+        "an object with initial_value() and apply(previous) is due"
+    )
+
+
+def test_a_generators_methods_take_what_they_are_given() -> None:
+    class Odd:
+        def initial_value(self, seed: int) -> int:
+            return seed
+
+        def apply(self) -> int:
+            return 1
+
+    told = problems(begun(unchecked.GenSourceConfig(Odd())).done())
+    assert "pipeline 'lines': generator's initial_value is called with ()" in told[0]
+    assert "pipeline 'lines': generator's apply is called with (previous)" in told[1]
+
+
+def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> None:
+    own: Any = Numbers()
+    builder, at = begun(wallaroo.SourceConfig(own, text)), this_line()
+    builder.to_sink(wallaroo.SinkConfig(own, line))
+    builder.new_pipeline("b", unchecked.FileSourceConfig("i", text, framing="line"))
+    builder.to_sink(unchecked.FileSinkConfig("o", line, framing="frames"))
+    here = "an object of class Numbers is no"
+    assert problems(builder) == (
+        f"{HERE}:{at}: pipeline 'lines': {here} source; an object of a MessageSource is",
+        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; an object of an OutputSink is",
+        f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; 'frames' or 'lines' is due",
+        f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; 'none' or 'lines' is due",
+    )
+
+
+def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_function() -> None:
+    decoder: Any = "utf-8"
+    builder = begun(wallaroo.FileSourceConfig("i", bytes.decode)).done()
+    builder.new_pipeline("lines too", wallaroo.FileSourceConfig("i", decoder, "lines")).done()
+    told = problems(builder)
+    assert "pipeline 'lines': the function decode is no decoder; decorate it @decoder" in told[0]
+    assert "pipeline 'lines too': 'utf-8' is no decoder; a function is due" in told[1]
+
+
+def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:
+    sink = wallaroo.FileSinkConfig("/o", line)
+    at = this_line() - 1
+    left, right = (wallaroo.source(name, SOURCE) for name in ("left", "right"))
+    shared = wallaroo.build_application("app", left.merge(right).to(shout).to_sink(sink))
+    assert len(resolve(shared).sinks) == 1
+    twice = begun().to_sinks([sink, wallaroo.FileSinkConfig("/o", line)])
+    assert only_problem(twice).endswith(
+        f"pipeline 'lines': /o is written by the sink at {HERE}:{at} already"
+    )

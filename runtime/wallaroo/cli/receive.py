@@ -76,7 +76,8 @@ class _Reception:
         self._framing: FramingName = framing
         self._to = to
         self._count = count
-        self._progress = Progress("received")
+        shown = to is sys.stdout.buffer and sys.stdout.isatty()
+        self._progress = Progress("received", quiet=shown)
 
     def serve(self, listener: socket.socket) -> None:
         """Accept and take until there are enough messages."""

@@ -75,8 +75,8 @@ _TASK_FAILURES = 4
 @click.option(
     "--until-done",
     is_flag=True,
-    help="Stop when every source has ended and all is processed and delivered; for applications "
-    "that read files and generators.",
+    help="Stop when every source has ended, every window has closed, and all is processed and "
+    "delivered; for applications that read files and generators.",
 )
 def run(
     app: str,

@@ -62,7 +62,8 @@ class RunSettings:
     drain_timeout_s: float = 60.0
     """Seconds to go on after a stop signal."""
     until_done: bool = False
-    """Whether to stop when every source has ended and all is processed and delivered."""
+    """Whether to stop when every source has ended, every window has closed, and all is processed
+    and delivered."""
     gateway: str | None = None
     """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
     log_level: str = "info"
@@ -169,8 +170,10 @@ class Runner:
                 status = self.status()
                 if (stuck := _stuck(status)) is not None:
                     return stuck
-                if _done(status):
-                    break
+                if _done(status) and self._engine is not None:
+                    self._engine.finish_batch()  # which may open windows as its last act
+                    if _done(self.status()):
+                        break
         return None
 
     def drain(self) -> None:
@@ -281,7 +284,7 @@ def _stuck(status: GatewayStatus) -> str | None:
 
 def _done(status: GatewayStatus) -> bool:
     ended = all(source.ended for source in status.sources)
-    return ended and not status.backlog and not status.undelivered
+    return ended and not (status.backlog or status.undelivered or status.waits_for_time)
 
 
 def _file_name(name: str) -> str:

@@ -56,12 +56,14 @@ class Progress:
 
     Args:
         verb: What is being done, in the past tense: "sent", "received".
+        quiet: True where the terminal shows something else meanwhile; the closing line comes.
     """
 
     EVERY_S = 0.2
 
-    def __init__(self, verb: str) -> None:
+    def __init__(self, verb: str, *, quiet: bool = False) -> None:
         self._verb = verb
+        self._on_terminal = sys.stderr.isatty() and not quiet
         self._shown_at = 0.0
         self._started: float | None = None
         self.messages = 0
@@ -74,7 +76,7 @@ class Progress:
             self._started = now
         self.messages += messages
         self.bytes += size
-        if sys.stderr.isatty() and now - self._shown_at >= self.EVERY_S:
+        if self._on_terminal and now - self._shown_at >= self.EVERY_S:
             self._shown_at = now
             print(f"\r{self.line()}   ", end="", file=sys.stderr, flush=True)
 
@@ -88,6 +90,6 @@ class Progress:
 
     def close(self) -> None:
         """Print the closing line on standard error, where it disturbs no data."""
-        if sys.stderr.isatty():
+        if self._on_terminal:
             print("\r", end="", file=sys.stderr)
         print(self.line(), file=sys.stderr, flush=True)

@@ -55,6 +55,8 @@ class GatewayStatus:
     """Seconds that the first message of the backlog has waited."""
     undelivered: int
     """Outputs published and not delivered."""
+    waits_for_time: bool
+    """Whether windows are open that will close as time goes by."""
     published: int
     """Outputs that batches have published since the state directory was new."""
     delivered: int
@@ -76,7 +78,7 @@ class SourceStatus:
     """`HOST:PORT` that is bound, or what is read."""
     accepted: int
     """Messages accepted since the state directory was new."""
-    backlog: int
+    backlog: int = 0
     """Messages accepted and not processed by a published batch."""
     ended: bool = False
     """Whether it has come to its end, and gives no more messages in this run."""

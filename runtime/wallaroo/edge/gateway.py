@@ -153,6 +153,7 @@ class Gateway:
             backlog_bytes=self._journal.disk_bytes,
             waited_s=waited_s,
             undelivered=self._outbox.undelivered,
+            waits_for_time=self._journal.wakes,
             published=counters.get("published", 0),
             delivered=counters.get("delivered", 0),
             set_aside=counters.get("set_aside", 0),

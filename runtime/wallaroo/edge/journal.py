@@ -124,7 +124,7 @@ class Journal:
         The order of the calls is the order of arrival.
         """
         with self._changed:
-            self._waiting.append(_Waiting(source, self._now_ns(), count, data))
+            self._waiting.append(_Waiting(source, self._arrival(), count, data))
             return self._handed_in(source, len(data))
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
@@ -137,7 +137,7 @@ class Journal:
                 or last.source != source
                 or len(last.data) > _GATHER_BYTES
             ):
-                last = _Waiting(source, self._now_ns(), 0, bytearray())
+                last = _Waiting(source, self._arrival(), 0, bytearray())
                 self._waiting.append(last)
             last.count += 1
             last.data += message
@@ -178,6 +178,11 @@ class Journal:
     def backlog(self) -> int:
         """Messages that are accepted, and that no batch has processed."""
         return self._end - self._processed
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a tick is due, now or later."""
+        return self._wake_ns < NEVER
 
     @property
     def disk_bytes(self) -> int:
@@ -382,8 +387,7 @@ class Journal:
             self._wake_ns = NEVER
             self.submit(TICK_SOURCE, 1, b"")
 
-    def _now_ns(self) -> int:
-        """The wall clock, which does not run backwards here."""
+    def _arrival(self) -> int:
         self._last_ns = max(self._last_ns, self._clock())
         return self._last_ns
 

@@ -47,8 +47,8 @@ class CustomSource(Source):
     """A source that Python code reads."""
 
     reader: MessageSource[Any] = field(compare=False)
-    pickled: bool = False
-    """Whether payloads are pickled messages, as those of a generator."""
+    gives_messages: bool = False
+    """Whether its payloads are serialized messages, as those of a generator."""
 
     @property
     def where(self) -> str:  # noqa: D102

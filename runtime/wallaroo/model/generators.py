@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
 from wallaroo.api.configs import Generator
 from wallaroo.api.connectors import MessageSource
+from wallaroo.model.application import Serialization
 
 
 class GeneratorSource(MessageSource[bytes]):
-    """Reads a generator's values; a payload, and its position, is the pickled value.
+    """Reads a generator's values; a payload, and its position, is the serialized value.
 
     Args:
         generator: Makes the values.
+        serialization: How values become bytes and values again.
 
     Example:
         >>> class Doubled:
@@ -22,12 +23,16 @@ class GeneratorSource(MessageSource[bytes]):
         ...         return 1
         ...     def apply(self, previous):
         ...         return 2 * previous if previous < 8 else None
-        >>> [pickle.loads(payload) for payload, _ in GeneratorSource(Doubled()).read(None)]
-        [1, 2, 4, 8]
+        >>> text = Serialization(lambda value: b"%d" % value, int)
+        >>> list(GeneratorSource(Doubled(), text).read(None))
+        [(b'1', b'1'), (b'2', b'2'), (b'4', b'4'), (b'8', b'8')]
+        >>> list(GeneratorSource(Doubled(), text).read(b"4"))
+        [(b'8', b'8')]
     """
 
-    def __init__(self, generator: Generator[Any]) -> None:
+    def __init__(self, generator: Generator[Any], serialization: Serialization) -> None:
         self._generator = generator
+        self._serialization = serialization
 
     def read(self, position: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """See `MessageSource.read`."""
@@ -35,9 +40,9 @@ class GeneratorSource(MessageSource[bytes]):
         if position is None:
             value = generator.initial_value()
         else:
-            value = generator.apply(pickle.loads(position))
+            value = generator.apply(self._serialization.deserialize(position))
         while value is not None:
-            payload = pickle.dumps(value, protocol=5)
+            payload = self._serialization.serialize(value)
             yield payload, payload
             value = generator.apply(value)
 

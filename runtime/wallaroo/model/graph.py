@@ -7,6 +7,7 @@ several steps use.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.branch import only_key
+from wallaroo.model.windows import CountWindows, RangeWindows, Windows
 
 NodeKind = Literal["source", "step", "stateful step", "state", "sink"]
 
@@ -117,50 +119,54 @@ class _Drawing:
         """Draw *pipeline*; what it has in common with others already there is drawn once."""
         before = set(self._nodes.values())
         source = pipeline.source
-        nodes = [
-            self._node(source, "source", source.name, _of_source(source), _told(source, pipeline))
-        ]
-        nodes += self._follow(pipeline, pipeline.trunk, nodes[0], "")
-        self._group(pipeline.name, nodes, before)
+        nodes = [self._node(source, "source", source.name, _of_source(source), source, pipeline)]
+        self._branch(pipeline.trunk, nodes[0], "", pipeline, nodes)
+        self._group(pipeline.name, list(dict.fromkeys(nodes)), before)
 
-    def _follow(self, pipeline: Pipeline, branch: Branch, last: Node, label: str) -> list[Node]:
-        """Draw what comes behind *last*; *label* is for the first edge."""
+    def _branch(
+        self, branch: Branch, last: Node, key: str, pipeline: Pipeline, nodes: list[Node]
+    ) -> None:
+        """Draw *branch* behind the node *last*, where messages have just got *key*."""
         end = pipeline.sinks or (pipeline.name,)  # no sinks are nothing in common
-        nodes: list[Node] = []
         for number, step in enumerate(branch.steps):
             if isinstance(step, KeyBy):
-                label = _named(step.key)
+                key = _name_of_key(step.key)
                 continue
-            rest = Branch(branch.steps[number:], branch.forks)
-            kind: NodeKind = "stateful step" if isinstance(step, Stateful) else "step"
-            detail = str(step.windows) if isinstance(step, WindowCompute) else ""
-            node = self._node(
-                (_identity_of(rest), end), kind, step.name, detail, _told(step, pipeline)
-            )
-            self._edge(last, node, label or _key_of(step))
-            if isinstance(step, Stateful):
-                self._uses[node.id] = step
+            way = (_identity(Branch(branch.steps[number:], branch.forks)), end)
+            node = self._step(way, step, pipeline)
+            if isinstance(step, Stateful) and step.key is not None:
+                key = _name_of_key(step.key)
+            self._edge(last, node, key)
+            last, key = node, ""
             nodes.append(node)
-            last, label = node, ""
         for fork in branch.forks:
-            nodes += self._follow(pipeline, fork, last, label)
+            self._branch(fork, last, key, pipeline, nodes)
         for sink in () if branch.forks else pipeline.sinks:
-            nodes.append(self._node(sink, "sink", sink.name, _of_sink(sink), _told(sink, pipeline)))
-            self._edge(last, nodes[-1], label)
-        return nodes
+            nodes.append(self._node(sink, "sink", sink.name, _of_sink(sink), sink, pipeline))
+            self._edge(last, nodes[-1], "")
+
+    def _step(self, way: object, step: Step, pipeline: Pipeline) -> Node:
+        if not isinstance(step, Stateful):
+            return self._node(way, "step", step.name, "", step, pipeline)
+        detail = _of_windows(step.windows) if isinstance(step, WindowCompute) else ""
+        node = self._node(way, "stateful step", step.name, detail, step, pipeline)
+        self._uses[node.id] = step
+        return node
 
     def add_state(self, partition: StatePartition) -> None:
         """Draw *partition*, and who uses it."""
         users = [
             (node, step) for node, step in self._uses.items() if step.partition == partition.name
         ]
-        if all(step.key is only_key for _, step in users):
-            keys = "one entity"
+        if partition.keys is not None:
+            keys = f"{len(partition.keys)} keys"
         else:
-            keys = "any key" if partition.keys is None else f"{len(partition.keys)} keys"
-        entities = "open windows" if partition.windows else _named(partition.new_entity)
-        detail = f"{entities} · {keys}"
-        state = self._node(partition.name, "state", partition.name, detail, partition.place)
+            single = all(step.key is only_key for _, step in users)
+            keys = "one entity" if single else "any key"
+        kind = "windows" if partition.windows else _named(partition.new_entity)
+        state = self._node(
+            partition.name, "state", partition.name, f"{kind} · {keys}", partition, None
+        )
         self._states.append(state)
         for user, _ in users:
             self._edges[Edge(user, state.id, "state", "")] = None
@@ -171,11 +177,19 @@ class _Drawing:
         return Graph(name, tuple(groups), tuple(self._states), tuple(self._edges))
 
     def _node(
-        self, stands_for: object, kind: NodeKind, name: str, detail: str, place: Place
+        self,
+        stands_for: object,
+        kind: NodeKind,
+        name: str,
+        detail: str,
+        part: Source | Step | Sink | StatePartition,
+        pipeline: Pipeline | None,
     ) -> Node:
         if stands_for not in self._nodes:
-            number = len(self._nodes) + 1
-            self._nodes[stands_for] = Node(f"n{number}", kind, name, detail, place)
+            place = part.place
+            if not place.line and pipeline is not None:
+                place = pipeline.place  # that of a builtin is not known
+            self._nodes[stands_for] = Node(f"n{len(self._nodes) + 1}", kind, name, detail, place)
         return self._nodes[stands_for]
 
     def _edge(self, start: Node, end: Node, label: str) -> None:
@@ -192,36 +206,61 @@ class _Drawing:
         self._groups.append(([name], new))
 
 
-def _identity_of(branch: Branch) -> tuple[object, ...]:
-    forks = tuple(_identity_of(fork) for fork in branch.forks)
-    return (tuple(map(_identity, branch.steps)), forks)
+def _identity(branch: Branch) -> tuple[object, ...]:
+    """What branches of merged pipelines have in common where they are one and the same."""
+    steps = [
+        (type(step), step.name, step.place, getattr(step, "partition", None))
+        for step in branch.steps
+    ]
+    return (*steps, *map(_identity, branch.forks))
 
 
-def _identity(step: Step) -> tuple[object, ...]:
-    return (type(step), step.name, step.place, getattr(step, "partition", None))
+def _name_of_key(key: Callable[[Any], Any]) -> str:
+    return "" if key is only_key else _named(key)
 
 
-def _told(part: Source | Step | Sink, pipeline: Pipeline) -> Place:
-    """The place of *part*; that of its pipeline where it is a builtin, which has none."""
-    return part.place if part.place.line else pipeline.place
+def _of_windows(windows: Windows) -> str:
+    if isinstance(windows, CountWindows):
+        return f"windows of {windows.count:,} messages"
+    if isinstance(windows, RangeWindows):
+        slide = "" if windows.slide_ns == windows.range_ns else f" every {_time(windows.slide_ns)}"
+        return f"windows of {_time(windows.range_ns)}{slide}"
+    return "windows"
 
 
-def _key_of(step: Step) -> str:
-    if not isinstance(step, Stateful) or step.key is None or step.key is only_key:
-        return ""
-    return _named(step.key)
+def _time(nanoseconds: int) -> str:
+    """*nanoseconds* in the largest unit that leaves no fraction.
+
+    Example:
+        >>> _time(90_000_000_000), _time(3_600_000_000_000), _time(5_000_000)
+        ('90 s', '1 h', '5 ms')
+    """
+    for unit, size in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6)):
+        if nanoseconds % size == 0:
+            return f"{nanoseconds // size:,} {unit}"
+    return f"{nanoseconds:,} ns"
 
 
 def _of_source(source: Source) -> str:
     if isinstance(source, CustomSource):
-        return source.where
+        where = _short(source.where)
+        return where if source.gives_messages else f"{where} · {_named(source.decode)}"
     return f"TCP source · {_named(source.decode)}"
 
 
 def _of_sink(sink: Sink) -> str:
-    if isinstance(sink, CustomSink):
-        return sink.where
-    return f"TCP sink · {_named(sink.encode)}"
+    where = _short(sink.where) if isinstance(sink, CustomSink) else "TCP sink"
+    return f"{where} · {_named(sink.encode)}"
+
+
+def _short(where: str) -> str:
+    """*where*, with files by their names alone.
+
+    Example:
+        >>> _short("file /srv/app/words.txt"), _short("Countdown")
+        ('file words.txt', 'Countdown')
+    """
+    return re.sub(r"\S*/", "", where)
 
 
 def _named(function: Callable[..., Any]) -> str:

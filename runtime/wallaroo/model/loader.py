@@ -87,8 +87,7 @@ class ApplicationRef:
                 except Exception as error:
                     msg = f"application_setup raised {_told(error, self.directory)}"
                     raise ApplicationError(msg) from error
-            application = resolve(declared, self.max_frame)
-            return dataclasses.replace(application, serialization=_serialization(module))
+            return resolve(declared, self.max_frame, _serialization(module))
 
     def _check(self) -> None:
         path = Path(self.app)

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
-import pickle
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
-from wallaroo.api.configs import (
-    FileSinkConfig,
-    FileSourceConfig,
-    GenSourceConfig,
-    TCPSinkConfig,
-    TCPSourceConfig,
-)
-from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
-from wallaroo.api.functions import Decoder, Encoder
-from wallaroo.api.place import Place, place_of
+from wallaroo.api.place import Place
 from wallaroo.errors import ApplicationError
-from wallaroo.model.application import (
-    Application,
-    CustomSink,
-    CustomSource,
-    Pipeline,
-    Sink,
-    Source,
-    TCPSink,
-    TCPSource,
-)
+from wallaroo.model.application import Application, Pipeline, Serialization
 from wallaroo.model.branch import BranchResolver
-from wallaroo.model.classes import decoder_of, encoder_of
-from wallaroo.model.files import FileSink, FileSource
-from wallaroo.model.framing import DEFAULT_MAX_FRAME, Framing
-from wallaroo.model.generators import GeneratorSource
-from wallaroo.model.problems import Problems, described, named
+from wallaroo.model.endpoints import EndpointResolver
+from wallaroo.model.framing import DEFAULT_MAX_FRAME
+from wallaroo.model.problems import Problems, described
 
 
-def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application:
+def resolve(
+    declared: object,
+    max_frame: int = DEFAULT_MAX_FRAME,
+    serialization: Serialization | None = None,
+) -> Application:
     """Give *declared*, what `application_setup` returned, its meaning.
 
     Args:
         declared: Result of `ApplicationBuilder.build()`.
         max_frame: Largest payload that its sources accept, in bytes.
+        serialization: Its own way to turn objects into bytes; None for pickle.
 
     Raises:
         ApplicationError: Something in it is wrong; `problems` lists all of it, each with the
@@ -56,7 +35,7 @@ def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application
         )
         raise ApplicationError(msg)
     problems = Problems()
-    application = _Resolver(max_frame, problems).application(declared)
+    application = _Resolver(max_frame, serialization, problems).application(declared)
     if problems.found:
         msg = f"the application {declared.name!r} is not well formed:"
         raise ApplicationError(msg, problems.found)
@@ -66,15 +45,13 @@ def resolve(declared: object, max_frame: int = DEFAULT_MAX_FRAME) -> Application
 class _Resolver:
     """Walks the declaration once; problems are collected on the way."""
 
-    def __init__(self, max_frame: int, problems: Problems) -> None:
-        self._max_frame = max_frame
+    def __init__(
+        self, max_frame: int, serialization: Serialization | None, problems: Problems
+    ) -> None:
+        self._serialization = serialization
         self._problem = problems.add
-        self._check_arity = problems.check_arity
+        self._endpoints = EndpointResolver(problems, max_frame, serialization)
         self._branches = BranchResolver(problems)
-        self._sinks: dict[tuple[int, int], Sink] = {}
-        """Sinks by the identity of their configuration and their place in `to_sinks`."""
-        self._written: dict[Path, FileSinkConfig] = {}
-        """Sinks by the file that they write."""
 
     def application(self, declared: DeclaredApplication) -> Application:
         """The normal form; sound only where no problem was found."""
@@ -92,7 +69,8 @@ class _Resolver:
                 )
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
-        return Application(declared.name, tuple(pipelines), dict(self._branches.partitions))
+        partitions = dict(self._branches.partitions)
+        return Application(declared.name, tuple(pipelines), partitions, self._serialization)
 
     def _pipeline(self, declared: DeclaredPipeline) -> Pipeline:
         if not declared.ended:
@@ -102,128 +80,13 @@ class _Resolver:
             )
         for place in declared.after_end:
             self._problem(place, f"pipeline {declared.name!r} has a step after its end")
-        source = self._source(declared)
+        source = self._endpoints.source(declared)
         trunk = self._branches.trunk(declared)
         many = len(declared.sinks) > 1
         sinks = tuple(
-            self._shared_sink(
+            self._endpoints.sink(
                 declared, config, number, f"{declared.name} {number}" if many else declared.name
             )
             for number, config in enumerate(declared.sinks, 1)
         )
         return Pipeline(declared.name, source, trunk, sinks, declared.place)
-
-    def _source(self, declared: DeclaredPipeline) -> Source:
-        where, config = f"pipeline {declared.name!r}", declared.source
-        frames = Framing(4, ">I", self._max_frame)
-        reader: MessageSource[Any]
-        framing: Framing | None
-        if isinstance(config, TCPSourceConfig):
-            framing, decode = self._framed(config, config.max_size, where)
-            place = place_of(config.decoder)
-            return TCPSource(declared.name, framing, decode, place, config.host, config.port)
-        if isinstance(config, GenSourceConfig):
-            self._check_generator(config, where)
-            reader, place = GeneratorSource(config.gen), place_of(config.gen)
-            return CustomSource(declared.name, frames, pickle.loads, place, reader, pickled=True)
-        if isinstance(config, FileSourceConfig):
-            if config.framing not in {"frames", "lines"}:
-                due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
-                self._problem(config.place, due)
-            if config.framing == "frames":
-                framing, decode = self._framed(config, None, where)
-            else:
-                framing, decode = None, self._decode(config.decoder, config.place, where)
-            reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
-        elif isinstance(config, SourceConfig):
-            reader, decode = config.source, self._decode(config.decoder, config.place, where)
-            if not isinstance(reader, MessageSource):
-                due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
-                self._problem(config.place, due)
-        else:
-            problem = f"{where}: {described(config)} is no source configuration"
-            self._problem(declared.place, problem)
-            return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
-        place = place_of(config.decoder)
-        return CustomSource(declared.name, frames, decode, place, reader)
-
-    def _framed(
-        self, config: TCPSourceConfig | FileSourceConfig, max_size: int | None, where: str
-    ) -> tuple[Framing, Callable[[bytes], Any]]:
-        """How the decoder of *config* cuts frames, and what it makes of a payload."""
-        max_frame = self._max_frame if max_size is None else max_size
-        decoder, place = config.decoder, config.place
-        try:
-            made = decoder_of(decoder)
-            if isinstance(made, Decoder):
-                framing = Framing(made.header_length, made.length_fmt, max_frame)
-                self._check_arity(made.function, 1, f"{where}: decoder {named(made)}", "payload")
-                return framing, made.function
-            problem = f"{described(made)} is no decoder; decorate it @decoder"
-        except ValueError as error:
-            problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
-        self._problem(place, f"{where}: {problem}")
-        return Framing(4, ">I", max_frame), bytes
-
-    def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
-        """What a decoder, of which nothing is asked about frames, makes of a payload."""
-        function = getattr(decoder, "decode", decoder)
-        if isinstance(decoder, (Decoder, str, bytes)):
-            function = getattr(decoder, "function", None)
-        if not callable(function):
-            self._problem(place, f"{where}: {described(decoder)} is no decoder; a function is due")
-            return bytes
-        self._check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
-        made: Callable[[bytes], Any] = function
-        return made
-
-    def _check_generator(self, config: GenSourceConfig[Any], where: str) -> None:
-        gen, methods = config.gen, (("initial_value", 0), ("apply", 1))
-        if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
-            self._problem(
-                config.place,
-                f"{where}: {described(gen)} is no generator; "
-                "an object with initial_value() and apply(previous) is due",
-            )
-            return
-        for method, count in methods:
-            label, takes = f"{where}: generator's {method}", "previous" if count else ""
-            self._check_arity(getattr(gen, method), count, label, takes)
-
-    def _shared_sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
-        """The sink of *config*: pipelines that were merged share it."""
-        if (id(config), number) not in self._sinks:
-            self._sinks[id(config), number] = self._sink(declared, config, name)
-        return self._sinks[id(config), number]
-
-    def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
-        where = f"pipeline {declared.name!r}"
-        if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
-            self._problem(declared.place, f"{where}: {described(config)} is no sink configuration")
-            return TCPSink(name, str, declared.place, "", 0)
-        encode, place = encoder_of(config.encoder), place_of(config.encoder)
-        if isinstance(encode, Encoder):
-            self._check_arity(encode.function, 1, f"{where}: encoder {named(encode)}", "output")
-            encode = encode.function
-        else:
-            self._problem(
-                config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
-            )
-        if isinstance(config, TCPSinkConfig):
-            return TCPSink(name, encode, place, config.host, config.port)
-        if isinstance(config, FileSinkConfig):
-            return CustomSink(name, encode, place, self._file_sink(config, where))
-        if not isinstance(config.sink, OutputSink):
-            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
-            self._problem(config.place, due)
-        return CustomSink(name, encode, place, config.sink)
-
-    def _file_sink(self, config: FileSinkConfig, where: str) -> FileSink:
-        if config.framing not in {"none", "lines"}:
-            due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
-            self._problem(config.place, due)
-        other = self._written.setdefault(config.path, config)
-        if other is not config:
-            problem = f"{where}: {config.path} is written by the sink at {other.place} already"
-            self._problem(config.place, problem)
-        return FileSink(config.path, lines=config.framing == "lines")

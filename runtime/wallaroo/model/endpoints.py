@@ -1,0 +1,184 @@
+"""From the configurations of sources and sinks to their normal form."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wallaroo.api.builder import DeclaredPipeline
+from wallaroo.api.configs import (
+    FileSinkConfig,
+    FileSourceConfig,
+    GenSourceConfig,
+    TCPSinkConfig,
+    TCPSourceConfig,
+)
+from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
+from wallaroo.api.functions import Decoder, Encoder
+from wallaroo.api.place import Place, place_of
+from wallaroo.model.application import (
+    CustomSink,
+    CustomSource,
+    Serialization,
+    Sink,
+    Source,
+    TCPSink,
+    TCPSource,
+)
+from wallaroo.model.classes import decoder_of, encoder_of
+from wallaroo.model.files import FileSink, FileSource
+from wallaroo.model.framing import Framing
+from wallaroo.model.generators import GeneratorSource
+from wallaroo.model.problems import Problems, described, named
+
+_PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
+
+
+class EndpointResolver:
+    """Gives sources and sinks their meaning.
+
+    Args:
+        problems: Takes what is wrong.
+        max_frame: Largest payload that a source accepts which names no limit, in bytes.
+        serialization: The application's own, for the values of generators; None for pickle.
+    """
+
+    def __init__(
+        self, problems: Problems, max_frame: int, serialization: Serialization | None
+    ) -> None:
+        self._problems = problems
+        self._max_frame = max_frame
+        self._values = serialization or _PICKLE
+        self._sinks: dict[tuple[int, int], Sink] = {}
+        """Sinks by the identity of their configuration and their place in `to_sinks`."""
+        self._written: dict[Path, FileSinkConfig] = {}
+        """Sinks by the file that they write."""
+
+    def source(self, declared: DeclaredPipeline) -> Source:
+        """The source of a pipeline; sound only where no problem was found."""
+        where, config = f"pipeline {declared.name!r}", declared.source
+        frames = Framing(4, ">I", self._max_frame)
+        reader: MessageSource[Any]
+        framing: Framing | None
+        if isinstance(config, TCPSourceConfig):
+            framing, decode = self._framed(config, config.max_size, where)
+            place = place_of(config.decoder)
+            return TCPSource(declared.name, framing, decode, place, config.host, config.port)
+        if isinstance(config, GenSourceConfig):
+            self._check_generator(config, where)
+            reader, place = GeneratorSource(config.gen, self._values), place_of(config.gen)
+            decode = self._values.deserialize
+            return CustomSource(declared.name, frames, decode, place, reader, gives_messages=True)
+        if isinstance(config, FileSourceConfig):
+            if config.framing not in {"frames", "lines"}:
+                due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
+                self._problems.add(config.place, due)
+            if config.framing == "frames":
+                framing, decode = self._framed(config, None, where)
+            else:
+                framing, decode = None, self._decode(config.decoder, config.place, where)
+            reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
+        elif isinstance(config, SourceConfig):
+            reader, decode = config.source, self._decode(config.decoder, config.place, where)
+            if not isinstance(reader, MessageSource):
+                due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
+                self._problems.add(config.place, due)
+        else:
+            problem = f"{where}: {described(config)} is no source configuration"
+            self._problems.add(declared.place, problem)
+            return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
+        place = place_of(config.decoder)
+        return CustomSource(declared.name, frames, decode, place, reader)
+
+    def _framed(
+        self, config: TCPSourceConfig | FileSourceConfig, max_size: int | None, where: str
+    ) -> tuple[Framing, Callable[[bytes], Any]]:
+        """How the decoder of *config* cuts frames, and what it makes of a payload."""
+        max_frame = self._max_frame if max_size is None else max_size
+        decoder, place = config.decoder, config.place
+        try:
+            made = decoder_of(decoder)
+            if isinstance(made, Decoder):
+                framing = Framing(made.header_length, made.length_fmt, max_frame)
+                self._problems.check_arity(
+                    made.function, 1, f"{where}: decoder {named(made)}", "payload"
+                )
+                return framing, made.function
+            problem = f"{described(made)} is no decoder; decorate it @decoder"
+        except ValueError as error:
+            problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
+        self._problems.add(place, f"{where}: {problem}")
+        return Framing(4, ">I", max_frame), bytes
+
+    def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
+        """What a decoder, of which nothing is asked about frames, makes of a payload."""
+        function = getattr(decoder, "decode", decoder)
+        if isinstance(decoder, (Decoder, str, bytes)):
+            function = getattr(decoder, "function", None)
+        if not callable(function):
+            self._problems.add(
+                place, f"{where}: {described(decoder)} is no decoder; a function is due"
+            )
+            return bytes
+        self._problems.check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
+        made: Callable[[bytes], Any] = function
+        return made
+
+    def _check_generator(self, config: GenSourceConfig[Any], where: str) -> None:
+        gen, methods = config.gen, (("initial_value", 0), ("apply", 1))
+        if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
+            self._problems.add(
+                config.place,
+                f"{where}: {described(gen)} is no generator; "
+                "an object with initial_value() and apply(previous) is due",
+            )
+            return
+        for method, count in methods:
+            label, takes = f"{where}: generator's {method}", "previous" if count else ""
+            self._problems.check_arity(getattr(gen, method), count, label, takes)
+
+    def sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
+        """The sink of *config*: pipelines that were merged share it."""
+        if (id(config), number) not in self._sinks:
+            self._sinks[id(config), number] = self._sink(declared, config, name)
+        return self._sinks[id(config), number]
+
+    def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
+            self._problems.add(
+                declared.place, f"{where}: {described(config)} is no sink configuration"
+            )
+            return TCPSink(name, str, declared.place, "", 0)
+        encode, place = encoder_of(config.encoder), place_of(config.encoder)
+        if isinstance(encode, Encoder):
+            self._problems.check_arity(
+                encode.function, 1, f"{where}: encoder {named(encode)}", "output"
+            )
+            encode = encode.function
+        else:
+            self._problems.add(
+                config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
+            )
+        if isinstance(config, TCPSinkConfig):
+            return TCPSink(name, encode, place, config.host, config.port)
+        if isinstance(config, FileSinkConfig):
+            return CustomSink(name, encode, place, self._file_sink(config, where))
+        if not isinstance(config.sink, OutputSink):
+            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
+            self._problems.add(config.place, due)
+        return CustomSink(name, encode, place, config.sink)
+
+    def _file_sink(self, config: FileSinkConfig, where: str) -> FileSink:
+        if config.framing not in {"none", "lines"}:
+            due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
+            self._problems.add(config.place, due)
+        other = self._written.setdefault(config.path, config)
+        if other is not config:
+            problem = f"{where}: {config.path} is written by the sink at {other.place} already"
+            self._problems.add(config.place, problem)
+        return FileSink(config.path, lines=config.framing == "lines")
