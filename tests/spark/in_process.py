@@ -31,6 +31,7 @@ from wallaroo.engine.running import Batch
 from wallaroo.engine.spark import query
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.model.application import Application
+from wallaroo.model.framing import Framing
 from wallaroo.model.loader import ApplicationRef
 
 if TYPE_CHECKING:
@@ -141,8 +142,9 @@ class _Edge:
             while left and len(some) < size and left[0][0] == some[0][0]:
                 some.append(left.pop(0))
             index = indices[some[0][0]]
-            frame = application.sources[index].framing.frame
-            self.journal.submit(index, len(some), b"".join(frame(payload) for _, payload in some))
+            framing = application.sources[index].framing
+            frames = b"".join(_frame(framing, payload) for _, payload in some)
+            self.journal.submit(index, len(some), frames)
         assert self.journal.flush(10)
 
     def outputs(self, application: Application) -> dict[str, list[bytes]]:
@@ -163,3 +165,11 @@ class _Edge:
         self._service.shutdown()
         self.journal.close()
         self._outbox.close()
+
+
+def _frame(framing: Framing, payload: bytes) -> bytes:
+    """*payload* with a header; one of a byte where only a function can read it."""
+    if isinstance(framing.length_fmt, str):
+        return framing.frame(payload)
+    headers = (bytes([number]) for number in range(256))
+    return next(h for h in headers if framing.length_fmt(h) == len(payload)) + payload
