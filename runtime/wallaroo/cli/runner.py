@@ -170,10 +170,8 @@ class Runner:
                 status = self.status()
                 if (stuck := _stuck(status)) is not None:
                     return stuck
-                if _done(status) and self._engine is not None:
-                    self._engine.finish_batch()  # which may open windows as its last act
-                    if _done(self.status()):
-                        break
+                if _done(status) and self._batch_leaves_it_done():
+                    break
         return None
 
     def drain(self) -> None:
@@ -217,6 +215,15 @@ class Runner:
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds."""
         return self._client.status()
+
+    def _batch_leaves_it_done(self) -> bool:
+        """Whether all is done also behind a batch under way, which may open windows at its end."""
+        assert self._engine is not None
+        try:
+            self._engine.finish_batch()
+        except Exception:  # the query has failed: the next look sees to that
+            return False
+        return _done(self.status())
 
     def _on_signal(self, number: int, _frame: object) -> None:
         log.info("signal", signal=signal.Signals(number).name)
