@@ -18,11 +18,13 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S
-from wallaroo.edge.client import connector
+from wallaroo.edge.claims import Claims
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
-from wallaroo.engine.job import Job
+from wallaroo.engine.job import Job, Readers
 from wallaroo.engine.ports import Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
@@ -86,13 +88,15 @@ class InProcess:
         edge = _Edge(directory)
         edge.send(application, sent, choose or random.Random(0))
         self._session.conf.set("spark.sql.shuffle.partitions", workers)
+        readers = Readers(str(directory / "readers"))
+        readers.set(workers)
         job = Job(
             uuid.uuid4().hex,
             reference,
-            connector(edge.location),
+            Connector(edge.location),
             program.buckets,
             slots_for(program.buckets, workers),
-            readers=workers,
+            readers=readers,
             max_batch_bytes=max_batch_bytes,
             idle_wait_s=0.05,
         )
@@ -125,7 +129,8 @@ class _Edge:
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self._outbox = Outbox(directory / "outbox.db", 1 << 30)
         self.location = f"grpc+unix://{directory}/door.sock"
-        self._service = Service(self.location, self.journal, self._outbox, {})
+        guard = Guard(None, Claims(directory / "claim.json"))
+        self._service = Service(self.location, self.journal, self._outbox, {}, guard)
 
     def send(self, application: Application, sent: Sent, choose: random.Random) -> None:
         """Put *sent* into the journal, in chunks of random sizes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wallaroo import logs
-from wallaroo.cli.options import application_options, application_ref
+from wallaroo.cli.options import application_options, application_ref, setting_pairs
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.errors import RuntimeFailure
 
@@ -116,7 +116,7 @@ def run(
         partitions=partitions or workers,
         state_dir=state_dir,
         master=master or f"local[{workers},{_TASK_FAILURES}]",
-        spark=dict(_setting(text) for text in conf),
+        spark=setting_pairs(conf),
         max_batch_bytes=max_batch_mib * 1024**2,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
@@ -130,11 +130,3 @@ def run(
         if failure is not None:
             raise RuntimeFailure(failure)
         runner.drain()
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        msg = f"{text!r} is not KEY=VALUE"
-        raise click.BadParameter(msg, param_hint="--conf")
-    return key, value
