@@ -18,6 +18,7 @@ from wallaroo.cli.probe import probe
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
+from wallaroo.cli.status import status
 from wallaroo.errors import WallarooError
 
 
@@ -51,5 +52,8 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (new, check, graph, run, send, receive, demo, gateway, driver, executor, probe):
+for command in (
+    *(new, check, graph, run, send, receive, demo, status),
+    *(gateway, driver, executor, probe),
+):
     main.add_command(command)
