@@ -64,7 +64,7 @@ def run(command: Sequence[str], stdin: str | None = None, timeout_s: float = 300
     return done.stdout
 
 
-def wait_for(what: str, look: Callable[[], Found], seconds: float = PATIENCE_S) -> Found:
+def wait_for(what: str, look: Callable[[], Found | None], seconds: float = PATIENCE_S) -> Found:
     """What *look* finds, as soon as it finds something true."""
     give_up = time.monotonic() + seconds
     while not (found := look()):
@@ -201,9 +201,9 @@ class Release:
         pod = self.pods(component)[0]["metadata"]["name"]
         self.cluster.kubectl("exec", pod, "--", "python3", "-c", _KILL, command)
 
-    def running(self) -> int:
-        """Executors that run."""
-        return int(self.status()["workers"]["running"])
+    def runs(self, workers: int) -> bool:
+        """Whether *workers* executors run."""
+        return bool(self.status()["workers"]["running"] == workers)
 
     def left(self) -> list[str]:
         """All objects of it that there are."""

@@ -53,14 +53,14 @@ def test_outputs_wait_for_an_address_that_does_not_resolve(
 def test_an_executor_crashes(word_count: Release, word_peer: Peer) -> None:
     with Streaming(word_peer):
         word_count.crash("executor", "KubernetesExecutorBackend")
-    wait_for("another executor", lambda: word_count.running() == 2)
+    wait_for("another executor", lambda: word_count.runs(2))
 
 
 def test_an_executor_is_gone_without_a_word(word_count: Release, word_peer: Peer) -> None:
     with Streaming(word_peer):
         victim = word_count.pods("executor")[0]["metadata"]["name"]
         word_count.cluster.kubectl("delete", "pod", victim, "--grace-period=0", "--force")
-    wait_for("another executor", lambda: word_count.running() == 2)
+    wait_for("another executor", lambda: word_count.runs(2))
 
 
 def test_the_driver_crashes(word_count: Release, word_peer: Peer) -> None:
@@ -97,14 +97,13 @@ def test_all_pods_are_deleted_at_once(word_count: Release, word_peer: Peer) -> N
         selector = f"app.kubernetes.io/instance={word_count.name}"
         word_count.cluster.kubectl("delete", "pods", "-l", selector)
     word_count.wait_until_ready()
-    wait_for("both executors", lambda: word_count.running() == 2)
+    wait_for("both executors", lambda: word_count.runs(2))
 
 
 def test_a_second_driver_finds_itself_fenced_out(word_count: Release, word_peer: Peer) -> None:
     cluster, before = word_count.cluster, word_count.lives("driver")
-    found = cluster.get("statefulset", f"{word_count.fullname}-driver")
-    assert found is not None
-    template = found["spec"]["template"]
+    (driver,) = cluster.select("statefulsets", "app.kubernetes.io/component=driver")
+    template = driver["spec"]["template"]
     second = {
         "apiVersion": "v1",
         "kind": "Pod",

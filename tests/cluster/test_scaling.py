@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.cluster.harness import Peer, Release, wait_for
@@ -28,7 +30,7 @@ def test_workers_go_up_and_down_while_messages_stream(
     before = market_spread.lives("gateway", "driver")
     for workers in (3, 1):
         market_spread.upgrade("--set", f"workers={workers}")
-        wait_for(f"{workers} workers", lambda w=workers: market_spread.running() == w)
+        wait_for(f"{workers} workers", functools.partial(market_spread.runs, workers))
         assert market_peer.progress()["sending"], "the stream ended before the workers were there"
         market_peer.wait_until_sent(market_peer.progress()["sent"] + 20_000)
     assert market_spread.lives("gateway", "driver") == before

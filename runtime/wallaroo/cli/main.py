@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from wallaroo import __version__
+from wallaroo.cli.build import build
 from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
 from wallaroo.cli.driver import driver
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, send, receive, demo, status),
+    *(new, check, graph, run, send, receive, demo, build, status),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)
