@@ -98,6 +98,8 @@ class Egress:
         self._sent = 0
         """Bytes given to the connection."""
         self.connected = False
+        self.problem: str | None = "not connected yet"
+        """Why outputs are not sent now; None while they are."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
@@ -114,14 +116,16 @@ class Egress:
                 except OSError as error:
                     self._note_acknowledged(connection)
                     self._log("receiver lost", error)
+                    self.problem = _reason(error)
                 self.connected = False
 
     def _log(self, event: str, error: OSError | UnicodeError) -> None:
+        reason = _reason(error)
         log.warning(
             event,
             sink=self._sink.name,
             address=self._sink.where,
-            reason=getattr(error, "strerror", None) or str(error),
+            reason=reason,
             outputs="wait on disk",
         )
 
@@ -133,6 +137,7 @@ class Egress:
             try:
                 connection = _connected(address)
             except (OSError, UnicodeError) as error:
+                self.problem = _reason(error)
                 if not told:
                     told = True
                     self._log("receiver away", error)
@@ -143,7 +148,7 @@ class Egress:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
-            self.connected = True
+            self.connected, self.problem = True, None
             log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
             return connection
         return None
@@ -210,6 +215,12 @@ class Egress:
         for sent in self._flight:
             sent.note(acknowledged)
             sent.start = _NOT_SENT
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"the name does not resolve ({error.strerror}): is the address right?"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _connected(address: tuple[str, int]) -> socket.socket:
