@@ -269,6 +269,7 @@ def test_a_full_journal_holds_senders_back_until_it_is_trimmed(tmp_path: Path) -
         wait_until(lambda: running.ingress._paused)
         while (more := send_what_goes()) > 0:  # the buffers of the kernel
             total += more
+        assert running.journal.flush(PATIENCE_S)
         held = running.journal.disk_bytes
         assert held < limits.disk_bytes + limits.memory_bytes + 2 * 256 * 1024
         running.journal.trim(running.journal.end)

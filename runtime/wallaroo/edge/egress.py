@@ -12,15 +12,19 @@ import errno
 import fcntl
 import os
 import socket
+import sqlite3
 import struct
 import termios
 import threading
 import time
 from array import array
 from collections import deque
+from collections.abc import Callable
 
 import structlog
 
+from wallaroo.edge.database import lacks_room
+from wallaroo.edge.faults import fault
 from wallaroo.edge.outbox import Delivery, Outbox
 from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import TCPSink
@@ -86,9 +90,17 @@ class Egress:
         index: Index of the sink in the application.
         sink: The sink.
         outbox: Where the outputs are.
+        on_failure: Called in the sink's thread if the outbox cannot be used; nothing is sent then.
     """
 
-    def __init__(self, index: int, sink: TCPSink, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        index: int,
+        sink: TCPSink,
+        outbox: Outbox,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+    ) -> None:
+        self._on_failure = on_failure
         self._index = index
         self._sink = sink
         self._outbox = outbox
@@ -116,6 +128,9 @@ class Egress:
                 except OSError as error:
                     self._note_acknowledged(connection)
                     self._log("receiver lost", error)
+                except sqlite3.Error as error:
+                    self._on_failure(error)
+                    return
                 self.connected = False
 
     def _log(self, event: str, error: OSError | UnicodeError) -> None:
@@ -207,6 +222,7 @@ class Egress:
                 continue
             self._sent += count
             rest = rest[count:]
+            fault("sink-in-mid-delivery")
 
     def _acknowledged(self, connection: socket.socket) -> int:
         """Bytes of this connection that the receiver's side has acknowledged."""
@@ -220,7 +236,16 @@ class Egress:
         while self._flight and self._flight[0].acknowledged_by(acknowledged):
             position = self._flight.popleft().position
         if position:
-            self._outbox.delivered(self._index, position)
+            self._note_delivered(position)
+
+    def _note_delivered(self, position: int) -> None:
+        """Note it on disk, when that has room; a stop before means that it is sent again."""
+        while True:
+            try:
+                return self._outbox.delivered(self._index, position)
+            except sqlite3.Error as error:
+                if not lacks_room(error) or self._stopping.wait(_RETRY_FIRST_S):
+                    raise
 
     def _note_acknowledged(self, connection: socket.socket) -> None:
         """Before a broken connection is let go: note what its other side has of each delivery."""

@@ -141,7 +141,7 @@ class Gateway:
         """Serve until `end` is called or writing fails, then close everything.
 
         Raises:
-            RuntimeFailure: The journal could not be written.
+            RuntimeFailure: Journal or outbox could not be used.
         """
         failure = await self._ended
         await self._ingress.stop()
@@ -156,7 +156,7 @@ class Gateway:
         self._outbox.close()
         os.close(self._lock)
         if failure is not None:
-            msg = f"the journal in {self._settings.directory} cannot be written: {failure}"
+            msg = f"the state directory {self._settings.directory} cannot be used: {failure}"
             raise RuntimeFailure(msg)
 
     def end(self, failure: Exception | None = None) -> None:
@@ -166,7 +166,7 @@ class Gateway:
 
     def _egress(self, index: int, sink: Sink) -> Egress | Writer:
         if isinstance(sink, TCPSink):
-            return Egress(index, sink, self._outbox)
+            return Egress(index, sink, self._outbox, self._on_failure)
         assert isinstance(sink, CustomSink)
         return Writer(index, sink, self._outbox)
 

@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from wallaroo.edge.database import connect, transaction
+import structlog
+
+from wallaroo.edge.database import connect, lacks_room, transaction
+from wallaroo.edge.faults import fault
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
 _SCHEMA = """
@@ -35,12 +38,16 @@ CREATE TABLE IF NOT EXISTS stream (
 """
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
+_ROOM_PAUSE_S = 0.5
+"""Pause before a commit is tried again for which the disk had no room."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
 _STREAM_IDLE_NS = 30 * 24 * 3600 * 10**9
 """A stream not used for so long, 30 days, is forgotten where room for another is needed."""
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 @dataclass(frozen=True)
@@ -387,7 +394,7 @@ class Journal:
     def _write(self) -> None:
         try:
             while (taken := self._take()) is not None:
-                self._commit(taken)
+                self._commit_when_there_is_room(taken)
                 self._tell_room()
         except sqlite3.Error as error:
             self._on_failure(error)
@@ -397,6 +404,25 @@ class Journal:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             taken, self._waiting = self._waiting, []
             return taken or None
+
+    def _commit_when_there_is_room(self, taken: Sequence[_Waiting]) -> None:
+        """Commit *taken*; while the disk is full it waits here, and senders wait with it."""
+        told = False
+        while True:
+            try:
+                self._commit(taken)
+            except sqlite3.Error as error:
+                if self._closing or not lacks_room(error):
+                    raise
+                if not told:
+                    told = True
+                    log.warning("journal waits", reason=f"the disk has no room: {error}")
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closing, _ROOM_PAUSE_S)
+            else:
+                if told:
+                    log.info("journal goes on")
+                return
 
     def _commit(self, taken: Sequence[_Waiting]) -> None:
         end, size = self._end, 0
@@ -427,6 +453,8 @@ class Journal:
                 "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
                 [(*name, last, used[name]) for name, last in marks.items()],
             )
+            fault("journal-before-commit")
+        fault("journal-after-commit")
         with self._changed:
             self._streams.update(marks)
             self._end = end

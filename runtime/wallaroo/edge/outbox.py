@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
+from wallaroo.edge.faults import fault
 from wallaroo.engine.ports import Outputs, Tally
 
 _SCHEMA = """
@@ -140,6 +141,8 @@ class Outbox:
                     )
                     # not where it was published: tasks of the next batch may have begun to stage
                     self._forget_unpublished()
+                fault("outbox-before-publish")
+            fault("outbox-after-publish")
             (self._bytes, self._count) = self._database.execute(
                 "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
             ).fetchone()
