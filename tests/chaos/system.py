@@ -21,7 +21,7 @@ from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.model.application import TCPSource
 from wallaroo.model.framing import Framing
-from wallaroo.model.sequence import SequenceCutter
+from wallaroo.model.sequence import NUMBER, SequenceCutter
 
 APPLICATION = Path(__file__).parent / "application"
 STREAMS = 3
@@ -211,6 +211,7 @@ class Receiver:
                 if not data:
                     break
                 self._ledger.note(cutter.feed(data))
+                connection.sendall(NUMBER.pack(cutter.last))
         except OSError:
             pass
         except FrameError as error:
@@ -221,12 +222,12 @@ class Receiver:
 def _descendants(root: int) -> Iterator[tuple[int, str]]:
     """Processes below *root*, each with what it is."""
     listing = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     ).stdout
-    rows = [line.split(None, 2) for line in listing.splitlines()]
     children: dict[int, list[tuple[int, str]]] = {}
-    for pid, parent, *command in rows:
-        children.setdefault(int(parent), []).append((int(pid), " ".join(command)))
+    for line in listing.splitlines():
+        number, parent, program = line.split(None, 2)
+        children.setdefault(int(parent), []).append((int(number), program))
     below = [root]
     while below:
         for pid, command in children.get(below.pop(), []):

@@ -15,7 +15,7 @@ from wallaroo.edge import egress as module
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Tally
-from wallaroo.model.sequence import SequenceCutter, sequenced
+from wallaroo.model.sequence import NUMBER, SequenceCutter, sequenced
 
 MIB = 1024 * 1024
 
@@ -230,12 +230,49 @@ def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
         begun = read(connection, len(name) + MIB)
         assert begun.startswith(name + sequenced(1, [b"one", b"two"]))
         assert SequenceCutter(seen).feed(begun) == [b"one", b"two"]
+        connection.sendall(NUMBER.pack(1))
+        wait_until(lambda: sending.egress._answered == 1, "the answer")
+    with receiver.accept() as connection:  # the large one was not whole, "two" not acknowledged
+        begun = read(connection, len(name) + MIB)
+        assert begun.startswith(name + sequenced(2, [b"two"]))
     sending.stop()
     sending.start()
     cutter, found = SequenceCutter(seen), list[bytes]()
     with receiver.accept() as connection:
         while len(found) < 2:
             found += cutter.feed(connection.recv(MIB))
+        assert sending.outbox.undelivered == 4
+        connection.sendall(NUMBER.pack(cutter.last))
         sending.wait_until_delivered()
     assert found == [large, b"last"]
+    sending.stop()
+
+
+def test_what_a_receiver_had_not_read_when_it_closed_comes_again(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    sending = Sending(tmp_path, receiver, sequenced=True)
+    receiver.listen()
+    sending.publish(b"a", b"b")
+    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    for _ in range(3):
+        receiver.accept().close()
+    with receiver.accept() as connection:
+        assert read(connection, len(name) + 26) == name + sequenced(1, [b"a", b"b"])
+        connection.sendall(NUMBER.pack(2))
+        sending.wait_until_delivered()
+    sending.stop()
+
+
+def test_a_receiver_that_acknowledges_what_it_was_not_sent_is_left(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    sending = Sending(tmp_path, receiver, sequenced=True)
+    receiver.listen()
+    sending.publish(b"a")
+    with receiver.accept() as connection:
+        connection.sendall(NUMBER.pack(7))
+        while connection.recv(100):
+            pass
+    assert sending.outbox.undelivered == 1
     sending.stop()

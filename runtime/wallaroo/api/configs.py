@@ -174,8 +174,9 @@ class TCPSinkConfig:
         host: Address of the receiver.
         port: Port of the receiver.
         encoder: Encoder of the outputs.
-        sequenced: Send each output behind its number, so that the receiver can drop what is sent
-            again after a crash (see `docs/protocol.md`).
+        sequenced: Send each output behind its number, and count it as delivered when the receiver
+            has acknowledged the number: so it gets each output exactly once, whatever crashes
+            (see `docs/protocol.md`).
 
     Example:
         >>> TCPSinkConfig("127.0.0.1", 7002, str).host

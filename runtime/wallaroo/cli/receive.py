@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import signal
 import socket
@@ -14,7 +15,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.options import AddressType
 from wallaroo.cli.transfer import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
-from wallaroo.model.sequence import SequenceCutter
+from wallaroo.model.sequence import NUMBER, SequenceCutter
 
 _READ_BYTES = 256 * 1024
 
@@ -133,12 +134,16 @@ class _Reception:
                 messages = [cutter.rest]  # a last line needs no end
             else:
                 print(f"{len(cutter.rest)} bytes of a frame came last", file=sys.stderr)
+        came = len(messages)
         if self._count is not None:
             messages = messages[: self._count - self._progress.messages]
         data = b"".join(messages)
         if self._to is not None and data:
             self._to.write(data)
-            if self._to is sys.stdout.buffer:
+            if self._to is sys.stdout.buffer or self._sequenced:
                 self._to.flush()
+        if isinstance(cutter, SequenceCutter) and piece:
+            with contextlib.suppress(OSError):  # what is not acknowledged comes again
+                connection.sendall(NUMBER.pack(cutter.last - (came - len(messages))))
         self._progress.add(len(messages), len(data))
         return bool(piece)

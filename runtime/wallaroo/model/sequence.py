@@ -1,8 +1,10 @@
-r"""Outputs behind numbers, so that a receiver can tell those that come again.
+r"""Outputs behind numbers: a receiver says what it has, and knows what comes again.
 
 Each output is sent behind its number and its length. The numbers of a sink run from 1 without gaps
 for as long as its outbox lives. Each connection begins with number 0, whose payload names the
-numbering: where it is another one, the receiver begins anew.
+numbering: where it is another one, the receiver begins anew. The receiver answers, as often as it
+likes, with the number of the last output that it has; what is behind it comes again on the next
+connection.
 
 Example:
     >>> name = sequenced(0, [b"outbox/0"])
@@ -23,6 +25,8 @@ from wallaroo.errors import FrameError
 
 HEADER = struct.Struct(">QI")
 """Number and length, unsigned and big-endian."""
+NUMBER = struct.Struct(">Q")
+"""The receiver's answer."""
 
 
 def sequenced(first: int, outputs: Iterable[bytes]) -> bytes:
@@ -47,6 +51,11 @@ class SequenceCutter:
         """Bytes that are no whole output yet."""
         self.repeated = 0
         """Outputs dropped because they had come before."""
+
+    @property
+    def last(self) -> int:
+        """Number of the last output that came, of this connection's numbering; 0 for none."""
+        return self._seen.get(self._numbering or "", 0)
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The outputs that *piece* completes and that had not come before.

@@ -1,4 +1,5 @@
 """What the chaos tests run: each key counts its messages, and says which one it saw as the n-th."""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
 import wallaroo
 from wallaroo.edge.faults import fault
