@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import resource
 import socket
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from tests.chaos.system import GO_ON, KILL, STOP, System
 from wallaroo.client import Sender
@@ -198,10 +196,3 @@ FAULTS: Mapping[str, Fault] = {
     "connections with garbage": _garbage,
     "flood": _flood,
 }
-
-
-def directory_of(name: str, root: Path) -> Path:
-    """A directory of its own for *name*."""
-    made = root / "".join(c if c.isalnum() else "-" for c in name)
-    os.makedirs(made)  # noqa: PTH103
-    return made

@@ -13,6 +13,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import Source, TCPSink, TCPSource
 from wallaroo.model.framing import Framing
@@ -61,9 +62,14 @@ class RunningIngress:
     """Sources that listen, and the journal that they fill."""
 
     def __init__(
-        self, directory: Path, sources: Sequence[Source], limits: JournalLimits | None = None
+        self,
+        directory: Path,
+        sources: Sequence[Source],
+        limits: JournalLimits | None = None,
+        senders: SourceLimits | None = None,
     ) -> None:
         self.sources = sources
+        self._senders = senders
         self.loop = Loop()
         self.journal = Journal(
             directory / "journal.db",
@@ -74,7 +80,7 @@ class RunningIngress:
         self.addresses = self.loop.run(self._listen())
 
     async def _listen(self) -> dict[int, tuple[str, int]]:
-        self.ingress = Ingress(self.sources, self.journal)
+        self.ingress = Ingress(self.sources, self.journal, self._senders)
         return await self.ingress.listen()
 
     def _on_room(self) -> None:

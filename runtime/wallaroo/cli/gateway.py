@@ -13,7 +13,12 @@ from pathlib import Path
 import click
 
 from wallaroo import logs
-from wallaroo.cli.options import application_options, application_ref
+from wallaroo.cli.options import (
+    application_options,
+    application_ref,
+    source_limit_options,
+    source_limits,
+)
 from wallaroo.edge.gateway import GatewaySettings, serve
 from wallaroo.edge.journal import JournalLimits
 from wallaroo.errors import WallarooError
@@ -22,6 +27,7 @@ from wallaroo.model.application import Application
 
 @click.command(hidden=True)
 @application_options
+@source_limit_options
 @click.option("--directory", type=click.Path(path_type=Path), required=True, help="Its data.")
 @click.option("--location", required=True, help="Where its inner door listens.")
 @click.option("--ports", help="Ports to bind, by source, instead of those in --in.")
@@ -33,6 +39,8 @@ def gateway(
     max_frame: int,
     log_level: str,
     app_args: tuple[str, ...],
+    max_connections: int,
+    idle_timeout: float,
     directory: Path,
     location: str,
     ports: str | None,
@@ -47,7 +55,13 @@ def gateway(
     application = application_ref(app, inputs, outputs, app_args, max_frame).load()
     limits = JournalLimits(disk_bytes=journal_limit)
     bound = [int(port) for port in ports.split(",")] if ports else ()
-    settings = GatewaySettings(directory, location, limits, bound)
+    settings = GatewaySettings(
+        directory,
+        location,
+        journal=limits,
+        sources=source_limits(max_connections, idle_timeout),
+        ports=bound,
+    )
     try:
         asyncio.run(_serve(application, settings))
     except WallarooError as error:

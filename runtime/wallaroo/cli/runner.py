@@ -22,6 +22,7 @@ import structlog
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import GatewayProcess, SupervisedEngine, reserved_ports
 from wallaroo.edge.client import GatewayClient, GatewayStatus, connector
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.job import Job
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch, OnBatch, RunningApplication
@@ -56,6 +57,8 @@ class RunSettings:
     """Further settings of Spark."""
     max_batch_bytes: int = 32 * 1024**2
     """Bytes of messages that a batch takes at most."""
+    sources: SourceLimits = field(default_factory=SourceLimits)
+    """What senders may cost."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -221,6 +224,8 @@ class Runner:
             *("--directory", str(state.path), "--location", location),
             *("--ports", ",".join(map(str, ports))),
             *("--journal-limit", str(self._settings.journal_bytes)),
+            *("--max-connections", str(self._settings.sources.connections)),
+            *("--idle-timeout", str(self._settings.sources.idle_s)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),

@@ -100,6 +100,15 @@ class Host(Protocol):
 
     streams: Streams
 
+    def time(self) -> float:
+        """Now, by the loop's clock."""
+
+    def hold(self, size: int) -> bool:
+        """Count bytes of incomplete frames; tells whether they may be."""
+
+    def dismiss(self, source: int, host: str) -> None:
+        """Count a connection as ended."""
+
     def take(
         self, source: int, count: int, data: bytes, mark: tuple[StreamName, int] | None = None
     ) -> None:
@@ -118,6 +127,7 @@ class AckedConnection(asyncio.Protocol):
         source: The source.
         transport: The connection.
         log: Called with the reason and the number of messages when the connection is refused.
+        peer: Address of the sender, under which the connection is counted.
     """
 
     def __init__(
@@ -127,8 +137,13 @@ class AckedConnection(asyncio.Protocol):
         source: Source,
         transport: asyncio.Transport,
         log: Callable[[str, int], None],
+        peer: str | None,
     ) -> None:
         self._host = host
+        self._peer = peer
+        self._held = 0
+        self.heard_at = host.time()
+        """When something last came, by the loop's clock."""
         self._index = index
         self._source = source
         self._transport = transport
@@ -148,16 +163,25 @@ class AckedConnection(asyncio.Protocol):
         """Take the frames that *data* completes; for asyncio."""
         if self._over:
             return
+        self.heard_at = self._host.time()
         try:
             for frame in self._cutter.feed(data):
                 self._take(frame)
         except FrameError as error:
             self.refuse(str(error))
+        change, self._held = self._cutter.held - self._held, self._cutter.held
+        if change and not self._host.hold(change):
+            self._over = True
+            self._log("senders hold too many bytes of incomplete frames", self._messages)
+            self._transport.abort()  # not refused for good: it comes again
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Let go of the stream; for asyncio."""
         self._over = True
         self._host.closed(self)
+        self._host.hold(-self._held)
+        if self._peer is not None:
+            self._host.dismiss(self._index, self._peer)
         if self._name is not None:
             self._host.streams.closed(self._name, self)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import resource
 import signal
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,13 @@ from typing import Any
 import structlog
 
 from wallaroo.edge.client import GatewayStatus, SourceStatus
+from wallaroo.edge.database import claim
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.edge.writer import Writer
@@ -49,6 +52,8 @@ class GatewaySettings:
     """Where the inner door listens: `grpc+unix:///PATH` or `grpc://HOST:PORT`."""
     journal: JournalLimits = field(default_factory=JournalLimits)
     """Bounds of the journal."""
+    sources: SourceLimits = field(default_factory=SourceLimits)
+    """What senders may cost."""
     ports: Sequence[int] = ()
     """Ports to bind, by source; where there are none, those of the application."""
     outbox_bytes: int = 1024**3
@@ -82,6 +87,8 @@ class Gateway:
             directory.mkdir(parents=True, exist_ok=True)
             # one that is still on its end writes, and sends what this one would send, too
             self._lock = hold(directory / "gateway.lock", "is there another gateway?")
+            for name in ("journal.db", "outbox.db"):
+                claim(directory / name, self._application.name)
             self._outbox = Outbox(directory / "outbox.db", self._settings.outbox_bytes)
             self._journal = Journal(
                 directory / "journal.db",
@@ -99,7 +106,7 @@ class Gateway:
                 dataclasses.replace(source, port=port) if isinstance(source, TCPSource) else source
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
-        self._ingress = Ingress(sources, self._journal)
+        self._ingress = Ingress(sources, self._journal, self._settings.sources)
         self._bound = await self._ingress.listen()
         self._feeders = {
             index: Feeder(index, source, self._journal)
@@ -215,6 +222,8 @@ async def serve(
     Raises:
         RuntimeFailure: It could not start, or could not go on.
     """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection takes one
     gateway = Gateway(application, settings)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, gateway.end)

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -20,7 +21,9 @@ import structlog
 
 from wallaroo.edge.acked import AckedConnection, Streams
 from wallaroo.edge.journal import Journal, Mark, StreamName
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import RuntimeFailure
+from wallaroo.logs import Repeats
 from wallaroo.model.acked import PREAMBLE
 from wallaroo.model.application import Source, TCPSource
 
@@ -28,6 +31,8 @@ _READ_BYTES = 256 * 1024
 """Bytes taken from a socket at a time."""
 _BACKLOG = 1024
 """Connections that may wait to be accepted."""
+_LOOKS_PER_IDLE_TIME = 4
+"""How often connections are looked at while one may be idle."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -40,9 +45,20 @@ class Ingress:
     Args:
         sources: All sources, in the order of their indices.
         journal: Takes the messages.
+        limits: What senders may cost.
     """
 
-    def __init__(self, sources: Sequence[Source], journal: Journal) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        journal: Journal,
+        limits: SourceLimits | None = None,
+    ) -> None:
+        self.limits = limits or SourceLimits()
+        self._open_connections: Counter[tuple[int, str]] = Counter()
+        """Connections by source and address of the sender."""
+        self._held_bytes = 0
+        self._repeats = Repeats()
         self._sources = sources
         self._journal = journal
         self._loop = asyncio.get_running_loop()
@@ -51,6 +67,7 @@ class Ingress:
         self._opening: set[_Connection] = set()
         """Accepted by asyncio, and not open yet."""
         self._paused = False
+        self._idle_look: asyncio.TimerHandle | None = None
         self.buffer = memoryview(bytearray(_READ_BYTES))
         self.streams = Streams(journal)
 
@@ -84,8 +101,37 @@ class Ingress:
             opening = functools.partial(self._open, make)
             server = await self._loop.create_server(opening, sock=listener)
             self._listeners.append((server, listener, make))
+            if self.limits.idle_s and self._idle_look is None:
+                self._look_for_idle()
             bound[index] = listener.getsockname()[:2]
         return bound
+
+    def admit(self, source: int, host: str) -> str | None:
+        """Count a new connection to *source*; why it cannot be taken, if it cannot."""
+        limits = self.limits
+        problem = None
+        if self._open_connections[source, host] >= limits.connections_per_peer:
+            problem = f"{limits.connections_per_peer} connections from {host} are open"
+        elif self._open_connections[source, ""] >= limits.connections:
+            problem = f"{limits.connections} connections are open"
+        if problem is not None:
+            if self._repeats.show((source, problem)):
+                name = self._sources[source].name
+                log.warning("connection refused", source=name, peer=host, reason=problem)
+            return problem
+        self._open_connections.update([(source, host), (source, "")])
+        return None
+
+    def dismiss(self, source: int, host: str) -> None:
+        """Count a connection that was admitted as ended."""
+        self._open_connections.subtract([(source, host), (source, "")])
+        if not self._open_connections[source, host]:
+            del self._open_connections[source, host]
+
+    def hold(self, size: int) -> bool:
+        """Count *size* bytes more of incomplete frames, or fewer; tells whether they may be."""
+        self._held_bytes += size
+        return size <= 0 or self._held_bytes <= self.limits.held_bytes
 
     @property
     def connections(self) -> int:
@@ -109,6 +155,10 @@ class Ingress:
         """Acknowledge what the journal has on disk now; from any thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self.streams.accepted, marks)
+
+    def time(self) -> float:
+        """Now, by the loop's clock."""
+        return self._loop.time()
 
     def opened(self, connection: _Connection | AckedConnection) -> None:
         """Note a new connection."""
@@ -145,9 +195,22 @@ class Ingress:
 
     async def close(self) -> None:
         """Close what is open still."""
+        if self._idle_look is not None:
+            self._idle_look.cancel()
         for connection in list(self._connections):
             connection.close()
         await asyncio.sleep(0)
+
+    def _look_for_idle(self) -> None:
+        """Close connections that were idle for too long, and look again later."""
+        if not self._paused:  # who is not read cannot show that he is not idle
+            oldest = self._loop.time() - self.limits.idle_s
+            for connection in list(self._connections):
+                if connection.heard_at < oldest:
+                    connection.refuse(f"nothing came for {self.limits.idle_s:g} s")
+        self._idle_look = self._loop.call_later(
+            self.limits.idle_s / _LOOKS_PER_IDLE_TIME, self._look_for_idle
+        )
 
     def _open(self, make: Callable[[], _Connection]) -> _Connection:
         connection = make()
@@ -159,6 +222,7 @@ class Ingress:
             self._paused = False
             log.info("sources resumed", connections=self.connections)
             for connection in self._connections:
+                connection.heard_at = self._loop.time()
                 connection.resume()
 
 
@@ -181,11 +245,24 @@ class _Connection(asyncio.BufferedProtocol):
         self._begun = False
         """Whether it is known to send plain frames."""
         self._logged = False
+        self._host: str | None = None
+        """Address of the sender, where the connection is counted."""
+        self._held = 0
+        """Bytes that are counted as held for a large frame."""
+        self.heard_at = ingress.time()
+        """When something last came, by the loop's clock."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._peer = _address(transport.get_extra_info("peername"))
-        self._ingress.opened(self)
+        peer = transport.get_extra_info("peername")
+        self._peer, host = _address(peer), str(peer[0] if peer else "?")
+        if self._ingress.admit(self._index, host) is None:
+            self._host = host
+            self._ingress.opened(self)
+        else:
+            self._logged = True
+            self._ingress.opened(self)
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         if self._large is not None:
@@ -196,11 +273,13 @@ class _Connection(asyncio.BufferedProtocol):
         return self._ingress.buffer[rest:]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.heard_at = self._ingress.time()
         if self._large is not None:
             self._filled += nbytes
             if self._filled < len(self._large):
                 return
             data, self._large, self._filled = bytes(self._large), None, 0
+            self._hold(0)
         else:
             data = bytes(self._ingress.buffer[: len(self._rest) + nbytes])
         self._cut(data)
@@ -210,6 +289,9 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ingress.closed(self)
+        self._hold(0)
+        if self._host is not None:
+            self._ingress.dismiss(self._index, self._host)
         left = self._filled if self._large is not None else len(self._rest)
         if left and not self._logged:
             self._log(f"the connection ended in mid-frame, {left} bytes after the last whole one")
@@ -265,16 +347,28 @@ class _Connection(asyncio.BufferedProtocol):
             whole = data if scan.end == len(data) else data[: scan.end]
             self._ingress.take(self._index, scan.frames, whole)
         self._rest = data[scan.end :]
+        large = scan.needs > len(self._ingress.buffer)
+        if problem is None and large and not self._hold(scan.needs):
+            problem = f"senders hold {self._ingress.limits.held_bytes} bytes of incomplete frames"
         if problem is not None:
-            self._log(problem)
             self._rest = b""
-            if self._transport is not None:
-                self._transport.abort()
-        elif scan.needs > len(self._ingress.buffer):
+            self.refuse(problem)
+        elif large:
             self._large = bytearray(scan.needs)
             self._filled = len(self._rest)
             self._large[: self._filled] = self._rest
             self._rest = b""
+
+    def refuse(self, reason: str) -> None:
+        """End the connection, and say why in the log."""
+        self._log(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hold(self, size: int) -> bool:
+        """Hold *size* bytes from now on; tells whether they may be."""
+        change, self._held = size - self._held, size
+        return self._ingress.hold(change)
 
     def _become_acked(self, data: bytes) -> None:
         """Let another protocol go on with this connection, and with *data*, which has come."""
@@ -282,7 +376,7 @@ class _Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return  # at a stop, before it was opened: its sender finds that out, and comes again
         acked = AckedConnection(
-            self._ingress, self._index, self._source, self._transport, self._log_end
+            self._ingress, self._index, self._source, self._transport, self._log_end, self._host
         )
         self._transport.set_protocol(acked)
         self._ingress.closed(self)

@@ -125,6 +125,11 @@ class FrameCutter:
         self._max_body = max_body
         self._buffer = bytearray()
 
+    @property
+    def held(self) -> int:
+        """Bytes of a frame that is not complete."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that *data* completes.
 
