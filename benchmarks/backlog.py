@@ -12,7 +12,6 @@ from benchmarks import streams
 from benchmarks.throughput import APPS
 from wallaroo.edge.client import GatewayClient
 
-_LIMIT_BYTES = 4 * 1024**3
 _PIECE = 100_000
 _PATIENCE_S = 60.0
 
@@ -22,8 +21,8 @@ def peak_memory_mb(messages: int, scratch: Path) -> float:
     location = f"grpc+unix://{scratch}/gateway.sock"
     command = [
         *(sys.executable, "-m", "wallaroo", "gateway", str(APPS / "market_spread")),
-        *("--directory", str(scratch / "backlog"), "--location", location),
-        *("--journal-limit", str(_LIMIT_BYTES), "--log-level", "error", "--"),
+        *("--child", "--state-dir", str(scratch / "backlog"), "--listen", location),
+        *("--log-level", "error", "--"),
         *("--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1"),
     ]
     gateway = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -171,7 +171,7 @@ def from_pipelines(choose: random.Random) -> DeclaredApplication:
     return wallaroo.build_application("random", pipeline.to_sink(sink))
 
 
-def grown(choose: random.Random, pipeline: wallaroo.Pipeline) -> wallaroo.Pipeline:
+def grown(choose: random.Random, pipeline: wallaroo.Pipeline[Any]) -> wallaroo.Pipeline[Any]:
     """*pipeline* with some more stages."""
     for _ in range(choose.randint(0, 4)):
         match choose.choice("sscckkwo"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import wallaroo
 from messages import (
@@ -27,7 +26,7 @@ MAX_SPREAD = 0.05
 """A spread this wide rejects, as an amount and as a part of the mid price."""
 
 
-def application_setup(args: Sequence[str]) -> Any:
+def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     """Wire the two pipelines; takes two input addresses (orders, market data) and one output."""
     inputs = wallaroo.tcp_parse_input_addrs(args)
     (order_host, order_port), (market_host, market_port) = inputs[0], inputs[1]

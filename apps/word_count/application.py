@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import wallaroo
 
@@ -17,7 +17,7 @@ OTHER = "!"
 """Key of the words that do not begin with a letter from a to z."""
 
 
-def application_setup(args: Sequence[str]) -> Any:
+def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     """Wire the pipeline; takes one input address and one output address."""
     in_host, in_port = wallaroo.tcp_parse_input_addrs(args)[0]
     out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]

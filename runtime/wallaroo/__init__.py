@@ -6,7 +6,7 @@ imports; `wallaroo.testing` runs an application without Spark or sockets.
 """
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
-from wallaroo.api.builder import ApplicationBuilder
+from wallaroo.api.builder import ApplicationBuilder, DeclaredApplication
 from wallaroo.api.configs import (
     FileSinkConfig,
     FileSourceConfig,
@@ -43,6 +43,7 @@ __all__ = [
     "Aggregation",
     "ApplicationBuilder",
     "ApplicationError",
+    "DeclaredApplication",
     "FileSinkConfig",
     "FileSourceConfig",
     "FrameError",

@@ -46,7 +46,7 @@ HOST: dict[str, Any] = {"host": "h", "port": "1", "decoder": text}
     ],
 )
 def test_a_tcp_source_is_written_with_or_without_a_name(
-    config: wallaroo.TCPSourceConfig, name: str, max_size: int | None
+    config: wallaroo.TCPSourceConfig[str], name: str, max_size: int | None
 ) -> None:
     assert (config.host, config.port, config.decoder) == ("h", 1, text)
     assert (config.name, config.max_size) == (name, max_size)

@@ -48,11 +48,11 @@ def draw(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["graph", *map(str, arguments)])
 
 
-def source(name: str) -> wallaroo.Pipeline:
+def source(name: str) -> wallaroo.Pipeline[str]:
     return wallaroo.source(name, wallaroo.TCPSourceConfig("", 0, decode))
 
 
-def graph(pipeline: wallaroo.Pipeline, name: str = "app") -> Graph:
+def graph(pipeline: wallaroo.Pipeline[str], name: str = "app") -> Graph:
     return graph_of(resolve(wallaroo.build_application(name, pipeline)))
 
 

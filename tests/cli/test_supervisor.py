@@ -40,12 +40,11 @@ class Running:
         self.command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *arguments),
             *(
-                "--directory",
+                "--child",
+                "--state-dir",
                 str(directory),
-                "--location",
+                "--listen",
                 location,
-                "--journal-limit",
-                "1000000000",
             ),
             *("--ports", str(self.port)),
         ]

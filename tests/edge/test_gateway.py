@@ -14,7 +14,8 @@ import pytest
 from tests.edge.harness import NOWHERE, U32, Loop, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import egress
-from wallaroo.edge.client import GatewayClient, SourceStatus, connector
+from wallaroo.edge.client import GatewayClient, SourceStatus
+from wallaroo.edge.connector import Connector
 from wallaroo.edge.gateway import Gateway, GatewaySettings
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.errors import RuntimeFailure
@@ -54,7 +55,7 @@ class RunningGateway:
         self._ended = asyncio.run_coroutine_threadsafe(
             self._gateway.run_until_ended(), self._loop.loop
         )
-        self.client = connector(location)()
+        self.client = Connector(location)()
         assert isinstance(self.client, GatewayClient)
         self.gateway_client: GatewayClient = self.client
 
@@ -266,7 +267,7 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         assert (tmp_path / "out").read_bytes() == b"a\nb\n"
         wait_until(lambda: client.status().sources[3].problem)
         *_, lines, failing = client.status().sources
-        assert lines == SourceStatus("lines", f"file {tmp_path}/in", 3)
+        assert lines == SourceStatus("lines", f"file {tmp_path}/in", 3, 3)
         assert (failing.where, failing.ended, failing.accepted) == ("file /", False, 0)
         assert failing.problem == "IsADirectoryError: [Errno 21] Is a directory: '/'"
         client.stop_accepting()

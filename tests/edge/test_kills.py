@@ -53,8 +53,8 @@ class Killed:
         location = f"grpc+unix://{self._directory}/gateway.sock"
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
-            *("--directory", str(self._directory / "state"), "--location", location),
-            *("--journal-limit", str(1 << 30), "--", str(self.out), str(self.lines)),
+            *("--child", "--state-dir", str(self._directory / "state"), "--listen", location),
+            *("--", str(self.out), str(self.lines)),
         ]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -118,3 +118,14 @@ def test_a_hop_leads_to_a_later_level_or_stays_where_the_bucket_does(hops: list[
             serial = levels.serial_number(hop.origin)
             assert serial == levels.serial_number(hop.to)
             assert hop.same_key or serial is not None
+
+
+def test_what_a_key_function_refuses_is_told_as_the_message_that_it_got() -> None:
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("localhost", "7000", decode))
+    sink = wallaroo.TCPSinkConfig("localhost", "7001", encode)
+    pipeline = source.key_by(parity).to(note).to_sink(sink)
+    application = resolve(wallaroo.build_application("odd", pipeline))
+    driven = Driven(application)
+    for batch in chunks(application, [("in", b"a13")], [0]):
+        driven.batch(batch)
+    assert [example.message for example in driven.tally.examples] == ["('a', 13)"]

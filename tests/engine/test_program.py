@@ -149,17 +149,21 @@ SINK = wallaroo.TCPSinkConfig("", 0, encode)
 @st.composite
 def applications(draw: st.DrawFn) -> Application:
     builder = wallaroo.ApplicationBuilder("random")
+    sinks: dict[str, wallaroo.TCPSinkConfig[Any]] = {}
     for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
         builder.new_pipeline(name, wallaroo.TCPSourceConfig("", 0, decode))
         for step in draw(st.lists(st.sampled_from(STEPS), max_size=2)):
             builder.to(step)
+        # order is kept per key of one state: pipelines share a sink where they share state
+        sink = wallaroo.TCPSinkConfig("", 0, encode)
         if draw(st.integers(0, 3)):
             # the first two partitions more often, so that pipelines share them
             partition = draw(st.sampled_from(PARTITIONS[:2] * 2 + PARTITIONS))
+            sink = sinks.setdefault(partition[1], sink)
             builder.to_state_partition(draw(st.sampled_from(STATE_STEPS)), *partition)
             for step in draw(st.lists(st.sampled_from(STEPS), max_size=2)):
                 builder.to(step)
-        builder.to_sinks([SINK] * draw(st.sampled_from([1, 1, 1, 2])))
+        builder.to_sinks([sink] * draw(st.sampled_from([1, 1, 1, 2])))
     return resolve(builder.build())
 
 

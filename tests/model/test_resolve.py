@@ -287,8 +287,8 @@ def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration()
 
 
 def test_plain_functions_are_no_decoder_and_no_encoder() -> None:
-    source = wallaroo.TCPSourceConfig("", 0, bytes.decode)
-    sink = wallaroo.TCPSinkConfig("", 0, str.encode)
+    source = wallaroo.TCPSourceConfig("", 0, bytes.decode)  # type: ignore[call-overload]
+    sink: Any = wallaroo.TCPSinkConfig("", 0, str.encode)  # type: ignore[arg-type]
     told = problems(begun(source).to_sink(sink))
     assert "the function decode is no decoder; decorate it @decoder" in told[0]
     assert "the function encode is no encoder; decorate it @encoder" in told[1]

@@ -106,7 +106,7 @@ def test_windows_are_as_if_each_were_written_out(
     assert len(entity.panes) <= sum(layout[:3]) + 1, "what has closed is not kept"
 
 
-@given(layouts(), st.lists(st.integers(0, 20), max_size=20))
+@given(layouts(), st.lists(st.integers(0, 20), max_size=4))
 def test_a_window_closes_exactly_when_it_is_due(
     layout: tuple[int, int, int, LatePolicy], pauses: list[int]
 ) -> None:

@@ -18,17 +18,20 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S
-from wallaroo.edge.client import connector
+from wallaroo.edge.claims import Claims
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
-from wallaroo.engine.job import Job
+from wallaroo.engine.job import Job, Readers
 from wallaroo.engine.ports import Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
 from wallaroo.engine.spark import query
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.model.application import Application
+from wallaroo.model.framing import Framing
 from wallaroo.model.loader import ApplicationRef
 
 if TYPE_CHECKING:
@@ -85,13 +88,15 @@ class InProcess:
         edge = _Edge(directory)
         edge.send(application, sent, choose or random.Random(0))
         self._session.conf.set("spark.sql.shuffle.partitions", workers)
+        readers = Readers(str(directory / "readers"))
+        readers.set(workers)
         job = Job(
             uuid.uuid4().hex,
             reference,
-            connector(edge.location),
+            Connector(edge.location),
             program.buckets,
             slots_for(program.buckets, workers),
-            readers=workers,
+            readers=readers,
             max_batch_bytes=max_batch_bytes,
             idle_wait_s=0.05,
         )
@@ -124,7 +129,8 @@ class _Edge:
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self._outbox = Outbox(directory / "outbox.db", 1 << 30)
         self.location = f"grpc+unix://{directory}/door.sock"
-        self._service = Service(self.location, self.journal, self._outbox, {})
+        guard = Guard(None, Claims(directory / "claim.json"))
+        self._service = Service(self.location, self.journal, self._outbox, {}, guard)
 
     def send(self, application: Application, sent: Sent, choose: random.Random) -> None:
         """Put *sent* into the journal, in chunks of random sizes."""
@@ -136,8 +142,9 @@ class _Edge:
             while left and len(some) < size and left[0][0] == some[0][0]:
                 some.append(left.pop(0))
             index = indices[some[0][0]]
-            frame = application.sources[index].framing.frame
-            self.journal.submit(index, len(some), b"".join(frame(payload) for _, payload in some))
+            framing = application.sources[index].framing
+            frames = b"".join(_frame(framing, payload) for _, payload in some)
+            self.journal.submit(index, len(some), frames)
         assert self.journal.flush(10)
 
     def outputs(self, application: Application) -> dict[str, list[bytes]]:
@@ -158,3 +165,11 @@ class _Edge:
         self._service.shutdown()
         self.journal.close()
         self._outbox.close()
+
+
+def _frame(framing: Framing, payload: bytes) -> bytes:
+    """*payload* with a header; one of a byte where only a function can read it."""
+    if isinstance(framing.length_fmt, str):
+        return framing.frame(payload)
+    headers = (bytes([number]) for number in range(256))
+    return next(h for h in headers if framing.length_fmt(h) == len(payload)) + payload

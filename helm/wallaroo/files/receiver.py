@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -113,16 +114,25 @@ def _frames(data: bytes) -> Iterator[bytes]:
         start = end
 
 
+def _listener(port: int) -> socket.socket:
+    """A socket that listens on *port* of all addresses, of either kind where there are both."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
 async def main(settings: dict[str, object]) -> None:
     """Receive until SIGTERM or SIGINT."""
     receiver = Receiver(str(settings["format"]))
     ports = settings["ports"]
     assert isinstance(ports, list)
     for port in ports:
-        server = await asyncio.start_server(receiver.take, None, port)
-        print(f"listening on port {server.sockets[0].getsockname()[1]}", flush=True)
-    http = await asyncio.start_server(receiver.answer, None, int(str(settings["http"])))
-    print(f"answering on port {http.sockets[0].getsockname()[1]}", flush=True)
+        listener = _listener(port)
+        await asyncio.start_server(receiver.take, sock=listener)
+        print(f"listening on port {listener.getsockname()[1]}", flush=True)
+    listener = _listener(int(str(settings["http"])))
+    await asyncio.start_server(receiver.answer, sock=listener)
+    print(f"answering on port {listener.getsockname()[1]}", flush=True)
     telling = asyncio.create_task(receiver.tell_hidden())
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -78,12 +78,16 @@ class Smoke:
         port = int(address.rpartition(":")[2])
         before = _accepted(self._wait("the gateway's status", self._status), port)
         connection = self._wait(f"a connection to {address}", lambda: _connect(address))
-        with connection:
-            connection.settimeout(self._settings["timeout_s"])
-            connection.sendall(len(payload).to_bytes(4) + payload)
-            connection.shutdown(socket.SHUT_WR)
-            while connection.recv(4096):
-                pass  # the gateway closes when it has taken everything
+        try:
+            with connection:
+                connection.settimeout(self._settings["timeout_s"])
+                connection.sendall(len(payload).to_bytes(4) + payload)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(4096):
+                    pass  # the gateway closes when it has taken everything
+        except OSError as error:
+            msg = f"{message['source']} ({address}) did not take a message: {error}"
+            raise Failed(msg) from error
         self._wait(
             f"{message['source']} to accept a message",
             lambda: (now := self._status()) is not None and _accepted(now, port) > before,
@@ -113,7 +117,8 @@ class Smoke:
 
 
 def _accepted(status: Mapping[str, Any], port: int | None = None) -> int:
-    return sum(s["accepted"] for s in status["sources"] if port in (None, s["port"]))
+    sources = status["sources"]
+    return sum(s["accepted"] for s in sources if not port or s["where"].endswith(f":{port}"))
 
 
 def _processed(status: Mapping[str, Any]) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from wallaroo.api.classes import PartitionFunctionClass
 from wallaroo.api.place import Place, calling_place
 
 StepKind = Literal[
@@ -125,7 +126,7 @@ class ApplicationBuilder:
         computation: Any,
         state: Any,
         state_name: str,
-        partition_function: Callable[[Any], Any],
+        partition_function: Callable[[Any], Any] | PartitionFunctionClass[Any],
         partition_keys: Sequence[Any] | None = None,
     ) -> ApplicationBuilder:
         """Add a step over the state entity of each message's key.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
+from wallaroo.api.classes import DecoderClass, EncoderClass, PayloadDecoder
+from wallaroo.api.functions import Decoder, Encoder, In_contra, Result_co
 from wallaroo.api.place import calling_place
 
 Value = TypeVar("Value")
 """Type of the values that a generator makes."""
 
 
-class TCPSourceConfig:
+class TCPSourceConfig(Generic[Result_co]):
     """A source that listens on a TCP address for framed messages.
 
     Takes `(host, port, decoder)`, or `(name, host, port, decoder)` as the last Wallaroo did.
@@ -37,7 +40,13 @@ class TCPSourceConfig:
     """
 
     @overload
-    def __init__(self, host: str, port: int | str, decoder: Any, parallelism: int = 10) -> None: ...
+    def __init__(
+        self,
+        host: str,
+        port: int | str,
+        decoder: Decoder[Result_co | None] | DecoderClass[Result_co | None],
+        parallelism: int = 10,
+    ) -> None: ...
 
     @overload
     def __init__(
@@ -45,7 +54,7 @@ class TCPSourceConfig:
         name: str,
         host: str,
         port: int | str,
-        decoder: Any,
+        decoder: Decoder[Result_co | None] | DecoderClass[Result_co | None],
         valid: bool = True,
         parallelism: int = 10,
         max_size: int | None = None,
@@ -141,7 +150,7 @@ class GenSourceConfig(Generic[Value]):
         self.gen = gen
 
 
-class FileSourceConfig:
+class FileSourceConfig(Generic[Result_co]):
     """A source that reads a file, each message exactly once across restarts.
 
     Args:
@@ -156,7 +165,7 @@ class FileSourceConfig:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        decoder: Any,
+        decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
         framing: Literal["frames", "lines"] = "frames",
         follow: bool = False,
     ) -> None:
@@ -167,7 +176,7 @@ class FileSourceConfig:
         self.place = calling_place()
 
 
-class TCPSinkConfig:
+class TCPSinkConfig(Generic[In_contra]):
     """A sink that connects to a TCP address and sends what its encoder makes.
 
     Args:
@@ -184,7 +193,12 @@ class TCPSinkConfig:
     """
 
     def __init__(
-        self, host: str, port: int | str, encoder: Any, *, sequenced: bool = False
+        self,
+        host: str,
+        port: int | str,
+        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        *,
+        sequenced: bool = False,
     ) -> None:
         self.host = host
         self.port = int(port)
@@ -193,7 +207,7 @@ class TCPSinkConfig:
         self.place = calling_place()
 
 
-class FileSinkConfig:
+class FileSinkConfig(Generic[In_contra]):
     """A sink that appends to a file, each output exactly once across restarts and kills.
 
     The file belongs to the sink, which remembers beside it, in `PATH.position`, how far it is
@@ -208,7 +222,7 @@ class FileSinkConfig:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        encoder: Any,
+        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
         framing: Literal["none", "lines"] = "none",
     ) -> None:
         self.path = Path(path).absolute()

@@ -10,9 +10,11 @@ make the object there, and open files and connections no earlier than in `read` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from wallaroo.api.classes import EncoderClass, PayloadDecoder
+from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.place import calling_place
 
 Position = TypeVar("Position")
@@ -116,7 +118,7 @@ class OutputSink(ABC):
         return type(self).__name__
 
 
-class SourceConfig:
+class SourceConfig(Generic[Result_co]):
     """A source of an application's own.
 
     Args:
@@ -125,13 +127,17 @@ class SourceConfig:
             Frames play no part in it.
     """
 
-    def __init__(self, source: MessageSource[Any], decoder: Any) -> None:
+    def __init__(
+        self,
+        source: MessageSource[Any],
+        decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
+    ) -> None:
         self.source = source
         self.decoder = decoder
         self.place = calling_place()
 
 
-class SinkConfig:
+class SinkConfig(Generic[In_contra]):
     """A sink of an application's own.
 
     Args:
@@ -139,7 +145,9 @@ class SinkConfig:
         encoder: Encoder of the outputs.
     """
 
-    def __init__(self, sink: OutputSink, encoder: Any) -> None:
+    def __init__(
+        self, sink: OutputSink, encoder: Encoder[In_contra, Any] | EncoderClass[In_contra]
+    ) -> None:
         self.sink = sink
         self.encoder = encoder
         self.place = calling_place()

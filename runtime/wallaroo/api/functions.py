@@ -7,40 +7,48 @@ unit-tested without the runtime. `None` as a result means *no output* wherever a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
 P = ParamSpec("P")
 """Parameters of the decorated function."""
-R = TypeVar("R")
-"""Result of the decorated function."""
 In = TypeVar("In")
 """Type of a message that arrives."""
-Out = TypeVar("Out")
-"""Type of a message that goes on."""
+In_contra = TypeVar("In_contra", contravariant=True)
+"""The same: a function of a type takes each of its subtypes, too."""
 State = TypeVar("State")
 """Type of a state entity."""
+Result = TypeVar("Result")
+"""Result of the decorated function."""
+Result_co = TypeVar("Result_co", covariant=True)
+"""The same: a result is one of each of its supertypes, too."""
+Results = TypeVar("Results", bound=Iterable[Any] | None)
+"""Result of a function that gives any number of messages."""
+Key = TypeVar("Key", bound=Hashable)
+"""Type of a key."""
+Encoded = TypeVar("Encoded", bound=bytes | bytearray | memoryview | str | None)
+"""Result of an encoder: text is sent as UTF-8, None sends nothing."""
 
 LengthFormat = str | Callable[[bytes], int]
 """How a header tells the payload's length: a `struct` format, or a function of the header."""
 
 
-class Decorated(Generic[P, R]):
+class Decorated(Generic[P, Result_co]):
     """Base of all decorated functions: carries the function and calls it.
 
     Do not subclass this in an application: use the decorators.
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, Result_co]) -> None:
         self.function = function
         functools.update_wrapper(self, function, updated=())
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result_co:
         """Call the function as its author wrote it."""
         return self.function(*args, **kwargs)
 
 
-class Decoder(Decorated[[bytes], Out]):
+class Decoder(Decorated[[bytes], Result_co]):
     """A function from a frame's payload to a message, and how frames are cut.
 
     Attributes:
@@ -50,62 +58,86 @@ class Decoder(Decorated[[bytes], Out]):
     """
 
     def __init__(
-        self, function: Callable[[bytes], Out], header_length: int, length_fmt: LengthFormat
+        self, function: Callable[[bytes], Result_co], header_length: int, length_fmt: LengthFormat
     ) -> None:
         super().__init__(function)
         self.header_length = header_length
         self.length_fmt = length_fmt
 
 
-class Computation(Decorated[[In], Out]):
+class AnyComputation(Decorated[[In_contra], Result_co]):
     """A stateless function of a message.
 
     Attributes:
-        name: Name of the step in logs, metrics and errors.
         multi: True where the function returns an iterable of messages.
+        name: Name of the step in logs, metrics and errors.
     """
 
-    def __init__(self, function: Callable[[In], Out], name: str, *, multi: bool) -> None:
+    multi: ClassVar[bool]
+
+    def __init__(self, function: Callable[[In_contra], Result_co], name: str) -> None:
         super().__init__(function)
         self.name = name
-        self.multi = multi
 
 
-class StateComputation(Decorated[[In, State], Out]):
+class Computation(AnyComputation[In_contra, Result_co]):
+    """A stateless function from one message to one or none."""
+
+    multi = False
+
+
+class MultiComputation(AnyComputation[In_contra, Result_co]):
+    """A stateless function from one message to any number."""
+
+    multi = True
+
+
+class AnyStateComputation(Decorated[[In_contra, State], Result_co]):
     """A function of a message and the state entity of its key.
 
     Attributes:
+        multi: True where the output is an iterable of messages.
         name: Name of the step in logs, metrics and errors.
         state: Class of the entity, or None where the pipeline names it (then the function returns
             a pair `(output, save)`).
-        multi: True where the output is an iterable of messages.
     """
+
+    multi: ClassVar[bool]
 
     def __init__(
         self,
-        function: Callable[[In, State], Out],
+        function: Callable[[In_contra, State], Result_co],
         name: str,
         state: type[State] | None,
-        *,
-        multi: bool,
     ) -> None:
         super().__init__(function)
         self.name = name
         self.state = state
-        self.multi = multi
 
 
-class KeyExtractor(Decorated[[In], Out]):
+class StateComputation(AnyStateComputation[In_contra, State, Result_co]):
+    """A function of a message and state that gives one message or none."""
+
+    multi = False
+
+
+class MultiStateComputation(AnyStateComputation[In_contra, State, Result_co]):
+    """A function of a message and state that gives any number of messages."""
+
+    multi = True
+
+
+class KeyExtractor(Decorated[[In_contra], Result_co]):
     """A function from a message to the key of its state entity."""
 
 
-class Encoder(Decorated[[In], Out]):
+class Encoder(Decorated[[In_contra], Result_co]):
     """A function from a message to the bytes (or UTF-8 text) that go to a sink."""
 
 
 def decoder(
     header_length: int, length_fmt: LengthFormat
-) -> Callable[[Callable[[bytes], Out]], Decoder[Out]]:
+) -> Callable[[Callable[[bytes], Result]], Decoder[Result]]:
     """Declare a decoder for frames of *header_length* bytes of header and a payload.
 
     Args:
@@ -128,7 +160,7 @@ def decoder(
     return lambda function: Decoder(function, header_length, length_fmt)
 
 
-def computation(name: str) -> Callable[[Callable[[In], Out]], Computation[In, Out]]:
+def computation(name: str) -> Callable[[Callable[[In], Result]], Computation[In, Result]]:
     """Declare a stateless computation: one message in, one message or None out.
 
     Example:
@@ -138,12 +170,12 @@ def computation(name: str) -> Callable[[Callable[[In], Out]], Computation[In, Ou
         >>> lower("ABC")
         'abc'
     """
-    return lambda function: Computation(function, name, multi=False)
+    return lambda function: Computation(function, name)
 
 
 def computation_multi(
     name: str,
-) -> Callable[[Callable[[In], Iterable[Out] | None]], Computation[In, Iterable[Out] | None]]:
+) -> Callable[[Callable[[In], Results]], MultiComputation[In, Results]]:
     """Declare a stateless computation that returns any number of messages; None items are dropped.
 
     Example:
@@ -153,10 +185,24 @@ def computation_multi(
         >>> split("to be")
         ['to', 'be']
     """
-    return lambda function: Computation(function, name, multi=True)
+    return lambda function: MultiComputation(function, name)
 
 
-def state_computation(name: str, state: type[State] | None = None) -> Callable[[Any], Any]:
+@overload
+def state_computation(
+    name: str, state: type[State]
+) -> Callable[[Callable[[In, State], Result]], StateComputation[In, State, Result]]: ...
+
+
+@overload
+def state_computation(
+    name: str, state: None = None
+) -> Callable[
+    [Callable[[In, State], tuple[Result, Any]]], StateComputation[In, State, tuple[Result, Any]]
+]: ...
+
+
+def state_computation(name: str, state: Any = None) -> Any:
     """Declare a computation over a message and the state entity of its key.
 
     Args:
@@ -174,10 +220,25 @@ def state_computation(name: str, state: type[State] | None = None) -> Callable[[
         >>> count("be", {"be": 1})
         (2, True)
     """
-    return lambda function: StateComputation(function, name, state, multi=False)
+    return lambda function: StateComputation(function, name, state)
 
 
-def state_computation_multi(name: str, state: type[State] | None = None) -> Callable[[Any], Any]:
+@overload
+def state_computation_multi(
+    name: str, state: type[State]
+) -> Callable[[Callable[[In, State], Results]], MultiStateComputation[In, State, Results]]: ...
+
+
+@overload
+def state_computation_multi(
+    name: str, state: None = None
+) -> Callable[
+    [Callable[[In, State], tuple[Results, Any]]],
+    MultiStateComputation[In, State, tuple[Results, Any]],
+]: ...
+
+
+def state_computation_multi(name: str, state: Any = None) -> Any:
     """Declare a state computation whose output is an iterable of messages (or None).
 
     Example:
@@ -187,10 +248,10 @@ def state_computation_multi(name: str, state: type[State] | None = None) -> Call
         >>> twice("a", None)
         (['a', 'a'], False)
     """
-    return lambda function: StateComputation(function, name, state, multi=True)
+    return lambda function: MultiStateComputation(function, name, state)
 
 
-def partition(function: Callable[[In], Out]) -> KeyExtractor[In, Out]:
+def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
     """Declare the function that finds a message's key: any hashable value.
 
     Example:
@@ -207,7 +268,7 @@ key_extractor = partition
 """The third generation's name of `partition`."""
 
 
-def encoder(function: Callable[[In], Out]) -> Encoder[In, Out]:
+def encoder(function: Callable[[In], Encoded]) -> Encoder[In, Encoded]:
     r"""Declare the function that turns an output into bytes; text is encoded as UTF-8.
 
     Example:

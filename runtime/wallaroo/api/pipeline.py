@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from wallaroo.api.builder import (
     DeclaredApplication,
@@ -12,9 +12,43 @@ from wallaroo.api.builder import (
     DeclaredPipeline,
     DeclaredStep,
 )
-from wallaroo.api.functions import StateComputation
+from wallaroo.api.classes import (
+    ComputationClass,
+    MultiComputationClass,
+    PartitionFunctionClass,
+)
+from wallaroo.api.configs import (
+    FileSinkConfig,
+    FileSourceConfig,
+    GenSourceConfig,
+    TCPSinkConfig,
+    TCPSourceConfig,
+)
+from wallaroo.api.connectors import SinkConfig, SourceConfig
+from wallaroo.api.functions import (
+    AnyStateComputation,
+    Computation,
+    MultiComputation,
+    MultiStateComputation,
+    StateComputation,
+)
 from wallaroo.api.place import Place, calling_place
 from wallaroo.api.windows import Windowing
+
+Message = TypeVar("Message")
+"""Type of the messages that come out of a pipeline."""
+Next = TypeVar("Next")
+"""Type of the messages behind a step; its `None` is no message."""
+Other = TypeVar("Other")
+"""Type of the messages of another pipeline."""
+
+AnySource = (
+    TCPSourceConfig[Message]
+    | FileSourceConfig[Message]
+    | GenSourceConfig[Message]
+    | SourceConfig[Message]
+)
+AnySink = TCPSinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +78,7 @@ class _Branch:
     stages: tuple[_Stage, ...] = ()
 
 
-class Pipeline:
+class Pipeline(Generic[Message]):
     """A part of an application: one or more sources and what their messages go through.
 
     Made by `source`; every method returns a new pipeline, so that a beginning can be used twice.
@@ -76,22 +110,48 @@ class Pipeline:
         self._ended = ended
         self._after_end = tuple(after_end)
 
-    def to(self, computation: Any) -> Pipeline:
+    @overload
+    def to(
+        self,
+        computation: Computation[Message, Next | None] | ComputationClass[Message, Next | None],
+    ) -> Pipeline[Next]: ...
+
+    @overload
+    def to(
+        self,
+        computation: MultiComputation[Message, Iterable[Next | None] | None]
+        | MultiComputationClass[Message, Iterable[Next | None] | None],
+    ) -> Pipeline[Next]: ...
+
+    @overload
+    def to(self, computation: StateComputation[Message, Any, Next | None]) -> Pipeline[Next]: ...
+
+    @overload
+    def to(
+        self, computation: MultiStateComputation[Message, Any, Iterable[Next | None] | None]
+    ) -> Pipeline[Next]: ...
+
+    @overload
+    def to(self, computation: Windowing[Message, Next]) -> Pipeline[Next]: ...
+
+    def to(self, computation: Any) -> Pipeline[Any]:
         """Add a computation, or a state computation or windows over the key in force."""
         return self._grown(_Stage("to", calling_place(), computation))
 
-    def key_by(self, key_extractor: Any) -> Pipeline:
+    def key_by(
+        self, key_extractor: Callable[[Message], Hashable] | PartitionFunctionClass[Message]
+    ) -> Pipeline[Message]:
         """Give the messages from here on the key that *key_extractor* finds.
 
         What becomes of a message in later steps keeps its key, until the next `key_by`.
         """
         return self._grown(_Stage("key_by", calling_place(), key_extractor))
 
-    def collect(self) -> Pipeline:
+    def collect(self) -> Pipeline[Message]:
         """Give all messages from here on one key."""
         return self._grown(_Stage("collect", calling_place()))
 
-    def merge(self, pipeline: Pipeline) -> Pipeline:
+    def merge(self, pipeline: Pipeline[Other]) -> Pipeline[Message | Other]:
         """Let the messages of both pipelines go on together, in order of arrival.
 
         Where both grew out of one pipeline, its messages go both ways.
@@ -99,15 +159,15 @@ class Pipeline:
         after = self._after(calling_place(), ended=self._ended or pipeline._ended)
         return Pipeline(self._branches + pipeline._branches, after_end=after)
 
-    def clone(self) -> Pipeline:
+    def clone(self) -> Pipeline[Message]:
         """The same pipeline; as pipelines never change, this is for the reader."""
         return self
 
-    def to_sink(self, sink_config: Any) -> Pipeline:
+    def to_sink(self, sink_config: AnySink[Message]) -> Pipeline[Message]:
         """End the pipeline at a sink."""
         return self._ended_at([sink_config], calling_place())
 
-    def to_sinks(self, sink_configs: Sequence[Any]) -> Pipeline:
+    def to_sinks(self, sink_configs: Sequence[AnySink[Message]]) -> Pipeline[Message]:
         """End the pipeline at several sinks, each of which gets every output."""
         return self._ended_at(sink_configs, calling_place())
 
@@ -132,11 +192,11 @@ class Pipeline:
             )
         return declared
 
-    def _ended_at(self, sinks: Sequence[Any], place: Place) -> Pipeline:
+    def _ended_at(self, sinks: Sequence[Any], place: Place) -> Pipeline[Message]:
         after = self._after(place, ended=self._ended)
         return Pipeline(self._branches, sinks, ended=True, after_end=after)
 
-    def _grown(self, stage: _Stage) -> Pipeline:
+    def _grown(self, stage: _Stage) -> Pipeline[Any]:
         after = self._after(stage.place, ended=self._ended)
         grown = [_Branch(branch.origin, (*branch.stages, stage)) for branch in self._branches]
         return Pipeline(grown, self._sinks, ended=self._ended, after_end=after)
@@ -146,7 +206,7 @@ class Pipeline:
         return (*self._after_end, place) if ended else self._after_end
 
 
-def source(name: str, source_config: Any) -> Pipeline:
+def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
     """A pipeline that begins at a source.
 
     Args:
@@ -156,7 +216,7 @@ def source(name: str, source_config: Any) -> Pipeline:
     return Pipeline([_Branch(_Origin(name, source_config, calling_place()))])
 
 
-def build_application(app_name: str, pipeline: Pipeline) -> DeclaredApplication:
+def build_application(app_name: str, pipeline: Pipeline[Any]) -> DeclaredApplication:
     """The application whose messages go through *pipeline*, for `application_setup` to return.
 
     Each source makes a pipeline of its own; merged pipelines share their state and their sinks.
@@ -196,14 +256,14 @@ def _state_names(branches: Sequence[_Branch]) -> dict[_Stage, str]:
     """A name for the state of each stateful stage: that of its computation, numbered if need be."""
     names: dict[_Stage, str] = {}
     for stage in (stage for branch in branches for stage in branch.stages):
-        if stage not in names and isinstance(stage.function, (StateComputation, Windowing)):
+        if stage not in names and isinstance(stage.function, (AnyStateComputation, Windowing)):
             wanted = _name_of(stage.function)
             taken = sum(name.split("#")[0] == wanted for name in names.values())
             names[stage] = f"{wanted}#{taken + 1}" if taken else wanted
     return names
 
 
-def _name_of(function: StateComputation[Any, Any, Any] | Windowing[Any, Any]) -> str:
-    if isinstance(function, StateComputation):
+def _name_of(function: AnyStateComputation[Any, Any, Any] | Windowing[Any, Any]) -> str:
+    if isinstance(function, AnyStateComputation):
         return function.name
     return str(getattr(function.aggregation, "__name__", "windows"))

@@ -16,16 +16,20 @@ from wallaroo.api.place import Place, calling_place
 
 In = TypeVar("In")
 """Type of the messages that are aggregated."""
+In_contra = TypeVar("In_contra", contravariant=True)
+"""The same: what gathers messages of a type gathers those of its subtypes, too."""
 Accumulator = TypeVar("Accumulator")
 """Type of what they are gathered in."""
 Out = TypeVar("Out")
 """Type of a window's output."""
+Out_co = TypeVar("Out_co", covariant=True)
+"""The same: an output is one of each of its supertypes, too."""
 
 LatePolicy = Literal["drop", "fire-per-message", "place-in-oldest-window"]
 """What becomes of a message whose windows have all closed."""
 
 
-class Aggregation(ABC, Generic[In, Accumulator, Out]):
+class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
     """What becomes of the messages in a window.
 
     Subclass it and give the class to `over`; one instance, made without arguments, serves all keys.
@@ -66,7 +70,7 @@ class Aggregation(ABC, Generic[In, Accumulator, Out]):
         """A new accumulator that has gathered nothing: combined with another it changes nothing."""
 
     @abstractmethod
-    def update(self, message: In, accumulator: Accumulator) -> None:
+    def update(self, message: In_contra, accumulator: Accumulator) -> None:
         """Gather *message* in *accumulator*, in place."""
 
     @abstractmethod
@@ -74,12 +78,12 @@ class Aggregation(ABC, Generic[In, Accumulator, Out]):
         """A new accumulator of what *one* and then *other* have gathered."""
 
     @abstractmethod
-    def output(self, key: Any, accumulator: Accumulator) -> Out | None:
+    def output(self, key: Any, accumulator: Accumulator) -> Out_co | None:
         """What a window of *key* gives when it closes; None gives nothing."""
 
 
 @dataclass(frozen=True)
-class Windowing(Generic[In, Out]):
+class Windowing(Generic[In_contra, Out_co]):
     """Windows and their aggregation, as `Pipeline.to` takes them; made by `over`."""
 
     windows: RangeWindows | CountWindows

@@ -1,4 +1,4 @@
-"""`wallaroo gateway`: the edge alone, as `wallaroo run` starts it."""
+"""`wallaroo gateway`: the edge alone, in a container, or as `wallaroo run` starts it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,63 @@ import sys
 from pathlib import Path
 
 import click
+import structlog
 
 from wallaroo import logs
+from wallaroo.api.addresses import Address, parse_address
 from wallaroo.cli.options import (
+    AddressType,
     application_options,
     application_ref,
     source_limit_options,
     source_limits,
 )
+from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
+from wallaroo.edge.guard import read_token
 from wallaroo.edge.journal import JournalLimits
 from wallaroo.errors import WallarooError
 from wallaroo.model.application import Application
 
+_GIB = 1024**3
 
-@click.command(hidden=True)
+log = structlog.get_logger("wallaroo.gateway")
+
+
+@click.command()
 @application_options
 @source_limit_options
-@click.option("--directory", type=click.Path(path_type=Path), required=True, help="Its data.")
-@click.option("--location", required=True, help="Where its inner door listens.")
-@click.option("--ports", help="Ports to bind, by source, instead of those in --in.")
-@click.option("--journal-limit", type=click.IntRange(1), required=True, help="Bytes on disk.")
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where messages and outputs are kept: on a disk of this machine, not a network share.",
+)
+@click.option(
+    "--listen",
+    required=True,
+    metavar="HOST:PORT",
+    help="Where the driver and its workers come in.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the token that they must show.",
+)
+@click.option(
+    "--health",
+    type=AddressType(),
+    help="Where probes are answered: /healthz, /readyz, /status.",
+)
+@click.option(
+    "--journal-limit-gib",
+    default=4.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="GiB of messages that wait on disk at most; then senders have to wait.",
+)
+@click.option("--child", is_flag=True, hidden=True, help="Tell the parent on stdout; end with it.")
+@click.option("--ports", hidden=True, help="Ports to bind, by source, instead of those in --in.")
 def gateway(
     app: str,
     inputs: str | None,
@@ -41,35 +77,56 @@ def gateway(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
-    directory: Path,
-    location: str,
+    state_dir: Path,
+    listen: str,
+    token_file: Path | None,
+    health: Address | None,
+    journal_limit_gib: float,
+    child: bool,
     ports: str | None,
-    journal_limit: int,
 ) -> None:
     """Own the sources and sinks of an application: journal what arrives, deliver what comes out.
 
-    Writes one JSON line on standard output once every address is bound, or says there why it
-    cannot start; ends on SIGTERM, or when its standard input is closed.
-    """
+    `wallaroo run` starts one by itself. On a cluster it is a process of its own, to which
+    `wallaroo driver` connects; it ends on SIGTERM, and goes on where it ended when it is started
+    again with the same --state-dir.
+
+    \b
+    Example:
+      wallaroo gateway apps/word_count --in 0.0.0.0:7010 --out results.example:7002 \\
+        --state-dir /var/lib/wallaroo --listen 0.0.0.0:7900 --token-file token
+    """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
-    application = application_ref(app, inputs, outputs, app_args, max_frame).load()
-    limits = JournalLimits(disk_bytes=journal_limit)
-    bound = [int(port) for port in ports.split(",")] if ports else ()
-    settings = GatewaySettings(
-        directory,
-        location,
-        journal=limits,
-        sources=source_limits(max_connections, idle_timeout),
-        ports=bound,
-    )
+    location = listen
+    if "://" not in listen:
+        host, port = parse_address(listen, "--listen")
+        location = f"grpc://{host}:{port}"
+    elif not listen.startswith("grpc+unix://") and not child:
+        msg = f"{listen!r} is not HOST:PORT"
+        raise click.BadParameter(msg, param_hint="--listen")
     try:
-        asyncio.run(_serve(application, settings))
+        application = application_ref(app, inputs, outputs, app_args, max_frame).load()
+        settings = GatewaySettings(
+            state_dir,
+            location,
+            token=None if token_file is None else read_token(token_file),
+            health=health,
+            journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
+            sources=source_limits(max_connections, idle_timeout),
+            ports=[int(port) for port in ports.split(",")] if ports else (),
+        )
+        asyncio.run(_serve(application, settings, child))
     except WallarooError as error:
+        if not child:
+            raise
         _tell({"error": str(error)})
         sys.exit(error.exit_code)
 
 
-async def _serve(application: Application, settings: GatewaySettings) -> None:
+async def _serve(application: Application, settings: GatewaySettings, child: bool) -> None:
+    if not child:
+        await serve(application, settings, _log_ready, stop_signals=(signal.SIGTERM, signal.SIGINT))
+        return
     loop, parent = asyncio.get_running_loop(), sys.stdin.fileno()
 
     def parent_spoke() -> None:
@@ -79,6 +136,10 @@ async def _serve(application: Application, settings: GatewaySettings) -> None:
 
     loop.add_reader(parent, parent_spoke)
     await serve(application, settings, lambda status: _tell(dataclasses.asdict(status)))
+
+
+def _log_ready(status: GatewayStatus) -> None:
+    log.info("ready", sources={s.name: s.where for s in status.sources})
 
 
 def _tell(what: object) -> None:

@@ -9,9 +9,12 @@ import click
 from wallaroo import __version__
 from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
+from wallaroo.cli.driver import driver
+from wallaroo.cli.executor import executor
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.graph import graph
 from wallaroo.cli.new import new
+from wallaroo.cli.probe import probe
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
@@ -48,5 +51,5 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (new, check, graph, run, send, receive, demo, gateway):
+for command in (new, check, graph, run, send, receive, demo, gateway, driver, executor, probe):
     main.add_command(command)

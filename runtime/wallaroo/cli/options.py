@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -113,6 +113,23 @@ def application_ref(
     """What the application options name."""
     args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
     return ApplicationRef(app, (*args, *app_args), max_frame)
+
+
+def setting_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """The settings of Spark that `--conf KEY=VALUE` gave.
+
+    Example:
+        >>> setting_pairs(["spark.executor.memory=1g"])
+        {'spark.executor.memory': '1g'}
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            msg = f"{text!r} is not KEY=VALUE"
+            raise click.BadParameter(msg, param_hint="--conf")
+        pairs[key] = value
+    return pairs
 
 
 def application_to_look_at(app: str, app_args: tuple[str, ...]) -> Application:

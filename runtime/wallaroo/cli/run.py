@@ -10,6 +10,7 @@ from wallaroo import logs
 from wallaroo.cli.options import (
     application_options,
     application_ref,
+    setting_pairs,
     source_limit_options,
     source_limits,
 )
@@ -124,7 +125,7 @@ def run(
         partitions=partitions or workers,
         state_dir=state_dir,
         master=master or f"local[{workers},{_TASK_FAILURES}]",
-        spark=dict(_setting(text) for text in conf),
+        spark=setting_pairs(conf),
         max_batch_bytes=max_batch_mib * 1024**2,
         sources=source_limits(max_connections, idle_timeout),
         journal_bytes=int(journal_limit_gib * _GIB),
@@ -139,11 +140,3 @@ def run(
         if failure is not None:
             raise RuntimeFailure(failure)
         runner.drain()
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        msg = f"{text!r} is not KEY=VALUE"
-        raise click.BadParameter(msg, param_hint="--conf")
-    return key, value

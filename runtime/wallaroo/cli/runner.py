@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
+import os
 import re
+import secrets
 import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +18,15 @@ from typing import Any, Self
 
 import structlog
 
+from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.state_directory import StateDirectory
-from wallaroo.cli.supervisor import GatewayProcess, SupervisedEngine, reserved_ports
-from wallaroo.edge.client import GatewayClient, GatewayStatus, connector
+from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
+from wallaroo.edge.client import GatewayClient, GatewayStatus
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import TOKEN_VARIABLE
 from wallaroo.edge.limits import SourceLimits
-from wallaroo.engine.job import Job
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, OnBatch, RunningApplication
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.logs import Repeats
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.model.loader import ApplicationRef
 
@@ -35,6 +34,8 @@ _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
 _MOST_FAILURES = 5
 """Failures of a source in a row after which a run that waits for its end gives up."""
+_HOLDER = "run"
+"""Name under which the gateway is claimed: it is this process's child, and nobody else's."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -82,9 +83,8 @@ class Runner:
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._signalled = threading.Event()
-        self._reports = _Reports()
         self._stack: list[Any] = []
-        self._engine: SupervisedEngine | None = None
+        self._engine: Engine | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,8 +119,10 @@ class Runner:
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
         self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
         location = f"grpc+unix://{scratch}/gateway.sock"
+        token = None
         if settings.gateway is not None:
-            location = f"grpc://{settings.gateway}"
+            location, token = f"grpc://{settings.gateway}", secrets.token_urlsafe(32)
+            self._give_token(token)
         log.info(
             "starting",
             application=application.name,
@@ -128,8 +130,25 @@ class Runner:
             master=settings.master,
             resumes=not state.is_new,
         )
-        self._start_gateway(application, state, location)
-        self._engine = self._start_engine(program, state, location, scratch)
+        self._start_gateway(application, state, location, token, scratch)
+        claim = self._client.claim(_HOLDER)
+        extra = dict(settings.spark)
+        if token is not None:  # Spark keeps settings of such names out of its logs
+            extra[f"spark.executorEnv.{TOKEN_VARIABLE}"] = token
+        self._engine = Engine(
+            EngineSettings(
+                settings.application,
+                settings.master,
+                settings.workers,
+                settings.max_batch_bytes,
+                spark=extra,
+            ),
+            program,
+            state,
+            Connector(location, claim.number),
+            scratch,
+        )
+        self._stack.append(self._engine.stop)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)
         status = self.status()
@@ -154,10 +173,8 @@ class Runner:
                 status = self.status()
                 if (stuck := _stuck(status)) is not None:
                     return stuck
-                if _done(status) and self._engine is not None:
-                    self._engine.finish_batch()  # which may open windows as its last act
-                    if _done(self.status()):
-                        break
+                if _done(status) and self._batch_leaves_it_done():
+                    break
         return None
 
     def drain(self) -> None:
@@ -202,6 +219,15 @@ class Runner:
         """What the gateway has done and holds."""
         return self._client.status()
 
+    def _batch_leaves_it_done(self) -> bool:
+        """Whether all is done also behind a batch under way, which may open windows at its end."""
+        assert self._engine is not None
+        try:
+            self._engine.finish_batch()
+        except Exception:  # the query has failed: the next look sees to that
+            return False
+        return _done(self.status())
+
     def _on_signal(self, number: int, _frame: object) -> None:
         log.info("signal", signal=signal.Signals(number).name)
         self._signalled.set()
@@ -212,18 +238,34 @@ class Runner:
         assert self._engine is not None
         return self._engine.failure()
 
+    def _give_token(self, token: str) -> None:
+        """Let what this process starts find *token*, until it stops."""
+        os.environ[TOKEN_VARIABLE] = token
+        self._stack.append(lambda: os.environ.pop(TOKEN_VARIABLE, None))
+
     def _start_gateway(
-        self, application: Application, state: StateDirectory, location: str
+        self,
+        application: Application,
+        state: StateDirectory,
+        location: str,
+        token: str | None,
+        scratch: Path,
     ) -> None:
         reference = self._settings.application
         reserved = reserved_ports(application.sources)
         ports = reserved.__enter__()
         self._stack.append(lambda: reserved.__exit__(None, None, None))
+        shown = []
+        if token is not None:
+            file = scratch / "token"
+            file.touch(mode=0o600)
+            file.write_text(token)
+            shown = ["--token-file", str(file)]
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
-            *("--directory", str(state.path), "--location", location),
+            *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
             *("--ports", ",".join(map(str, ports))),
-            *("--journal-limit", str(self._settings.journal_bytes)),
+            *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-connections", str(self._settings.sources.connections)),
             *("--idle-timeout", str(self._settings.sources.idle_s)),
             *("--max-frame", str(reference.max_frame)),
@@ -235,42 +277,6 @@ class Runner:
         self._gateway.start()
         self._client = GatewayClient(location)
         self._stack.append(self._client.close)
-
-    def _start_engine(
-        self, program: Program, state: StateDirectory, location: str, scratch: Path
-    ) -> SupervisedEngine:
-        from wallaroo.engine.spark import query, session, shipping
-        from wallaroo.engine.spark.slots import slots_for
-
-        settings, fixed = self._settings, state.fixed
-        directory = settings.application.directory
-        spark = session.start_session(
-            program.application.name,
-            session.SparkSettings(
-                settings.master, fixed.partitions, scratch / "spark", extra=settings.spark
-            ),
-            [str(directory)] if directory else [],
-            self._reports.spark_line,
-        )
-        self._stack.append(spark.stop)
-        job = Job(
-            "",
-            shipping.ship(spark.session, settings.application, scratch),
-            connector(location),
-            fixed.buckets,
-            slots_for(fixed.buckets, fixed.partitions),
-            settings.workers,
-            settings.max_batch_bytes,
-        )
-
-        def start(on_batch: OnBatch) -> RunningApplication:
-            # a run of its own each time: what processes have in memory of a failed one is no use
-            fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
-            return query.start(spark.session, program, fresh, state.checkpoint, on_batch)
-
-        engine = SupervisedEngine(start, self._reports.batch)
-        self._stack.append(engine.stop)
-        return engine
 
 
 def _check_that_sources_end(application: Application) -> None:
@@ -291,41 +297,6 @@ def _stuck(status: GatewayStatus) -> str | None:
 def _done(status: GatewayStatus) -> bool:
     ended = all(source.ended for source in status.sources)
     return ended and not (status.backlog or status.undelivered or status.waits_for_time)
-
-
-class _Reports:
-    """Turns what batches report into log events, without a flood."""
-
-    def __init__(self) -> None:
-        self._repeats = Repeats()
-        self._keys: set[tuple[str, str]] = set()
-
-    def batch(self, batch: Batch) -> None:
-        """Log what was set aside or dropped in *batch*."""
-        for example in batch.tally.examples:
-            if self._repeats.show((example.pipeline, example.step, example.place)):
-                log.warning("message set aside", **example._asdict())
-        if batch.tally.set_aside > len(batch.tally.examples):
-            log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
-        for (partition, key), count in batch.tally.unknown_keys.items():
-            if (partition, key) not in self._keys:
-                self._keys.add((partition, key))
-                log.warning("unknown key dropped", state=partition, key=key, messages=count)
-        for (pipeline, step), count in batch.tally.late.items():
-            if self._repeats.show((pipeline, step, "late")):
-                log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)
-
-    def spark_line(self, line: str) -> None:
-        """Log a line that Spark printed, unless it is known to say nothing."""
-        if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line)):
-            return
-        error = " ERROR " in line
-        structlog.get_logger("spark").log(
-            logging.ERROR if error else logging.DEBUG, "spark", line=line
-        )
-
-
-_NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 
 
 def _file_name(name: str) -> str:

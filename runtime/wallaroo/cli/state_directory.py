@@ -57,6 +57,40 @@ class StateDirectory:
             raise RuntimeFailure(msg) from error
         self.fixed = self._read_or_write(application, partitions)
 
+    def check_partitions(self, wanted: int) -> None:
+        """Refuse another number of partitions than the state was made with.
+
+        Raises:
+            UsageError: It is another one.
+        """
+        if wanted != self.fixed.partitions:
+            msg = (
+                f"the state in {self.path} has {self.fixed.partitions} partitions, and {wanted} "
+                "are wanted: the number is fixed when a state directory is new; stop the "
+                "application and call `wallaroo repartition`, or go back to "
+                f"{self.fixed.partitions}"
+            )
+            raise UsageError(msg)
+
+    def check_journal(self, journal: str) -> None:
+        """Refuse a gateway whose journal is not the one that the checkpoint's offsets belong to.
+
+        Args:
+            journal: Random name of the gateway's journal.
+
+        Raises:
+            UsageError: The checkpoint belongs to another one.
+        """
+        file = self.path / "journal-name"
+        if self.is_new or not file.exists():
+            file.write_text(f"{journal}\n")
+        elif file.read_text().strip() != journal:
+            msg = (
+                f"the state in {self.path} belongs to another journal than this gateway's: "
+                "bring back the gateway's volume that goes with it, or start both anew"
+            )
+            raise UsageError(msg)
+
     @property
     def checkpoint(self) -> Path:
         """Directory of Spark's checkpoint."""

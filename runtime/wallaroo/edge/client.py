@@ -7,7 +7,6 @@ it has done before: whoever repeats it cannot know whether only the answer was l
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 import uuid
@@ -19,8 +18,9 @@ import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.edge.faults import fault
+from wallaroo.edge.guard import Credentials, token_here
 from wallaroo.edge.service import NO_ROOM, pack_staged
-from wallaroo.engine.ports import Chunk, Connect, Outputs, Tally
+from wallaroo.engine.ports import Chunk, Outputs, Tally
 from wallaroo.errors import RuntimeFailure
 
 PATIENCE_S = 60.0
@@ -38,6 +38,7 @@ _CHANNEL_OPTIONS = [
 ]
 _GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError)
 """What Flight raises where there was no answer."""
+_REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class GatewayStatus:
     """Messages accepted and not processed by a published batch."""
     backlog_bytes: int
     """Bytes of messages that the journal holds."""
+    waited_s: float
+    """Seconds that the first message of the backlog has waited."""
     undelivered: int
     """Outputs published and not delivered."""
     waits_for_time: bool
@@ -76,6 +79,8 @@ class SourceStatus:
     """`HOST:PORT` that is bound, or what is read."""
     accepted: int
     """Messages accepted since the state directory was new."""
+    backlog: int = 0
+    """Messages accepted and not processed by a published batch."""
     ended: bool = False
     """Whether it has come to its end, and gives no more messages in this run."""
     failures: int = 0
@@ -84,18 +89,64 @@ class SourceStatus:
     """Why it failed last; None where it has not since its last message."""
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A gateway that is this driver's."""
+
+    number: int
+    """Number of the claim."""
+    journal: str
+    """Random name of the gateway's journal."""
+
+
+class Refused(RuntimeFailure):
+    """The gateway does not let this process in: a wrong token, or the gateway is another's."""
+
+
 class GatewayClient:
     """A connection to a gateway; implements the engine's `Edge`.
 
     Args:
         location: Where the gateway's inner door is, `grpc+unix:///PATH` or `grpc://HOST:PORT`.
+        claim: Number of the claim under which calls are made; None for calls without one.
         patience_s: Seconds to go on trying while the gateway does not answer.
     """
 
-    def __init__(self, location: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, location: str, *, claim: int | None = None, patience_s: float = PATIENCE_S
+    ) -> None:
         self._location = location
         self._patience_s = patience_s
-        self._client = flight.FlightClient(location, generic_options=_CHANNEL_OPTIONS)
+        self._claim = claim
+        credentials = Credentials(token_here(), lambda: self._claim)
+        self._client = flight.FlightClient(
+            location, generic_options=_CHANNEL_OPTIONS, middleware=[credentials]
+        )
+
+    def claim(self, holder: str) -> Claim:
+        """Make the gateway this driver's; what this client asks for from now on, it asks as such.
+
+        Args:
+            holder: Name of the driver; one of the same name loses the gateway at once.
+
+        Raises:
+            Refused: Another driver has the gateway, and lives.
+        """
+        claim = Claim(**self._ask("claim", {"holder": holder}))
+        self._claim = claim.number
+        return claim
+
+    def renew_claim(self) -> None:
+        """Say that the driver lives.
+
+        Raises:
+            Refused: Another driver has claimed the gateway since.
+        """
+        self._ask("renew", {})
+
+    def release_claim(self) -> None:
+        """Let any other driver have the gateway at once."""
+        self._ask("release", {})
 
     def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
         """See `Edge.latest`."""
@@ -225,13 +276,10 @@ class _Patience:
         self._pause = min(2 * self._pause, _PAUSE_MOST_S)
 
 
-def connector(location: str) -> Connect:
-    """A picklable function that connects to the gateway at *location*."""
-    return functools.partial(GatewayClient, location)
-
-
 def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFailure:
     text = str(error).split(". Detail:")[0]
     reason = text.splitlines()[0] if text else type(error).__name__
+    if isinstance(error, _REFUSED):
+        return Refused(f"the gateway refused {action!r}: {reason}")
     tried = f" in {tried_s:.0f} s" if tried_s else ""
     return RuntimeFailure(f"the gateway did not do {action!r}{tried}: {reason}")

@@ -15,11 +15,14 @@ from typing import Any
 
 import structlog
 
+from wallaroo.api.addresses import Address
+from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayStatus, SourceStatus
 from wallaroo.edge.database import claim
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
 from wallaroo.edge.feeder import Feeder
+from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits, StreamName
 from wallaroo.edge.limits import SourceLimits
@@ -27,6 +30,7 @@ from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.edge.writer import Writer
 from wallaroo.errors import RuntimeFailure
+from wallaroo.health import Health, HealthServer
 from wallaroo.model.application import (
     Application,
     CustomSink,
@@ -38,6 +42,8 @@ from wallaroo.model.application import (
 )
 
 _FLUSH_TIMEOUT_S = 30.0
+_TURN_S = 5.0
+"""Seconds after which a probe does not wait any longer for a loop or a disk."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -50,6 +56,10 @@ class GatewaySettings:
     """Directory of journal and outbox."""
     location: str
     """Where the inner door listens: `grpc+unix:///PATH` or `grpc://HOST:PORT`."""
+    token: str | None = None
+    """Token that callers must show; None where nobody else gets to the door: a Unix socket."""
+    health: Address | None = None
+    """Where probes are answered; None for nowhere."""
     journal: JournalLimits = field(default_factory=JournalLimits)
     """Bounds of the journal."""
     sources: SourceLimits = field(default_factory=SourceLimits)
@@ -75,6 +85,7 @@ class Gateway:
         self._ended = self._loop.create_future()
         self._bound: dict[int, tuple[str, int]] = {}
         self._feeders: dict[int, Feeder] = {}
+        self._stopping = False
 
     async def start(self) -> None:
         """Bind the sources, start delivering, open the inner door.
@@ -89,6 +100,7 @@ class Gateway:
             self._lock = hold(directory / "gateway.lock", "is there another gateway?")
             for name in ("journal.db", "outbox.db"):
                 claim(directory / name, self._application.name)
+            self._claims = Claims(directory / "claim.json")
             self._outbox = Outbox(directory / "outbox.db", self._settings.outbox_bytes)
             self._journal = Journal(
                 directory / "journal.db",
@@ -120,14 +132,26 @@ class Gateway:
             "status": lambda _: dataclasses.asdict(self.status()),
             "stop_accepting": lambda _: self._stop_accepting(),
             "wait_accepted": self._wait_accepted,
+            "claim": self._claim,
+            "renew": lambda _: self._claims.renew(),
+            "release": lambda _: self._claims.release(),
         }
-        self._service = Service(self._settings.location, self._journal, self._outbox, control)
+        guard = Guard(self._settings.token, self._claims)
+        location = self._settings.location
+        self._service = Service(location, self._journal, self._outbox, control, guard)
+        self._health = None
+        if self._settings.health is not None:
+            probes = {"/healthz": self._alive, "/readyz": self._accepting}
+            self._health = HealthServer(
+                self._settings.health, probes, lambda: dataclasses.asdict(self.status())
+            )
 
     def status(self) -> GatewayStatus:
         """What it has done and holds now."""
         counters = self._outbox.counters()
+        backlog, waited_s = self._journal.waiting()
         sources = tuple(
-            self._source_status(index, source)
+            self._source_status(index, source, backlog.get(index, 0))
             for index, source in enumerate(self._application.sources)
         )
         return GatewayStatus(
@@ -135,6 +159,7 @@ class Gateway:
             connections=self._ingress.connections,
             backlog=self._journal.backlog,
             backlog_bytes=self._journal.disk_bytes,
+            waited_s=waited_s,
             undelivered=self._outbox.undelivered,
             waits_for_time=self._journal.wakes,
             published=counters.get("published", 0),
@@ -151,12 +176,15 @@ class Gateway:
             RuntimeFailure: Journal or outbox could not be used.
         """
         failure = await self._ended
+        self._stopping = True
         await self._ingress.stop()
         for feeder in self._feeders.values():
             feeder.stop()
         for egress in self._egresses:
             egress.stop()
         self._service.shutdown()
+        if self._health is not None:
+            self._health.close()
         self._journal.close()
         await asyncio.sleep(0)  # acknowledges what the journal has written last
         await self._ingress.close()
@@ -177,14 +205,20 @@ class Gateway:
         assert isinstance(sink, CustomSink)
         return Writer(index, sink, self._outbox)
 
-    def _source_status(self, index: int, source: Source) -> SourceStatus:
+    def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:
         accepted = self._journal.accepted.get(index, 0)
         if (feeder := self._feeders.get(index)) is not None:
             return SourceStatus(
-                source.name, source.where, accepted, feeder.ended, feeder.failures, feeder.problem
+                source.name,
+                source.where,
+                accepted,
+                backlog,
+                feeder.ended,
+                feeder.failures,
+                feeder.problem,
             )
         host, port = self._bound[index]
-        return SourceStatus(source.name, f"{host}:{port}", accepted)
+        return SourceStatus(source.name, f"{host}:{port}", accepted, backlog)
 
     def _on_room(self) -> None:
         self._ingress.resume()
@@ -195,11 +229,32 @@ class Gateway:
     def _on_failure(self, error: Exception) -> None:
         self._loop.call_soon_threadsafe(self.end, error)
 
+    def _alive(self) -> Health:
+        """Whether the event loop, which serves all sockets, takes its turns."""
+        try:
+            asyncio.run_coroutine_threadsafe(_turn(), self._loop).result(_TURN_S)
+        except TimeoutError:
+            return Health(False, f"the sockets' loop took no turn in {_TURN_S:.0f} s")
+        return Health(True, "alive")
+
+    def _accepting(self) -> Health:
+        """Whether what senders send reaches the disk."""
+        if self._stopping:
+            return Health(False, "stopping: the sources are closed")
+        if not self._journal.flush(_TURN_S):
+            return Health(False, f"the journal's disk took nothing in {_TURN_S:.0f} s")
+        return self._alive()
+
     def _wait_accepted(self, asked: dict[str, Any]) -> bool:
         names = [source.name for source in self._application.sources]
         return self._journal.wait_accepted(
             names.index(asked["source"]), asked["count"], asked["timeout_s"]
         )
+
+    def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
+        number = self._claims.claim(asked["holder"])
+        log.info("claimed", driver=asked["holder"], claim=number)
+        return {"number": number, "journal": self._claims.journal}
 
     def _stop_accepting(self) -> None:
         asyncio.run_coroutine_threadsafe(self._ingress.stop(), self._loop).result()
@@ -209,15 +264,23 @@ class Gateway:
         asyncio.run_coroutine_threadsafe(self._ingress.close(), self._loop).result()
 
 
+async def _turn() -> None:
+    """A turn of the event loop."""
+
+
 async def serve(
-    application: Application, settings: GatewaySettings, on_ready: Callable[[GatewayStatus], None]
+    application: Application,
+    settings: GatewaySettings,
+    on_ready: Callable[[GatewayStatus], None],
+    stop_signals: Sequence[signal.Signals] = (signal.SIGTERM,),
 ) -> None:
-    """Run a gateway until SIGTERM, or until the process that started it is gone.
+    """Run a gateway until it is told to stop.
 
     Args:
         application: Whose sources and sinks it serves.
         settings: How it is set up.
         on_ready: Called once with the bound addresses.
+        stop_signals: Signals that stop it; SIGINT, where it is not among them, is ignored.
 
     Raises:
         RuntimeFailure: It could not start, or could not go on.
@@ -226,8 +289,9 @@ async def serve(
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection takes one
     gateway = Gateway(application, settings)
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, gateway.end)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)  # whoever started us stops us in order
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    for stop in stop_signals:
+        loop.add_signal_handler(stop, gateway.end)
     await gateway.start()
     on_ready(gateway.status())
     await gateway.run_until_ended()

@@ -258,6 +258,18 @@ class Journal:
         with self._changed:
             return dict(self._accepted)
 
+    def waiting(self) -> tuple[dict[int, int], float]:
+        """Messages of each source that no batch has processed, and seconds that the first waits."""
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT source, sum(count), min(arrived_ns) FROM chunk WHERE first >= ? "
+                "GROUP BY source",
+                (self._processed,),
+            ).fetchall()
+        first_ns = min((arrived_ns for _, _, arrived_ns in rows), default=None)
+        waited_s = 0.0 if first_ns is None else max(0.0, (time.time_ns() - first_ns) / 1e9)
+        return {source: count for source, count, _ in rows}, waited_s
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; tells whether it is."""
         with self._changed:

@@ -16,7 +16,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from wallaroo.edge.claims import ClaimHeld
 from wallaroo.edge.database import lacks_room
+from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Outputs, Tally
@@ -71,6 +73,7 @@ class Service(flight.FlightServerBase):
         journal: The journal.
         outbox: The outbox.
         control: Further actions by name: the gateway's own, such as `status`.
+        guard: Decides who may come in.
     """
 
     def __init__(
@@ -79,8 +82,9 @@ class Service(flight.FlightServerBase):
         journal: Journal,
         outbox: Outbox,
         control: dict[str, Callable[[dict[str, Any]], Any]],
+        guard: Guard,
     ) -> None:
-        super().__init__(location)
+        super().__init__(location, middleware={"guard": guard})
         self._journal = journal
         self._outbox = outbox
         self._planned_end = 0
@@ -104,6 +108,8 @@ class Service(flight.FlightServerBase):
                 self._stage(action.body)
                 return iter([b"null"])
             answer = handler(json.loads(action.body.to_pybytes() or b"{}"))
+        except ClaimHeld as error:
+            raise flight.FlightUnauthorizedError(str(error)) from error
         except LookupError as error:
             raise flight.FlightServerError(str(error)) from error
         except sqlite3.Error as error:

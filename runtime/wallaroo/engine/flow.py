@@ -149,7 +149,7 @@ class Outgoing:
         try:
             bucket = self._program.bucket_in(leg.partition, key)
         except Exception as error:
-            key_failed(leg, message, error, self._results)
+            key_failed(leg, leg.message(message), error, self._results)
             return
         if self._serialization is not None and not leg.ships_payloads:
             try:
@@ -186,5 +186,5 @@ class Outgoing:
         error = problem_of_pickling(key, message)
         if error is not None:
             leg = self._program.legs[number]
-            self._results.failed(leg, leg.step, message, error)
+            self._results.failed(leg, leg.step, leg.message(message), error)
         return error is None

@@ -6,6 +6,7 @@ import functools
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from wallaroo.engine.entities import Codec, EntityCache
 from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
@@ -14,6 +15,27 @@ from wallaroo.engine.results import TaskResults
 from wallaroo.model.application import Serialization
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.windows import Windows
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Ranges that a batch is read in at most: one for each worker, of which there may be others.
+
+    The number is in a file, which the driver writes and Spark's planning process, on the same
+    machine, reads before each batch.
+    """
+
+    file: str
+
+    def set(self, number: int) -> None:
+        """Let batches be read in *number* ranges from the next one on."""
+        fresh = Path(f"{self.file}.new")
+        fresh.write_text(str(number))
+        fresh.replace(self.file)
+
+    def now(self) -> int:
+        """The number of ranges for a batch that begins now."""
+        return int(Path(self.file).read_text())
 
 
 @dataclass(frozen=True)
@@ -27,7 +49,7 @@ class Job:
         buckets: Number of buckets that keys are spread over.
         slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
             fall evenly on the partitions.
-        readers: Ranges that a batch of messages is read in at most.
+        readers: Tells how many ranges a batch is read in at most.
         max_batch_bytes: Bytes of messages that a batch takes at most.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
     """
@@ -37,7 +59,7 @@ class Job:
     connect: Connect
     buckets: int
     slots: tuple[int, ...]
-    readers: int
+    readers: Readers
     max_batch_bytes: int
     idle_wait_s: float = 1.0
 

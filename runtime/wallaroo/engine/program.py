@@ -65,6 +65,10 @@ class Leg:
     ships_payloads: bool
     """Whether payloads cross the exchange to it, and not messages."""
 
+    def message(self, shipped: Any) -> Any:
+        """The message of what is on its way here: what the user is told when that fails."""
+        return self.source.decode(shipped) if self.ships_payloads else shipped
+
 
 @dataclass(frozen=True)
 class Way:

@@ -106,7 +106,7 @@ class Router:
                 try:
                     groups[key_of(message)].append(payload)
                 except (Exception, SystemExit) as error:
-                    key_failed(leg, payload, error, self._results)
+                    key_failed(leg, message, error, self._results)
         else:
             messages = applied(way, _decoder(way), way.source.decode, payloads, self._results)
             for message in through(way, _computations(way), messages, self._results):
@@ -167,7 +167,7 @@ class Router:
                     if (error := problem_of_pickling(key, item)) is None:
                         kept_runs[-1][1].append(item)
                     else:
-                        self._results.failed(leg, leg.step, item, error)
+                        self._results.failed(leg, leg.step, leg.message(item), error)
             kept.append((number, key, kept_runs))
         return kept
 

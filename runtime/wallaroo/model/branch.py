@@ -9,7 +9,12 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep
-from wallaroo.api.functions import Computation, KeyExtractor, StateComputation
+from wallaroo.api.functions import (
+    AnyComputation,
+    AnyStateComputation,
+    KeyExtractor,
+    StateComputation,
+)
 from wallaroo.api.place import place_of
 from wallaroo.api.windows import Aggregation, CountWindows, RangeWindows, Windowing
 from wallaroo.model import windows as model
@@ -84,7 +89,7 @@ class BranchResolver:
 
     def _stateless(self, step: DeclaredStep, where: str) -> Compute:
         made = computation_of(step.computation)
-        if not isinstance(made, Computation):
+        if not isinstance(made, AnyComputation):
             self._wrong(step, where, "@computation", made)
             return Compute("?", only_key, multi=False, place=step.place)
         self._problems.check_arity(made.function, 1, f"{where}, step {made.name!r}", "message")
@@ -94,9 +99,9 @@ class BranchResolver:
         if isinstance(step.computation, Windowing):
             return self._windows(step, step.computation, where, key)
         made = state_computation_of(step.computation)
-        if not isinstance(made, StateComputation):
+        if not isinstance(made, AnyStateComputation):
             self._wrong(step, where, "@state_computation", made)
-            made = StateComputation(_anything, "?", None, multi=False)
+            made = StateComputation(_anything, "?", None)
         else:
             label = f"{where}, step {made.name!r}"
             self._problems.check_arity(made.function, 2, label, "message, state")

@@ -18,6 +18,8 @@ from wallaroo.api.functions import (
     Encoder,
     KeyExtractor,
     LengthFormat,
+    MultiComputation,
+    MultiStateComputation,
     StateComputation,
 )
 
@@ -32,7 +34,7 @@ def computation_of(thing: Any) -> Any:
     if not _computes(thing):
         return thing
     function, name, multi = _compute_of(thing)
-    return Computation(function, name, multi=multi)
+    return (MultiComputation if multi else Computation)(function, name)
 
 
 def state_computation_of(thing: Any) -> Any:
@@ -40,7 +42,7 @@ def state_computation_of(thing: Any) -> Any:
     if not _computes(thing):
         return thing
     function, name, multi = _compute_of(thing)
-    return StateComputation(function, name, None, multi=multi)
+    return (MultiStateComputation if multi else StateComputation)(function, name, None)
 
 
 def key_extractor_of(thing: Any) -> Any:

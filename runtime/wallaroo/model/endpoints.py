@@ -55,7 +55,7 @@ class EndpointResolver:
         self._values = serialization or _PICKLE
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration and their place in `to_sinks`."""
-        self._written: dict[Path, FileSinkConfig] = {}
+        self._written: dict[Path, FileSinkConfig[Any]] = {}
         """Sinks by the file that they write."""
 
     def source(self, declared: DeclaredPipeline) -> Source:
@@ -95,7 +95,7 @@ class EndpointResolver:
         return CustomSource(declared.name, frames, decode, place, reader)
 
     def _framed(
-        self, config: TCPSourceConfig | FileSourceConfig, max_size: int | None, where: str
+        self, config: TCPSourceConfig[Any] | FileSourceConfig[Any], max_size: int | None, where: str
     ) -> tuple[Framing, Callable[[bytes], Any]]:
         """How the decoder of *config* cuts frames, and what it makes of a payload."""
         max_frame = self._max_frame if max_size is None else max_size
@@ -173,7 +173,7 @@ class EndpointResolver:
             self._problems.add(config.place, due)
         return CustomSink(name, encode, place, config.sink)
 
-    def _file_sink(self, config: FileSinkConfig, where: str) -> FileSink:
+    def _file_sink(self, config: FileSinkConfig[Any], where: str) -> FileSink:
         if config.framing not in {"none", "lines"}:
             due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
             self._problems.add(config.place, due)

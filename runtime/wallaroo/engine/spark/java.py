@@ -86,6 +86,41 @@ def _major_version(java: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def java_command(java: str, memory: str, options: Sequence[str]) -> list[str]:
+    """The command that starts a virtual machine of Spark; the class to run is to follow.
+
+    Args:
+        java: Path of `java`.
+        memory: Largest heap, as `-Xmx` takes it.
+        options: Further options of the virtual machine.
+    """
+    return [
+        java,
+        f"-Xmx{memory}",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        "-XX:-UsePerfData",
+        # the work is copying rows and planning batches: quick code beats the best code, and
+        # no thread of a compiler or collector takes a core from the workers
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Dio.netty.noUnsafe=false",
+        # Hadoop forks `chmod` for each file of a checkpoint: this makes a fork cheap
+        "-Djdk.lang.Process.launchMechanism=VFORK",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+        *options,
+        "-cp",
+        f"{_spark_home()}/jars/*",
+    ]
+
+
+def _spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
 def start_java(
     memory: str, options: Sequence[str], log_line: Callable[[str], None]
 ) -> subprocess.Popen[bytes]:
@@ -102,29 +137,11 @@ def start_java(
         UsageError: There is no usable Java.
         RuntimeFailure: It did not start.
     """
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
+    home = _spark_home()
     with tempfile.TemporaryDirectory(prefix="wallaroo-java-") as directory:
         told = Path(directory, "connection")
         command = [
-            find_java(),
-            f"-Xmx{memory}",
-            "-XX:+IgnoreUnrecognizedVMOptions",
-            "-XX:-UsePerfData",
-            # the work is copying rows and planning batches: quick code beats the best code, and
-            # no thread of a compiler or collector takes a core from the workers
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Djdk.reflect.useDirectMethodHandle=false",
-            "-Dio.netty.tryReflectionSetAccessible=true",
-            "-Dio.netty.noUnsafe=false",
-            # Hadoop forks `chmod` for each file of a checkpoint: this makes a fork cheap
-            "-Djdk.lang.Process.launchMechanism=VFORK",
-            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
-            *options,
-            "-cp",
-            f"{home}/jars/*",
+            *java_command(find_java(), memory, options),
             "org.apache.spark.deploy.SparkSubmit",
             "pyspark-shell",
         ]

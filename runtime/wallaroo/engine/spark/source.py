@@ -86,7 +86,8 @@ class JournalReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The ranges of a batch; each is read by one task, in order of arrival."""
-        ranges = self._connected().plan(start["offset"], end["offset"], self._job.readers)
+        readers = self._job.readers.now()
+        ranges = self._connected().plan(start["offset"], end["offset"], readers)
         return [JournalRange(*bounds) for bounds in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

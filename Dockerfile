@@ -1,0 +1,84 @@
+# One image for everything that an application runs as on a cluster: gateway, driver, executors.
+#
+#   docker build --build-arg APP=apps/market_spread -t market-spread .
+#
+# APP is a directory in the build's context; `wallaroo build` makes a context for an application
+# that is elsewhere. BASE is a Debian or Ubuntu with a Python 3.11 or newer among its packages.
+
+ARG BASE=docker.io/library/debian:bookworm-slim
+
+# --- Java: only the modules that Spark reaches ---------------------------------------------------
+FROM ${BASE} AS java
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      openjdk-17-jdk-headless binutils >/dev/null \
+ && "$(dirname "$(readlink -f "$(command -v javac)")")/jlink" --output /opt/java \
+      --strip-debug --no-header-files --no-man-pages --compress=2 \
+      --add-modules java.compiler,java.desktop,java.instrument,java.management,java.naming,java.net.http,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,jdk.crypto.ec,jdk.jfr,jdk.management,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs
+
+# --- Python: the locked packages, Spark among them, without what is not reached ------------------
+FROM ${BASE} AS python
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      python3 python3-venv python3-pip ca-certificates >/dev/null
+WORKDIR /build
+COPY pyproject.toml requirements.lock image/requirements.py ./
+# the tools that build packages, then all as wheels: what is downloaded is held against the lock
+RUN python3 -m venv /build/tools \
+ && python3 requirements.py pyproject.toml requirements.lock build-system >tools.txt \
+ && python3 requirements.py pyproject.toml requirements.lock kubernetes >runtime.txt \
+ && tools/bin/pip install -q --disable-pip-version-check --no-deps --require-hashes -r tools.txt \
+ && tools/bin/pip wheel -q --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes \
+      -r runtime.txt -w wheels
+COPY image/trim.py ./
+RUN python3 -m venv --without-pip /opt/python \
+ && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
+      --no-index --no-deps wheels/*.whl \
+ && python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+ && tools/bin/pip --python /opt/python/bin/python list --format freeze >installed.txt
+
+# --- the runtime, the application, and what it needs besides -------------------------------------
+FROM python AS application
+COPY README.md LICENSE ./
+COPY runtime runtime
+RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w own . \
+ && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
+      --no-index --no-deps --target /opt/wallaroo own/*.whl
+ARG APP
+COPY ${APP} /app
+ENV PYTHONPATH=/opt/wallaroo
+RUN if [ -f /app/requirements.txt ]; then \
+      tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
+        --no-cache-dir --target /opt/wallaroo -c installed.txt -r /app/requirements.txt; \
+    fi \
+ && find /app -name __pycache__ -type d -prune -exec rm -rf {} + \
+ && python3 -m compileall -q /app \
+ && /opt/wallaroo/bin/wallaroo check /app
+
+# --- what runs -----------------------------------------------------------------------------------
+FROM ${BASE}
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      python3 tini libstdc++6 zlib1g >/dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /usr/share/doc/* /usr/share/man/* \
+ && echo 'wallaroo:x:185:185::/tmp:/usr/sbin/nologin' >>/etc/passwd \
+ && echo 'wallaroo:x:185:' >>/etc/group \
+ && mkdir -p /var/lib/wallaroo && chown 185:185 /var/lib/wallaroo
+COPY --from=java /opt/java /opt/java
+COPY --from=python /opt/python /opt/python
+COPY --from=application /opt/wallaroo /opt/wallaroo
+COPY --from=application /app /app
+ENV JAVA_HOME=/opt/java PATH=/opt/wallaroo/bin:/opt/python/bin:/opt/java/bin:/usr/bin:/bin \
+    PYTHONPATH=/opt/wallaroo \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 TZ=UTC LANG=C.UTF-8
+USER 185:185
+WORKDIR /tmp
+ARG APP VERSION=0.1.0 REVISION=unknown
+LABEL org.opencontainers.image.title="Wallaroo on Spark: ${APP}" \
+      org.opencontainers.image.description="Gateway, driver and executor of one application" \
+      org.opencontainers.image.licenses=Apache-2.0 \
+      org.opencontainers.image.version=${VERSION} \
+      org.opencontainers.image.revision=${REVISION}
+HEALTHCHECK --interval=10s --timeout=8s --start-period=120s CMD ["wallaroo", "probe"]
+ENTRYPOINT ["/usr/bin/tini", "--", "wallaroo"]
+CMD ["--help"]

@@ -1,0 +1,270 @@
+"""The parts of a driver on a cluster, in good order: claim, state, Spark, scaling, probes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+
+from wallaroo.api.addresses import Address
+from wallaroo.cli.claiming import Claiming
+from wallaroo.cli.driver_status import DriverStatus
+from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.wanted import WantedWorkers
+from wallaroo.edge.client import GatewayClient
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
+from wallaroo.engine.program import Program
+from wallaroo.engine.running import Batch
+from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
+from wallaroo.health import HealthServer
+from wallaroo.model.loader import ApplicationRef
+
+_LOOK_EVERY_S = 0.2
+"""Pause between looks at whether all parts are alive."""
+_SURPLUS_AFTER_S = 10.0
+"""Executors leave at the end of a batch; where none ends for so long, they leave now."""
+_LAST_BATCH_S = 20.0
+"""Time for the batch under way to end at a stop, before it is left to be done over."""
+_TERMINATION_LOG = Path("/dev/termination-log")
+"""Where Kubernetes looks for why a container ended."""
+
+log = structlog.get_logger("wallaroo")
+
+
+@dataclass(frozen=True)
+class DriverSettings:
+    """What `wallaroo driver` was asked to do."""
+
+    application: ApplicationRef
+    """The application and its arguments."""
+    gateway: Address
+    """Where the gateway's inner door is."""
+    token_file: Path
+    """File with the gateway's token, in this pod and in the executors'."""
+    state_dir: Path
+    """State directory, in this pod and in the executors'."""
+    partitions: int
+    """Partitions of the state."""
+    workers: int = 1
+    """Executors to start, where no ConfigMap tells."""
+    workers_from: str | None = None
+    """ConfigMap that tells how many."""
+    master: str = "k8s://https://kubernetes.default.svc"
+    """Spark master URL."""
+    image: str | None = None
+    """Image of the executors; needed where the master is Kubernetes."""
+    executor_prefix: str | None = None
+    """How the names of their pods begin; None for the driver's pod's name."""
+    executor_template: Path | None = None
+    """Pod that they are made from."""
+    memory: str = "1g"
+    """Heap of the driver's virtual machine."""
+    health: Address | None = None
+    """Where probes are answered; None for nowhere."""
+    patience_s: float = 600.0
+    """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
+    max_batch_bytes: int = 32 * 1024**2
+    """Bytes of messages that a batch takes at most."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Spark."""
+
+
+class ClusterRun:
+    """Starts the parts of a driver, waits, and stops them; a context manager.
+
+    Args:
+        settings: What to run.
+    """
+
+    def __init__(self, settings: DriverSettings) -> None:
+        self._settings = settings
+        self._signalled = threading.Event()
+        self._batch_ended = threading.Event()
+        self._surplus_due: float | None = None
+        self._stack: list[Callable[[], object]] = []
+        self._engine: Engine | None = None
+        self._wanted: WantedWorkers | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, WallarooError):
+            with contextlib.suppress(OSError):
+                _TERMINATION_LOG.write_text(str(error))
+        while self._stack:
+            self._stack.pop()()
+
+    def start(self) -> None:
+        """Start everything; returns when messages flow.
+
+        Raises:
+            WallarooError: A part could not start, or another driver has the gateway.
+        """
+        settings = self._settings
+        application = settings.application.load()
+        self._status = DriverStatus(application.name, settings.partitions)
+        if settings.health is not None:
+            probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
+            server = HealthServer(settings.health, probes, self._status.to_json)
+            self._stack.append(server.close)
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, self._on_signal)
+        pod = self._pod()
+        workers = settings.workers
+        if settings.workers_from is not None:
+            workers = self._read_wanted(pod.namespace, settings.workers_from)
+        read_token(settings.token_file)
+        os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
+        location = f"grpc://{settings.gateway[0]}:{settings.gateway[1]}"
+        self._claiming = Claiming(location, pod.name)
+        self._status.say("waiting for the gateway")
+        claim = self._claiming.claim(self._signalled, settings.patience_s)
+        if claim is None:
+            return
+        self._stack.append(self._claiming.release)
+        self._status.client = GatewayClient(location, patience_s=0)
+        state = StateDirectory(settings.state_dir, application.name, settings.partitions)
+        self._stack.append(state.close)
+        state.check_partitions(settings.partitions)
+        state.check_journal(claim.journal)
+        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
+        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        log.info(
+            "starting",
+            application=application.name,
+            state_dir=str(state.path),
+            master=settings.master,
+            claim=claim.number,
+            workers=workers,
+            resumes=not state.is_new,
+        )
+        self._status.say("starting Spark")
+        connector = Connector(location, claim.number, settings.patience_s)
+        program = Program(application, state.fixed.buckets)
+        self._engine = Engine(
+            EngineSettings(
+                settings.application,
+                settings.master,
+                workers,
+                settings.max_batch_bytes,
+                settings.memory,
+                everywhere=True,
+                spark={**self._spark(pod, claim.number, workers), **settings.spark},
+            ),
+            program,
+            state,
+            connector,
+            scratch,
+            self._on_batch,
+        )
+        self._stack.append(self._engine.stop)
+        for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
+            signal.signal(stop, self._on_signal)
+        self._status.engine = self._engine
+        if self._wanted is not None:
+            self._wanted.start()
+            self._stack.append(self._wanted.stop)
+        self._status.say("running")
+        log.info("ready", application=application.name, gateway=location, workers=workers)
+
+    def wait(self) -> None:
+        """Wait for a stop signal, then for the end of the batch under way.
+
+        Raises:
+            RuntimeFailure: The query failed, or another driver has claimed the gateway.
+        """
+        if self._engine is None:
+            return
+        while not self._signalled.wait(_LOOK_EVERY_S):
+            assert self._engine is not None
+            failure = self._claiming.lost or self._engine.failure()
+            if failure is not None:
+                self._status.fail(failure)
+                raise RuntimeFailure(failure)
+            if self._surplus_due is not None and time.monotonic() > self._surplus_due:
+                self._remove_surplus()
+        self._status.say("stopping")
+        self._batch_ended.clear()
+        if self._status.busy():
+            self._batch_ended.wait(_LAST_BATCH_S)
+        log.info("stopped")
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        log.info("signal", signal=signal.Signals(number).name)
+        self._signalled.set()
+
+    def _on_batch(self, batch: Batch) -> None:
+        self._status.on_batch(batch)
+        if self._surplus_due is not None:
+            self._remove_surplus()
+        self._batch_ended.set()
+
+    def _on_wanted(self, number: int) -> None:
+        assert self._engine is not None
+        executors = self._engine.executors
+        log.info("workers", wanted=number, running=len(executors.running()) if executors else None)
+        if number > self._settings.partitions:
+            log.warning(
+                "more workers than partitions",
+                workers=number,
+                partitions=self._settings.partitions,
+                reason="state computations run on as many workers as there are partitions",
+            )
+        self._engine.scale(number)
+        self._surplus_due = time.monotonic() + _SURPLUS_AFTER_S
+
+    def _remove_surplus(self) -> None:
+        self._surplus_due = None
+        if self._engine is not None and self._engine.executors is not None:
+            self._engine.executors.remove_surplus()
+
+    def _pod(self) -> Any:
+        from wallaroo.engine.spark.kubernetes import Pod
+
+        if self._settings.master.startswith("k8s://"):
+            return Pod.here()
+        return Pod(socket.gethostname(), "", "")
+
+    def _read_wanted(self, namespace: str, name: str) -> int:
+        try:
+            from kubernetes import client, config
+        except ImportError as error:
+            msg = "--workers-from needs the Python package kubernetes: install wallaroo[kubernetes]"
+            raise UsageError(msg) from error
+        config.load_incluster_config()
+        self._wanted = WantedWorkers(client.CoreV1Api(), namespace, name, self._on_wanted)
+        return self._wanted.read()
+
+    def _spark(self, pod: Any, claim: int, workers: int) -> dict[str, str]:
+        from wallaroo.engine.spark import kubernetes
+
+        settings = self._settings
+        extra = {
+            f"spark.executorEnv.{TOKEN_FILE_VARIABLE}": str(settings.token_file),
+            "spark.executor.instances": str(workers),
+        }
+        if not settings.master.startswith("k8s://"):
+            return extra
+        if settings.image is None:
+            msg = "--image is missing: executors are to run in the driver's image"
+            raise UsageError(msg)
+        prefix = f"{settings.executor_prefix or pod.name}-{claim}"
+        made = kubernetes.settings(
+            pod, settings.image, prefix, settings.executor_template, settings.token_file
+        )
+        os.environ["SPARK_LOCAL_IP"] = pod.ip
+        return {**made, **extra}

@@ -1,0 +1,140 @@
+"""Spark and the query of an application, for `wallaroo run` and `wallaroo driver`."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wallaroo.cli.reports import Reports
+from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.supervisor import SupervisedEngine
+from wallaroo.edge.connector import Connector
+from wallaroo.engine.job import Job, Readers
+from wallaroo.engine.program import Program
+from wallaroo.engine.running import Batch, OnBatch, RunningApplication
+from wallaroo.model.loader import ApplicationRef
+
+if TYPE_CHECKING:
+    from wallaroo.engine.spark.executors import Executors
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How Spark runs an application."""
+
+    application: ApplicationRef
+    """The application and its arguments."""
+    master: str
+    """Spark master URL."""
+    workers: int
+    """Workers at the start."""
+    max_batch_bytes: int
+    """Bytes of messages that a batch takes at most."""
+    memory: str = "1g"
+    """Heap of the driver's virtual machine."""
+    everywhere: bool = False
+    """Whether workers have the application at the driver's path, as in copies of one image."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Spark."""
+
+
+class Engine:
+    """An application running on Spark.
+
+    Args:
+        settings: How to run it.
+        program: The application, ready to run.
+        state: Where its checkpoint is.
+        connector: Connects to its gateway.
+        scratch: Directory for temporary files.
+        on_batch: Called after each committed batch, besides what is logged.
+
+    Raises:
+        WallarooError: Spark did not start.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        program: Program,
+        state: StateDirectory,
+        connector: Connector,
+        scratch: Path,
+        on_batch: Callable[[Batch], None] = lambda _batch: None,
+    ) -> None:
+        from wallaroo.engine.spark import query, session, shipping
+        from wallaroo.engine.spark.executors import Executors
+        from wallaroo.engine.spark.slots import slots_for
+
+        fixed, reference = state.fixed, settings.application
+        reports = Reports()
+        self._spark = session.start_session(
+            program.application.name,
+            session.SparkSettings(
+                settings.master,
+                fixed.partitions,
+                scratch / "spark",
+                settings.memory,
+                settings.spark,
+            ),
+            [str(reference.directory)] if reference.directory else [],
+            reports.spark_line,
+        )
+        self._readers = Readers(str(scratch / "readers"))
+        self._readers.set(settings.workers)
+        self.executors: Executors | None = None
+        """The executors, where the master is one that starts and stops them."""
+        if not settings.master.startswith("local"):
+            self.executors = Executors(self._spark.session, settings.workers)
+
+        def report(batch: Batch) -> None:
+            reports.batch(batch)
+            on_batch(batch)
+
+        if settings.everywhere:
+            found = reference.absolute()
+        else:
+            found = shipping.ship(self._spark.session, reference, scratch)
+        job = Job(
+            "",
+            found,
+            connector,
+            fixed.buckets,
+            slots_for(fixed.buckets, fixed.partitions),
+            self._readers,
+            settings.max_batch_bytes,
+        )
+
+        def start(committed: OnBatch) -> RunningApplication:
+            # a run of its own each time: what processes have in memory of a failed one is no use
+            fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
+            return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
+
+        try:
+            self._query = SupervisedEngine(start, report)
+        except BaseException:
+            self._spark.stop()
+            raise
+
+    def failure(self) -> str | None:
+        """Look after the query; tells why it is not started any more, None while it is."""
+        return self._query.failure()
+
+    def finish_batch(self) -> None:
+        """Wait until the batch under way, if there is one, is committed."""
+        self._query.finish_batch()
+
+    def scale(self, workers: int) -> None:
+        """Let there be *workers* executors, and batches be read in as many ranges."""
+        if self.executors is not None:
+            self.executors.want(workers)
+        self._readers.set(max(1, workers))
+
+    def stop(self) -> None:
+        """Stop the query and Spark; what is not committed is done over at the next start."""
+        self._query.stop()
+        self._spark.stop()

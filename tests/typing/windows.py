@@ -1,0 +1,55 @@
+"""Windows take the messages that their aggregation takes, and give its outputs."""
+
+from typing import Any
+
+import wallaroo
+from wallaroo import count_windows, minutes, range_windows
+
+
+class Sum(wallaroo.Aggregation[int, list[int], str]):
+    def initial_accumulator(self) -> list[int]:
+        return [0]
+
+    def update(self, message: int, accumulator: list[int]) -> None:
+        accumulator[0] += message
+
+    def combine(self, one: list[int], other: list[int]) -> list[int]:
+        return [one[0] + other[0]]
+
+    def output(self, key: Any, accumulator: list[int]) -> str | None:
+        return f"{key}: {accumulator[0]}"
+
+
+class Half(wallaroo.Aggregation[int, list[int], str]):
+    def initial_accumulator(self) -> list[int]:
+        return [0]
+
+    def update(self, message: str, accumulator: list[int]) -> None:  # E: supertype "Aggregation"
+        accumulator[0] += len(message)
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(payload: bytes) -> int:
+    return int(payload)
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode_bool(payload: bytes) -> bool:
+    return bool(payload)
+
+
+@wallaroo.computation(name="text")
+def text(number: int) -> str:
+    return str(number)
+
+
+numbers = wallaroo.source("Numbers", wallaroo.TCPSourceConfig("", 0, decode))
+bools = wallaroo.source("Bools", wallaroo.TCPSourceConfig("", 0, decode_bool))
+every_minute = range_windows(minutes(1)).with_slide(minutes(1)).over(Sum)
+reveal_type(every_minute)  # R: Windowing[int, str]
+reveal_type(numbers.to(every_minute))  # R: Pipeline[str]
+reveal_type(numbers.to(count_windows(5).over(Sum)))  # R: Pipeline[str]
+reveal_type(bools.to(every_minute))  # R: Pipeline[str]
+numbers.to(text).to(every_minute)  # E: has incompatible type "Windowing[int, str]"
+range_windows(minutes(1)).over(int)  # E: Argument 1 to "over" of "RangeWindows"
+range_windows(minutes(1)).with_late_data_policy(1)  # E: has incompatible type "int"
