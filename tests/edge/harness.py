@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from array import array
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.journal import Journal, JournalLimits, StreamName
 from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import Sink, Source
 from wallaroo.model.framing import Framing
@@ -22,9 +22,9 @@ U32 = Framing(4, ">I")
 NOWHERE = Place("nowhere.py", 0)
 
 
-def source(name: str = "lines", framing: Framing = U32) -> Source:
-    """A source on a port that the system chooses."""
-    return Source(name, "127.0.0.1", 0, framing, bytes, NOWHERE)
+def source(name: str = "lines", framing: Framing = U32, port: int = 0) -> Source:
+    """A source, on a port that the system chooses where none is given."""
+    return Source(name, "127.0.0.1", port, framing, bytes, NOWHERE)
 
 
 def sink(address: tuple[str, int], name: str = "results") -> Sink:
@@ -66,7 +66,10 @@ class RunningIngress:
         self.sources = sources
         self.loop = Loop()
         self.journal = Journal(
-            directory / "journal.db", limits or JournalLimits(), on_room=self._on_room
+            directory / "journal.db",
+            limits or JournalLimits(),
+            on_room=self._on_room,
+            on_accepted=self._on_accepted,
         )
         self.addresses = self.loop.run(self._listen())
 
@@ -77,11 +80,15 @@ class RunningIngress:
     def _on_room(self) -> None:
         self.ingress.resume()
 
+    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
+        self.ingress.accepted(marks)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
+        self.loop.run(self.ingress.close())
         self.loop.close()
         self.journal.close()
 

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from wallaroo.edge.client import GatewayStatus, SourceStatus
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.journal import Journal, JournalLimits, StreamName
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.errors import RuntimeFailure
@@ -77,6 +77,7 @@ class Gateway:
                 self._settings.journal,
                 on_room=self._on_room,
                 on_failure=self._on_failure,
+                on_accepted=self._on_accepted,
             )
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
@@ -133,6 +134,8 @@ class Gateway:
             egress.stop()
         self._service.shutdown()
         self._journal.close()
+        await asyncio.sleep(0)  # acknowledges what the journal has written last
+        await self._ingress.close()
         self._outbox.close()
         os.close(self._lock)
         if failure is not None:
@@ -147,6 +150,9 @@ class Gateway:
     def _on_room(self) -> None:
         self._ingress.resume()
 
+    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
+        self._ingress.accepted(marks)
+
     def _on_failure(self, error: Exception) -> None:
         self._loop.call_soon_threadsafe(self.end, error)
 
@@ -159,6 +165,7 @@ class Gateway:
     def _stop_accepting(self) -> None:
         asyncio.run_coroutine_threadsafe(self._ingress.stop(), self._loop).result()
         self._journal.flush(_FLUSH_TIMEOUT_S)
+        asyncio.run_coroutine_threadsafe(self._ingress.close(), self._loop).result()
 
 
 async def serve(

@@ -13,13 +13,15 @@ import contextlib
 import functools
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import structlog
 
-from wallaroo.edge.journal import Journal
+from wallaroo.edge.acked import AckedConnection, Streams
+from wallaroo.edge.journal import Journal, Mark, StreamName
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.acked import PREAMBLE
 from wallaroo.model.application import Source
 
 _READ_BYTES = 256 * 1024
@@ -45,11 +47,12 @@ class Ingress:
         self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._listeners: list[tuple[asyncio.Server, socket.socket, Callable[[], _Connection]]] = []
-        self._connections: set[_Connection] = set()
+        self._connections: set[_Connection | AckedConnection] = set()
         self._opening: set[_Connection] = set()
         """Accepted by asyncio, and not open yet."""
         self._paused = False
         self.buffer = memoryview(bytearray(_READ_BYTES))
+        self.streams = Streams(journal)
 
     async def listen(self) -> list[tuple[str, int]]:
         """Bind every source's address.
@@ -87,9 +90,9 @@ class Ingress:
         """Connections open now."""
         return len(self._connections)
 
-    def take(self, source: int, count: int, data: bytes) -> None:
+    def take(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> None:
         """Hand messages to the journal, and stop all reading if it has no more room."""
-        if not self._journal.submit(source, count, data) and not self._paused:
+        if not self._journal.submit(source, count, data, mark) and not self._paused:
             self._paused = True
             log.info("sources paused", reason="the journal is full", connections=self.connections)
             for connection in self._connections:
@@ -100,19 +103,28 @@ class Ingress:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._resume)
 
-    def opened(self, connection: _Connection) -> None:
+    def accepted(self, marks: Mapping[StreamName, int]) -> None:
+        """Acknowledge what the journal has on disk now; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self.streams.accepted, marks)
+
+    def opened(self, connection: _Connection | AckedConnection) -> None:
         """Note a new connection."""
-        self._opening.discard(connection)
+        if isinstance(connection, _Connection):
+            self._opening.discard(connection)
         self._connections.add(connection)
         if self._paused:
             connection.pause()
 
-    def closed(self, connection: _Connection) -> None:
+    def closed(self, connection: _Connection | AckedConnection) -> None:
         """Forget a connection."""
         self._connections.discard(connection)
 
     async def stop(self) -> None:
-        """Stop accepting: take what has reached this machine already, then close connections."""
+        """Stop accepting: take what has reached this machine already, then close connections.
+
+        Those that wait for acknowledgements stay open until `close`.
+        """
         for _, listener, _ in self._listeners:
             self._loop.remove_reader(listener)  # asyncio accepts no more,
         await asyncio.sleep(0)
@@ -128,6 +140,12 @@ class Ingress:
         for connection in list(self._connections):
             connection.finish()
         await asyncio.sleep(0)  # lets the transports close
+
+    async def close(self) -> None:
+        """Close what is open still."""
+        for connection in list(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
 
     def _open(self, make: Callable[[], _Connection]) -> _Connection:
         connection = make()
@@ -158,6 +176,8 @@ class _Connection(asyncio.BufferedProtocol):
         """A frame that is larger than the shared buffer, while it comes in."""
         self._filled = 0
         """Bytes of `_large` that are there."""
+        self._begun = False
+        """Whether it is known to send plain frames."""
         self._logged = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -204,6 +224,11 @@ class _Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
     def finish(self) -> None:
         """Take what the kernel has of this connection, and close it."""
         if self._transport is not None and not self._transport.is_closing():
@@ -225,6 +250,13 @@ class _Connection(asyncio.BufferedProtocol):
                 self.buffer_updated(count)
 
     def _cut(self, data: bytes) -> None:
+        if not self._begun:
+            if PREAMBLE.startswith(data[: len(PREAMBLE)]):
+                self._rest = data
+                if len(data) >= len(PREAMBLE):
+                    self._become_acked(data[len(PREAMBLE) :])
+                return
+            self._begun = True
         scan, problem = self._source.framing.scan_until_error(data)
         if scan.frames:
             self._messages += scan.frames
@@ -242,14 +274,30 @@ class _Connection(asyncio.BufferedProtocol):
             self._large[: self._filled] = self._rest
             self._rest = b""
 
+    def _become_acked(self, data: bytes) -> None:
+        """Let another protocol go on with this connection, and with *data*, which has come."""
+        self._rest = b""
+        if self._transport is None:
+            return  # at a stop, before it was opened: its sender finds that out, and comes again
+        acked = AckedConnection(
+            self._ingress, self._index, self._source, self._transport, self._log_end
+        )
+        self._transport.set_protocol(acked)
+        self._ingress.closed(self)
+        self._ingress.opened(acked)
+        acked.data_received(data)
+
     def _log(self, reason: str) -> None:
         self._logged = True
+        self._log_end(reason, self._messages)
+
+    def _log_end(self, reason: str, messages: int) -> None:
         log.warning(
             "connection closed",
             source=self._source.name,
             peer=self._peer,
             reason=reason,
-            messages=self._messages,
+            messages=messages,
         )
 
 

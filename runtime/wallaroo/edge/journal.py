@@ -12,9 +12,10 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
@@ -25,11 +26,16 @@ CREATE TABLE IF NOT EXISTS chunk (
     arrived_ns INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS stream (
+    source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
+    PRIMARY KEY (source, name));
 """
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
+_STREAM_IDLE_NS = 30 * 24 * 3600 * 10**9
+"""A stream not used for so long, 30 days, is forgotten where room for another is needed."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +46,33 @@ class JournalLimits:
     """Bytes of messages that wait on disk at most: what an engine that stands still may cost."""
     memory_bytes: int = 32 * 1024**2
     """Bytes of messages that wait for the disk at most: some commits' worth."""
+    streams: int = 10_000
+    """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
+
+
+class StreamName(NamedTuple):
+    """Which stream of the acknowledged protocol."""
+
+    source: int
+    """Index of the source."""
+    stream: str
+    """Its own name."""
+
+
+Mark = tuple[StreamName, int]
+"""A stream, and the number of its last message in a chunk."""
 
 
 class _Waiting:
     """A chunk that is not committed yet, small enough that thousands of them are no matter."""
 
-    __slots__ = ("arrived_ns", "count", "data", "source")
+    __slots__ = ("arrived_ns", "count", "data", "mark", "source")
 
-    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes) -> None:
+    def __init__(
+        self, source: int, arrived_ns: int, count: int, data: bytes, mark: Mark | None
+    ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
+        self.mark = mark
 
 
 class Journal:
@@ -61,6 +85,8 @@ class Journal:
             after `full` was true.
         on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
         clock: Tells the wall clock, in nanoseconds since the epoch.
+        on_accepted: Called in the writer's thread, before anybody who waits for it, with the marks
+            of the streams that have more on disk; must be quick.
     """
 
     def __init__(
@@ -70,6 +96,7 @@ class Journal:
         on_room: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
         clock: Callable[[], int] = time.time_ns,
+        on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _marks: None,
     ) -> None:
         self._clock = clock
         self._last_ns = 0
@@ -78,6 +105,7 @@ class Journal:
         self._limits = limits
         self._on_room = on_room
         self._on_failure = on_failure
+        self._on_accepted = on_accepted
         self._database = connect(path)
         self._database.executescript(_SCHEMA)
         self._database_lock = threading.Lock()
@@ -95,21 +123,45 @@ class Journal:
         self._end = max(row[0] or 0, self._trimmed)
         self._disk_bytes = row[1] or 0
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
+        self._streams = {
+            StreamName(source, name): last
+            for source, name, last in self._database.execute(
+                "SELECT source, name, last FROM stream"
+            )
+        }
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
 
-    def submit(self, source: int, count: int, data: bytes) -> bool:
+    def submit(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> bool:
         """Hand in *count* messages of *source*; tells whether there is room for more.
 
-        The order of the calls is the order of arrival.
+        The order of the calls is the order of arrival. A *mark* is committed with the messages.
         """
         with self._changed:
             self._last_ns = max(self._last_ns, self._clock())
-            self._waiting.append(_Waiting(source, self._last_ns, count, data))
+            self._waiting.append(_Waiting(source, self._last_ns, count, data, mark))
             self._waiting_bytes += len(data)
             self._changed.notify_all()
             self._was_full = self._full()
             return not self._was_full
+
+    def open_stream(self, name: StreamName) -> int | None:
+        """The number of the last message of a stream that is on disk, 0 for a new stream.
+
+        None where as many streams are remembered as may be, each used in the last days.
+        """
+        with self._changed:
+            if name not in self._streams and len(self._streams) >= self._limits.streams:
+                self._forget_idle_streams()
+                if len(self._streams) >= self._limits.streams:
+                    return None
+            return self._streams.setdefault(name, 0)
+
+    def drop_stream(self, name: StreamName) -> None:
+        """Forget a stream that never had a message."""
+        with self._changed:
+            if self._streams.get(name) == 0:
+                del self._streams[name]
 
     @property
     def end(self) -> int:
@@ -288,6 +340,8 @@ class Journal:
     def _commit(self, taken: Sequence[_Waiting]) -> None:
         end, size = self._end, 0
         counts = dict(self._accepted)
+        marks: dict[StreamName, int] = {}
+        used = {waiting.mark[0]: waiting.arrived_ns for waiting in taken if waiting.mark}
         rows: list[Chunk] = []
         for waiting in taken:
             rows.append(Chunk(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
@@ -295,16 +349,25 @@ class Journal:
             size += len(waiting.data)
             if waiting.source != TICK_SOURCE:
                 counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
+            if waiting.mark is not None:
+                marks.update([waiting.mark])
         with self._database_lock, transaction(self._database):
             self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
             self._database.executemany(
                 "INSERT OR REPLACE INTO accepted VALUES (?, ?)", counts.items()
             )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
+                [(*name, last, used[name]) for name, last in marks.items()],
+            )
         with self._changed:
+            self._streams.update(marks)
             self._end = end
             self._disk_bytes += size
             self._waiting_bytes -= size
             self._accepted = counts
+            if marks:
+                self._on_accepted(marks)
             self._changed.notify_all()
 
     def _tick_if_due(self) -> None:
@@ -325,6 +388,15 @@ class Journal:
                 self._was_full = False
         if room:
             self._on_room()
+
+    def _forget_idle_streams(self) -> None:
+        oldest = time.time_ns() - _STREAM_IDLE_NS
+        with self._database_lock, transaction(self._database):
+            gone = self._database.execute(
+                "DELETE FROM stream WHERE used_ns < ? RETURNING source, name", (oldest,)
+            ).fetchall()
+        for source, name in gone:
+            self._streams.pop(StreamName(source, name), None)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
