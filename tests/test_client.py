@@ -150,6 +150,8 @@ def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
     with RunningIngress(tmp_path / "one", [source()]) as first:
         host, port = first.addresses[0]
         sender = Sender(f"{host}:{port}", "s")
