@@ -36,14 +36,19 @@ class TCPSinkConfig:
         host: Address of the receiver.
         port: Port of the receiver.
         encoder: Encoder of the outputs.
+        sequenced: Send each output behind its number, so that the receiver can drop what is sent
+            again after a crash (see `docs/protocol.md`).
 
     Example:
         >>> TCPSinkConfig("127.0.0.1", 7002, str).host
         '127.0.0.1'
     """
 
-    def __init__(self, host: str, port: int | str, encoder: Any) -> None:
+    def __init__(
+        self, host: str, port: int | str, encoder: Any, *, sequenced: bool = False
+    ) -> None:
         self.host = host
         self.port = int(port)
         self.encoder = encoder
+        self.sequenced = sequenced
         self.place = calling_place()

@@ -127,7 +127,7 @@ class GatewayClient:
 
     def wake(self, at_ns: int | None) -> None:
         """See `Edge.wake`."""
-        self._ask("wake", at_ns=at_ns)
+        self._ask("wake", {"at_ns": at_ns})
 
     def trim(self, end: int) -> None:
         """See `Edge.trim`."""

@@ -22,7 +22,9 @@ from collections import deque
 import structlog
 
 from wallaroo.edge.outbox import Delivery, Outbox
+from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import Sink
+from wallaroo.model.sequence import HEADER, sequenced
 
 _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
@@ -153,6 +155,10 @@ class Egress:
     def _serve(self, connection: socket.socket) -> None:
         """Send what is there and what comes, until stopped; raises OSError when it breaks."""
         self._sent = 0
+        if self._sink.sequenced:
+            name = sequenced(0, [f"{self._outbox.name}/{self._index}".encode()])
+            connection.sendall(name)
+            self._sent = len(name)
         for sent in tuple(self._flight):  # what the last connection left unacknowledged
             self._send(connection, sent)
         while not self._stopping.is_set():
@@ -160,12 +166,25 @@ class Egress:
             delivery = self._outbox.next(self._index, self._taken, wait)
             if delivery is not None:
                 self._taken = delivery.position
-                self._flight.append(_Sent(delivery))
+                self._flight.append(_Sent(self._framed(delivery)))
                 self._send(connection, self._flight[-1])
             elif broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(broken, os.strerror(broken))
             self._settle(self._acknowledged(connection))
         self._wind_down(connection)
+
+    def _framed(self, delivery: Delivery) -> Delivery:
+        """*delivery* as it goes over the wire."""
+        if not self._sink.sequenced:
+            return delivery
+        outputs, start, cut = delivery.outputs, 0, list[bytes]()
+        lengths = array("I", outputs.lengths)
+        for length in lengths:
+            cut.append(outputs.data[start : start + length])
+            start += length
+        longer = array("I", (length + HEADER.size for length in lengths)).tobytes()
+        data = sequenced(delivery.number, cut)
+        return delivery._replace(outputs=Outputs(outputs.sink, longer, data))
 
     def _wind_down(self, connection: socket.socket) -> None:
         """Before a stop, give the receiver a moment to acknowledge what it was sent."""

@@ -34,6 +34,8 @@ class Sink:
     encode: Callable[[Any], bytes | str]
     """From output to bytes; text is sent as UTF-8."""
     place: Place
+    sequenced: bool = False
+    """Whether outputs go out behind their numbers."""
 
 
 @dataclass(frozen=True)

@@ -135,4 +135,6 @@ class _Resolver:
             self._problem(
                 config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
             )
-        return Sink(name, config.host, config.port, encode, place_of(config.encoder))
+        return Sink(
+            name, config.host, config.port, encode, place_of(config.encoder), config.sequenced
+        )
