@@ -59,7 +59,11 @@ def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) ->
     assert (code, said) == (0, "votes:1 holds Word Count Application, 769 MB\n")
     command = asked(engines)
     assert command[0] == "build"
-    assert {"--tag=votes:1", "--build-arg=APP=app", "--build-arg=NAME=Word Count Application"} <= set(command)
+    assert {
+        "--tag=votes:1",
+        "--build-arg=APP=app",
+        "--build-arg=NAME=Word Count Application",
+    } <= set(command)
     assert ("--format=docker" in command) == (engine != "docker")
     context = engines / "context"
     assert (context / "Dockerfile").read_text() == (ROOT / "Dockerfile").read_text()
