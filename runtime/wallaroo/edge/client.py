@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from wallaroo.edge.faults import fault
 from wallaroo.edge.guard import Credentials, token_here
 from wallaroo.edge.service import NO_ROOM, pack_staged
 from wallaroo.engine.ports import Chunk, Outputs, Tally
@@ -188,12 +189,17 @@ class GatewayClient:
         """See `Edge.stage`."""
         # the call's own name lets the gateway tell a call that is repeated from the next one
         command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        fault("worker-before-stage")
         self._call("stage", pack_staged(command, outputs))
+        fault("worker-after-stage")
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """See `Edge.publish`."""
         asked = {"run": run, "batch": batch, "tokens": list(tokens)}
-        return Tally.from_json(self._ask("publish", asked))
+        fault("driver-before-publish")
+        tally = Tally.from_json(self._ask("publish", asked))
+        fault("driver-after-publish")
+        return tally
 
     def wake(self, at_ns: int | None) -> None:
         """See `Edge.wake`."""
