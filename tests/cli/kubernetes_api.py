@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.helpers import PATIENCE_S
 
@@ -40,7 +40,7 @@ class KubernetesAPI:
                     api.watched.put(asked)
                     api._stream(self)
                     return
-                answer = api.answers.get(url.path)
+                answer = api.answers.get(unquote(url.path))
                 status, told = (404, {}) if answer is None else answer(asked)
                 body = (told if isinstance(told, str) else json.dumps(told)).encode()
                 self.send_response(status)
