@@ -18,8 +18,10 @@ from wallaroo.engine.packing import (
     Stamp,
     Stamped,
     holds_items,
+    holds_rows,
     unpacked_group,
     unpacked_items,
+    unpacked_rows,
 )
 from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import TaskResults
@@ -67,6 +69,8 @@ class Worker:
         for blob in packed:
             if holds_items(blob):
                 stamped += unpacked_items(blob)
+            elif holds_rows(blob):
+                self._run_rows(blob)
             else:
                 self._run_group(blob)
         if stamped:
@@ -97,6 +101,13 @@ class Worker:
                     self._changes.changed[number][key] = entity
         for produced_runs in outputs.values():
             self._finish(produced_runs)
+
+    def _run_rows(self, blob: bytes) -> None:
+        for number, leg_number, keys, items in unpacked_rows(blob):
+            leg = self._program.legs[leg_number]
+            produced: list[Any] = []
+            self._compute_each(leg, keys, items, self._state.entities[number], produced)
+            self._finish([(leg_number, produced)])
 
     def _finish(self, runs: Runs) -> None:
         for number, produced in runs:
@@ -152,6 +163,46 @@ class Worker:
                 changed = True  # it may have changed the entity before it raised
                 self._results.failed(leg, step, item, error)
         return changed
+
+    def _compute_each(
+        self,
+        leg: Leg,
+        keys: list[Any],
+        items: list[Any],
+        entities: dict[Any, Any],
+        outputs: list[Any],
+    ) -> None:
+        """Run a state computation over *items* of many keys, each over the entity of its key."""
+        step, number = leg.step, leg.partition
+        assert isinstance(step, StateCompute)
+        function, multi, append = step.function, step.multi, outputs.append
+        decode = leg.source.decode if leg.ships_payloads else self._load
+        tells_save, known = step.tells_save, entities.get
+        changed = self._changes.changed[number]
+        for key, item in zip(keys, items, strict=True):
+            entity = known(key, _MISSING)
+            if entity is _MISSING:
+                entity = self._entity(number, key)
+                if isinstance(entity, _NoEntity):
+                    self._no_entity([(leg.number, [item])], entity.error)
+                    continue
+            try:
+                result = function(decode(item), entity)
+                if tells_save:
+                    result, save = result
+                    if save:
+                        changed[key] = entity
+                else:
+                    changed[key] = entity
+                if result is None:
+                    continue
+                if multi:
+                    outputs.extend(output for output in result if output is not None)
+                else:
+                    append(result)
+            except (Exception, SystemExit) as error:
+                changed[key] = entity  # it may have changed the entity before it raised
+                self._results.failed(leg, step, item, error)
 
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, shipped = item
