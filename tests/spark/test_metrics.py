@@ -65,7 +65,11 @@ def check(scrape: Scrape, messages: int, bad: int) -> None:
     assert scrape.value("wallaroo_backlog_seconds") == 0
     assert scrape.value("wallaroo_state_entities") == 2
     assert scrape.value("wallaroo_state_log_bytes") > 400 * 5
-    assert 0 < scrape.value("wallaroo_step_duration_seconds_count", step="split into words") <= messages
+    assert (
+        0
+        < scrape.value("wallaroo_step_duration_seconds_count", step="split into words")
+        <= messages
+    )
     assert 0 < scrape.value("wallaroo_step_duration_seconds_count", step="Count Word") <= words
     assert scrape.value("wallaroo_step_duration_seconds_sum", step="Count Word") > 0
     assert scrape.value("wallaroo_workers_alive") == 2

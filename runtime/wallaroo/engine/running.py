@@ -19,6 +19,10 @@ class Batch:
     """What its tasks reported."""
 
 
+PHASES = ("wait", "plan", "log", "run", "commit")
+"""What a batch spends its time in, in order; the first is waiting for messages."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """How long a committed batch took."""
@@ -28,7 +32,7 @@ class Progress:
     started: float
     """Wall clock at its start, in seconds since the epoch."""
     phases: Mapping[str, float]
-    """Seconds by phase, in order: wait (for messages), plan, log, run, commit."""
+    """Seconds in each of `PHASES`."""
 
 
 OnBatch = Callable[[Batch], None]

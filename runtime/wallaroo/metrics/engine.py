@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wallaroo.engine.ports import SetAside
-from wallaroo.engine.running import Batch, Progress
+from wallaroo.engine.running import PHASES, Batch, Progress
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
 
@@ -53,7 +53,7 @@ class EngineFigures:
         self._batches: deque[TimedBatch] = deque(maxlen=_KEPT_BATCHES)
         self._errors: dict[tuple[str, str, str], KnownError] = {}
         self._sizes = Histogram(catalogue.BATCH_MESSAGES)
-        self._phases: dict[str, Histogram] = {}
+        self._phases = {phase: Histogram(catalogue.BATCH_SECONDS, phase) for phase in PHASES}
 
     def on_batch(self, batch: Batch) -> None:
         """Note a committed batch."""
@@ -73,8 +73,6 @@ class EngineFigures:
             messages = self._messages.pop(progress.number, 0)
             self._batches.append(TimedBatch(messages, progress))
             for phase, seconds in progress.phases.items():
-                if phase not in self._phases:
-                    self._phases[phase] = Histogram(catalogue.BATCH_SECONDS, phase)
                 self._phases[phase].observe(seconds)
 
     def samples(self) -> list[Sample]:
