@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from wallaroo.engine.dues import Dues
 from wallaroo.engine.entities import Bucket, Changes
-from wallaroo.engine.flow import Flow, Outgoing
+from wallaroo.engine.flow import SAMPLE, Flow, Outgoing
 from wallaroo.engine.packing import (
     TICK,
     Packed,
@@ -30,6 +31,12 @@ from wallaroo.model.application import Compute, StateCompute, WindowCompute
 from wallaroo.model.windows import Late
 
 _MISSING = object()
+_TIMED_GROUPS = 8
+"""Of so many groups of messages, one is timed."""
+_FEW_KEYS = 64
+"""In a group of at most so many keys, the messages of each are counted."""
+_HOT = 16
+"""In other groups, those of keys with at least so many messages; of rows, one of so many counts."""
 
 
 class Worker:
@@ -51,6 +58,10 @@ class Worker:
         self._outgoing = Outgoing(program, results)
         self._flow = Flow(program, results, self._arrive)
         serialization = program.application.serialization
+        self._figures = [results.figures.step(leg.pipeline, leg.step.name) for leg in program.legs]
+        """By number of the leg."""
+        self._names = {n: program.partitions[n].name for n in program.partitions_at(level)}
+        self._groups = self._taken = 0
         self._load: Callable[[Any], Any] = (
             _itself if serialization is None else serialization.deserialize
         )
@@ -65,6 +76,7 @@ class Worker:
         """
         self._bucket, self._state, self._dues = bucket, state, self._dues_of(state)
         self._changes = Changes.none(len(state.entities))
+        self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
         for blob in packed:
             if holds_items(blob):
@@ -78,6 +90,8 @@ class Worker:
             for item in stamped:
                 self._run_item(item)
             self._flow.finish()
+        for number, name in self._names.items():
+            self._results.figures.add_hot_keys(name, self._hot[number])
         if self._timed:
             self._results.tally.due[self._level, bucket] = self._dues.next_ns()
         return self._changes
@@ -88,7 +102,11 @@ class Worker:
 
     def _run_group(self, blob: bytes) -> None:
         outputs: dict[int, Runs] = defaultdict(list)
-        for number, key, runs in unpacked_group(blob):
+        group = unpacked_group(blob)
+        timed = self._groups % _TIMED_GROUPS == 0
+        self._groups += 1
+        hot_from = 1 if len(group) <= _FEW_KEYS else _HOT
+        for number, key, runs in group:
             entity = self._entity(number, key)
             if isinstance(entity, _NoEntity):
                 self._no_entity(runs, entity.error)
@@ -97,21 +115,38 @@ class Worker:
                 leg = self._program.legs[leg_number]
                 produced = _last_run(outputs[leg.after.tail], leg_number)
                 decode = leg.source.decode if leg.ships_payloads else self._load
+                figures, count = self._figures[leg_number], len(items)
+                figures.entered += count
+                if count >= hot_from:
+                    self._hot[number][key] += count
+                began = perf_counter() if timed else 0.0
                 if self._compute(leg, items, entity, produced, decode):
                     self._changes.changed[number][key] = entity
+                if timed:
+                    figures.timed += count
+                    figures.seconds += perf_counter() - began
         for produced_runs in outputs.values():
             self._finish(produced_runs)
 
     def _run_rows(self, blob: bytes) -> None:
         for number, leg_number, keys, items in unpacked_rows(blob):
-            leg = self._program.legs[leg_number]
+            leg, figures = self._program.legs[leg_number], self._figures[leg_number]
             produced: list[Any] = []
+            began = perf_counter()
             self._compute_each(leg, keys, items, self._state.entities[number], produced)
+            figures.seconds += perf_counter() - began
+            figures.entered += len(items)
+            figures.timed += len(items)
+            every = 1 if len(keys) <= _FEW_KEYS * _HOT else _HOT
+            for key, count in Counter(keys[::every]).items():
+                if count > 1 or every == 1:
+                    self._hot[number][key] += count * every
             self._finish([(leg_number, produced)])
 
     def _finish(self, runs: Runs) -> None:
         for number, produced in runs:
             leg = self._program.legs[number]
+            self._figures[number].left += len(produced)
             steps = [step for step in leg.after.steps if isinstance(step, Compute)]
             emit(leg.after, through(leg, steps, produced, self._results), self._results)
 
@@ -234,10 +269,20 @@ class Worker:
             self._results.failed(leg, leg.step, message, entity.error)
             return
         outputs: list[Any] = []
+        figures = self._figures[leg.number]
+        self._taken += 1
+        timed = self._taken % SAMPLE == 0
+        began = perf_counter() if timed else 0.0
         if isinstance(leg.step, WindowCompute):
             self._gather(leg, leg.step, stamp, key, message, entity, outputs)
         elif self._compute(leg, [message], entity, outputs, _itself):
             self._changes.changed[leg.partition][key] = entity
+        if timed:
+            figures.timed += 1
+            figures.seconds += perf_counter() - began
+        figures.entered += 1
+        figures.left += len(outputs)
+        self._hot[leg.partition][key] += 1
         for number, output in enumerate(outputs):
             self._flow.go(leg.after, (*stamp, number), key, output)
 
@@ -272,10 +317,18 @@ class Worker:
             failed = partial(self._results.failed, leg, step)
             outputs = step.windows.tick(entity, key, now, failed)
             self._note(number, step, key, entity)
+            self._figures[leg.number].left += len(outputs)
             for place, output in enumerate(outputs):
                 self._flow.go(
                     leg.after, (*stamp, leg.number, self._bucket, order, place), key, output
                 )
+
+    def note_state(self, bucket: int, state: Bucket) -> None:
+        """Count what *bucket* has in memory, for the figures."""
+        figures = self._results.figures
+        for number, name in self._names.items():
+            figures.entities[name, bucket] = len(state.entities[number])
+        figures.log_bytes[", ".join(self._names.values()), bucket] = state.log_bytes
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
         """Note what happened to the windows of *key*."""
