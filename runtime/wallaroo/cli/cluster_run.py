@@ -118,7 +118,9 @@ class ClusterRun:
         self._status = DriverStatus(application.name, settings.partitions)
         if settings.health is not None:
             probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
-            server = HealthServer(settings.health, probes, self._status.to_json)
+            server = HealthServer(
+                settings.health, probes, self._status.to_json, self._status.metrics
+            )
             self._stack.append(server.close)
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, self._on_signal)

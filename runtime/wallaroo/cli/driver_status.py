@@ -12,6 +12,7 @@ from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.health import Health
+from wallaroo.metrics.exposition import exposition
 
 if TYPE_CHECKING:
     from wallaroo.cli.engine import Engine
@@ -116,6 +117,10 @@ class DriverStatus:
             "last_error": self._last_error,
             "gateway": dataclasses.asdict(gateway) if gateway is not None else None,
         }
+
+    def metrics(self) -> str:
+        """The engine's figures, as Prometheus reads them; the gateway tells its own."""
+        return "" if self.engine is None else exposition(self.engine.samples())
 
     def _gateway(self) -> GatewayStatus | None:
         if self.client is None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from wallaroo import logs
+from wallaroo.api.addresses import Address
 from wallaroo.cli.options import (
+    AddressType,
     application_options,
     application_ref,
     setting_pairs,
@@ -80,6 +82,15 @@ _TASK_FAILURES = 4
     help="Seconds to go on after a stop signal, until all is processed and delivered.",
 )
 @click.option(
+    "--ui",
+    type=AddressType(),
+    default="127.0.0.1:7990",
+    show_default=True,
+    help="Where the dashboard and /metrics are served; whoever gets there can look at them. "
+    "Another port is taken if this one is.",
+)
+@click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
+@click.option(
     "--until-done",
     is_flag=True,
     help="Stop when every source has ended, every window has closed, and all is processed and "
@@ -103,6 +114,8 @@ def run(
     max_batch_mib: int,
     journal_limit_gib: float,
     drain_timeout: float,
+    ui: Address,
+    no_ui: bool,
     until_done: bool,
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
@@ -133,6 +146,7 @@ def run(
         until_done=until_done,
         gateway=gateway,
         log_level=log_level,
+        ui=None if no_ui else ui,
     )
     with Runner(settings) as runner:
         runner.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,10 @@ from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
 from wallaroo.edge.faults import fault
+from wallaroo.edge.figures import SCHEMA as FIGURES_SCHEMA
+from wallaroo.edge.figures import FigureTable
 from wallaroo.engine.ports import Outputs, Tally
+from wallaroo.metrics.samples import Sample
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (
@@ -56,7 +60,8 @@ class Outbox:
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
-        self._database.executescript(_SCHEMA)
+        self._database.executescript(_SCHEMA + FIGURES_SCHEMA)
+        self._figures = FigureTable(self._database)
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
             (uuid.uuid4().hex,),
@@ -95,6 +100,28 @@ class Outbox:
         """
         with self._changed:
             return dict(self._database.execute("SELECT name, value FROM counter"))
+
+    def figures(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
+        """What published batches have counted; *pipelines* by source, as sources feed them."""
+        with self._changed:
+            return list(self._figures.samples(pipelines))
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        """State partition, key and recent messages of the keys with the most."""
+        with self._changed:
+            return self._figures.hot_keys()
+
+    def by_sink(self) -> dict[int, tuple[int, int]]:
+        """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
+        with self._changed:
+            delivered = dict(self._database.execute("SELECT sink, count FROM delivered"))
+            waiting = dict(
+                self._database.execute("SELECT sink, sum(count) FROM published GROUP BY sink")
+            )
+        return {
+            sink: (delivered.get(sink, 0), waiting.get(sink, 0))
+            for sink in delivered.keys() | waiting.keys()
+        }
 
     def stage(
         self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
@@ -136,6 +163,7 @@ class Outbox:
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
                     self._count_up("late", sum(tally.late.values()))
+                    self._figures.add(tally, time.time_ns())
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )

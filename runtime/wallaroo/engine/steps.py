@@ -5,7 +5,8 @@ An exception sets aside the one message on which it was raised; None is no outpu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 from wallaroo.engine.program import Stretch
@@ -56,12 +57,13 @@ def applied(
     owner: Owner,
     step: Named,
     function: Callable[[Any], Any],
-    messages: Iterable[Any],
+    messages: Sequence[Any],
     results: TaskResults,
 ) -> list[Any]:
     """The results of *function* on each of *messages*."""
     made: list[Any] = []
     append = made.append
+    began = perf_counter()
     for message in messages:
         try:
             result = function(message)
@@ -70,6 +72,8 @@ def applied(
             continue
         if result is not None:
             append(result)
+    seconds = perf_counter() - began
+    results.figures.step(owner.pipeline, step.name).note(len(messages), len(made), seconds)
     return made
 
 
@@ -77,11 +81,12 @@ def applied_multi(
     owner: Owner,
     step: Named,
     function: Callable[[Any], Any],
-    messages: Iterable[Any],
+    messages: Sequence[Any],
     results: TaskResults,
 ) -> list[Any]:
     """The results of *function*, which gives several or None for a message."""
     made: list[Any] = []
+    began = perf_counter()
     for message in messages:
         try:
             several = function(message)
@@ -89,4 +94,6 @@ def applied_multi(
                 made.extend(result for result in several if result is not None)
         except (Exception, SystemExit) as error:
             results.failed(owner, step, message, error)
+    seconds = perf_counter() - began
+    results.figures.step(owner.pipeline, step.name).note(len(messages), len(made), seconds)
     return made

@@ -65,6 +65,7 @@ class LevelProcessor(StatefulProcessor):
         cache = context.cache(self._level)
         bucket = cache.open(slot, self._log)
         cache.commit(slot, self._log, self._worker.run(packed, slot, bucket))
+        self._worker.note_state(slot, bucket)
 
     def close(self) -> None:
         """Leave the rest of the outputs at the edge, before the task counts as done."""
