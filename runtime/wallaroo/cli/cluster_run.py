@@ -202,8 +202,14 @@ class ClusterRun:
         self._engine.hold()
         ending = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
         ending.start()
-        ending.join(_LAST_BATCH_S)
-        log.info("stopped", batch="left to be done over" if ending.is_alive() else "ended")
+        give_up = time.monotonic() + _LAST_BATCH_S
+        while ending.is_alive() and time.monotonic() < give_up:
+            # at an uninstall the gateway goes at the same time: nobody answers whether messages wait
+            if not self._status.gateway_answers() and self._engine.waits():
+                break
+            ending.join(_LOOK_EVERY_S)
+        done_over = ending.is_alive() and not self._engine.waits()
+        log.info("stopped", batch="left to be done over" if done_over else "ended")
 
     def _finish_batch(self) -> None:
         assert self._engine is not None
