@@ -202,14 +202,22 @@ class ClusterRun:
         self._engine.hold()
         ending = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
         ending.start()
+        gone = threading.Event()
+        threading.Thread(target=self._look_for_gateway, args=(gone,), daemon=True).start()
         give_up = time.monotonic() + _LAST_BATCH_S
         while ending.is_alive() and time.monotonic() < give_up:
-            # at an uninstall the gateway goes at the same time: nobody answers whether messages wait
-            if not self._status.gateway_answers() and self._engine.waits():
-                break
+            if gone.is_set() and self._engine.waits():
+                break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
             ending.join(_LOOK_EVERY_S)
         done_over = ending.is_alive() and not self._engine.waits()
         log.info("stopped", batch="left to be done over" if done_over else "ended")
+
+    def _look_for_gateway(self, gone: threading.Event) -> None:
+        """Set *gone* once the gateway does not answer; in a thread, for that may take a while."""
+        while not gone.is_set():
+            if not self._status.gateway_answers():
+                gone.set()
+            time.sleep(_LOOK_EVERY_S)
 
     def _finish_batch(self) -> None:
         assert self._engine is not None
