@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     guard = Guard(None, Claims(tmp_path / "claim.json"))
-    control = {"status": gateway.status}
+    control: dict[str, Callable[[dict[str, Any]], Any]] = {"status": gateway.status}
     service = Service(gateway.location, journal, outbox, control, guard)
     yield gateway
     service.shutdown()

@@ -21,6 +21,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.claiming import Claiming
 from wallaroo.cli.driver_status import DriverStatus
 from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.edge.client import GatewayClient
@@ -267,7 +268,9 @@ class ClusterRun:
             raise UsageError(msg) from error
         config.load_incluster_config()
         self._wanted = WantedWorkers(client.CoreV1Api(), namespace, name, self._on_wanted)
-        return self._wanted.read()
+        number = self._wanted.read()
+        check_rights(client.AuthorizationV1Api(), namespace)
+        return number
 
     def _spark(self, pod: Any, claim: int, workers: int) -> dict[str, str]:
         from wallaroo.engine.spark import kubernetes
