@@ -19,6 +19,8 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    error_option,
+    policies,
     source_limit_options,
     source_limits,
 )
@@ -37,6 +39,7 @@ log = structlog.get_logger("wallaroo.gateway")
 @click.command()
 @application_options
 @source_limit_options
+@error_option
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -77,6 +80,7 @@ def gateway(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
+    on_error: tuple[str, ...],
     state_dir: Path,
     listen: str,
     token_file: Path | None,
@@ -113,6 +117,7 @@ def gateway(
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
             sources=source_limits(max_connections, idle_timeout),
+            policies=policies(on_error, application),
             ports=[int(port) for port in ports.split(",")] if ports else (),
         )
         asyncio.run(_serve(application, settings, child))

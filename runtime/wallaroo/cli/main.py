@@ -8,6 +8,7 @@ import click
 
 from wallaroo import __version__
 from wallaroo.cli.check import check
+from wallaroo.cli.dead_letters import dead_letters
 from wallaroo.cli.demo import demo
 from wallaroo.cli.driver import driver
 from wallaroo.cli.executor import executor
@@ -51,5 +52,8 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (new, check, graph, run, send, receive, demo, gateway, driver, executor, probe):
+for command in (
+    *(new, check, graph, run, send, receive, demo, dead_letters),
+    *(gateway, driver, executor, probe),
+):
     main.add_command(command)

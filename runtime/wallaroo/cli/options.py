@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from wallaroo.api.addresses import Address, parse_address
+from wallaroo.edge.letters import Policy
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
@@ -105,6 +106,41 @@ def source_limits(max_connections: int, idle_timeout: float) -> SourceLimits:
     """What `source_limit_options` ask for."""
     per_peer = (max_connections + 1) // 2
     return SourceLimits(max_connections, per_peer, idle_timeout)
+
+
+def error_option(command: Command) -> Command:
+    """What becomes of messages that are set aside."""
+    return click.option(
+        "--on-error",
+        "on_error",
+        multiple=True,
+        metavar="[SOURCE=]POLICY",
+        help="What to do with a message that cannot be processed: set-aside keeps it (see "
+        "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
+        "counts. For one source or for all; may be given several times.  [default: set-aside]",
+    )(command)
+
+
+def policies(texts: Sequence[str], application: Application) -> dict[str, Policy]:
+    """What `--on-error` asks for, by source.
+
+    Raises:
+        UsageError: There is no such policy or source.
+    """
+    names = [source.name for source in application.sources]
+    chosen: dict[str, Policy] = {}
+    for text in texts:
+        source, equals, policy = text.rpartition("=")
+        if policy not in {*Policy}:
+            due = ", ".join(Policy)
+            msg = f"--on-error {text!r}: {policy!r} is none of {due}"
+            raise UsageError(msg)
+        if equals and source not in names:
+            msg = f"--on-error {text!r}: there is no source {source!r}, but {', '.join(names)}"
+            raise UsageError(msg)
+        for name in [source] if equals else names:
+            chosen[name] = Policy(policy)
+    return chosen
 
 
 def application_ref(

@@ -10,6 +10,7 @@ from wallaroo import logs
 from wallaroo.cli.options import (
     application_options,
     application_ref,
+    error_option,
     setting_pairs,
     source_limit_options,
     source_limits,
@@ -25,6 +26,7 @@ _TASK_FAILURES = 4
 @click.command(context_settings={"ignore_unknown_options": False})
 @application_options
 @source_limit_options
+@error_option
 @click.option(
     "--workers",
     default=1,
@@ -94,6 +96,7 @@ def run(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
+    on_error: tuple[str, ...],
     workers: int,
     partitions: int | None,
     state_dir: Path | None,
@@ -128,6 +131,7 @@ def run(
         spark=setting_pairs(conf),
         max_batch_bytes=max_batch_mib * 1024**2,
         sources=source_limits(max_connections, idle_timeout),
+        on_error=on_error,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
         until_done=until_done,

@@ -19,6 +19,7 @@ from typing import Any, Self
 import structlog
 
 from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.options import policies
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
 from wallaroo.edge.client import GatewayClient, GatewayStatus
@@ -60,6 +61,8 @@ class RunSettings:
     """Bytes of messages that a batch takes at most."""
     sources: SourceLimits = field(default_factory=SourceLimits)
     """What senders may cost."""
+    on_error: tuple[str, ...] = ()
+    """What becomes of messages that are set aside, as `[SOURCE=]POLICY`."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -101,6 +104,7 @@ class Runner:
         """
         settings = self._settings
         application = settings.application.load()
+        policies(settings.on_error, application)  # says what is wrong with them before all else
         if settings.until_done:
             _check_that_sources_end(application)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
@@ -268,6 +272,7 @@ class Runner:
             *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-connections", str(self._settings.sources.connections)),
             *("--idle-timeout", str(self._settings.sources.idle_s)),
+            *(f"--on-error={policy}" for policy in self._settings.on_error),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),

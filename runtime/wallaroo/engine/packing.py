@@ -10,8 +10,11 @@ import marshal
 import pickle
 from typing import Any, NamedTuple
 
-Runs = list[tuple[int, list[Any]]]
-"""What one key gets: in order of arrival, the number of a leg and items that go there."""
+Arrivals = list[int | None]
+"""Arrival numbers of messages; empty for payloads, which tell by themselves what they are."""
+Runs = list[tuple[int, list[Any], Arrivals]]
+"""What one key gets: in order of arrival, the number of a leg, items that go there, and where they
+come from."""
 Group = list[tuple[int, Any, Runs]]
 """What one bucket gets: (number of a state partition, key, runs)."""
 Stamp = tuple[int, ...]
@@ -44,7 +47,7 @@ def packed_group(group: Group) -> bytes:
         Exception: Something in it does not pickle.
     """
     plain = all(
-        type(key) in _PLAIN and all(_PLAIN.issuperset(map(type, items)) for _, items in runs)
+        type(key) in _PLAIN and all(_PLAIN.issuperset(map(type, items)) for _, items, _ in runs)
         for _, key, runs in group
     )
     if plain:

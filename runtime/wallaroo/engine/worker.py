@@ -13,6 +13,7 @@ from wallaroo.engine.entities import Bucket, Changes
 from wallaroo.engine.flow import Flow, Outgoing
 from wallaroo.engine.packing import (
     TICK,
+    Arrivals,
     Packed,
     Runs,
     Stamp,
@@ -22,8 +23,8 @@ from wallaroo.engine.packing import (
     unpacked_items,
 )
 from wallaroo.engine.program import Leg, Program
-from wallaroo.engine.results import TaskResults
-from wallaroo.engine.steps import emit, through
+from wallaroo.engine.results import Origin, TaskResults, origins, shown
+from wallaroo.engine.steps import Messages, emit, through
 from wallaroo.model.application import Compute, StateCompute, WindowCompute
 from wallaroo.model.windows import Late
 
@@ -46,8 +47,8 @@ class Worker:
         self._timed = [n for n in program.partitions_at(level) if n in program.timed]
         self._leg_of = {leg.partition: leg for leg in reversed(program.legs)}
         """A leg for each partition; of windows, all legs go on alike."""
-        self._outgoing = Outgoing(program, results)
-        self._flow = Flow(program, results, self._arrive)
+        self._outgoing = Outgoing(program, results, fresh=False)
+        self._flow = Flow(program, results, self._arrive, fresh=False)
         serialization = program.application.serialization
         self._load: Callable[[Any], Any] = (
             _itself if serialization is None else serialization.deserialize
@@ -87,22 +88,35 @@ class Worker:
         for number, key, runs in unpacked_group(blob):
             entity = self._entity(number, key)
             if isinstance(entity, _NoEntity):
-                self._no_entity(runs, entity.error)
+                self._no_entity(key, runs, entity.error)
                 continue
-            for leg_number, items in runs:
+            for leg_number, items, arrivals in runs:
                 leg = self._program.legs[leg_number]
                 produced = _last_run(outputs[leg.after.tail], leg_number)
                 decode = leg.source.decode if leg.ships_payloads else self._load
-                if self._compute(leg, items, entity, produced, decode):
+
+                def origin(
+                    place: int,
+                    leg: Leg = leg,
+                    key: Any = key,
+                    items: list[Any] = items,
+                    arrivals: Arrivals = arrivals,
+                ) -> Origin:
+                    of = slice(place, place + 1)
+                    ((_, found),) = origins(leg, key, items[of], arrivals[of])
+                    return found
+
+                if self._compute(leg, items, entity, produced, decode, origin):
                     self._changes.changed[number][key] = entity
         for produced_runs in outputs.values():
             self._finish(produced_runs)
 
     def _finish(self, runs: Runs) -> None:
-        for number, produced in runs:
+        for number, produced, _ in runs:
             leg = self._program.legs[number]
             steps = [step for step in leg.after.steps if isinstance(step, Compute)]
-            emit(leg.after, through(leg, steps, produced, self._results), self._results)
+            made = through(leg, steps, Messages(produced), self._results)
+            emit(leg.after, made, self._results)
 
     def _entity(self, number: int, key: Any) -> Any:
         """The entity of *key*, made if need be; `_NoEntity` where that raises."""
@@ -116,11 +130,11 @@ class Worker:
             entities[key] = entity
         return entity
 
-    def _no_entity(self, runs: Runs, error: BaseException) -> None:
-        for number, items in runs:
+    def _no_entity(self, key: Any, runs: Runs, error: BaseException) -> None:
+        for number, items, arrivals in runs:
             leg = self._program.legs[number]
-            for item in items:
-                self._results.failed(leg, leg.step, item, error)
+            for item, origin in origins(leg, key, items, arrivals):
+                self._results.failed(leg, leg.step, item, error, origin)
 
     def _compute(
         self,
@@ -129,13 +143,14 @@ class Worker:
         entity: Any,
         outputs: list[Any],
         decode: Callable[[Any], Any],
+        origin: Callable[[int], Origin],
     ) -> bool:
         """Run a state computation over *items* of one key; tells whether the entity changed."""
         step = leg.step
         assert isinstance(step, StateCompute)
         function, multi, append = step.function, step.multi, outputs.append
         tells_save, changed = step.tells_save, not step.tells_save
-        for item in items:
+        for place, item in enumerate(items):
             try:
                 result = function(decode(item), entity)
                 if tells_save:
@@ -150,7 +165,7 @@ class Worker:
                     append(result)
             except (Exception, SystemExit) as error:
                 changed = True  # it may have changed the entity before it raised
-                self._results.failed(leg, step, item, error)
+                self._results.failed(leg, step, item, error, origin(place))
         return changed
 
     def _run_item(self, item: Stamped) -> None:
@@ -163,7 +178,7 @@ class Worker:
         try:
             message = decode(shipped)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, leg.step, shipped, error)
+            self._results.failed(leg, leg.step, shipped, error, _origin(leg, stamp, key))
             return
         self._take(leg, stamp, key, message)
 
@@ -180,12 +195,14 @@ class Worker:
         """Run *message* through the step of *leg*, and what becomes of it through the rest."""
         entity = self._entity(leg.partition, key)
         if isinstance(entity, _NoEntity):
-            self._results.failed(leg, leg.step, message, entity.error)
+            self._results.failed(leg, leg.step, message, entity.error, _origin(leg, stamp, key))
             return
         outputs: list[Any] = []
         if isinstance(leg.step, WindowCompute):
             self._gather(leg, leg.step, stamp, key, message, entity, outputs)
-        elif self._compute(leg, [message], entity, outputs, _itself):
+        elif self._compute(
+            leg, [message], entity, outputs, _itself, lambda _place: _origin(leg, stamp, key)
+        ):
             self._changes.changed[leg.partition][key] = entity
         for number, output in enumerate(outputs):
             self._flow.go(leg.after, (*stamp, number), key, output)
@@ -206,7 +223,7 @@ class Worker:
         except Late:
             self._results.tally.add_late(leg.pipeline, step.name)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, step, message, error)
+            self._results.failed(leg, step, message, error, _origin(leg, stamp, key))
         self._note(leg.partition, step, key, entity)
 
     def _tick(self, stamp: Stamp) -> None:
@@ -258,8 +275,13 @@ class _NoEntity:
 def _last_run(runs: Runs, leg: int) -> list[Any]:
     """The list that what *leg* produces next belongs in."""
     if not runs or runs[-1][0] != leg:
-        runs.append((leg, []))
+        runs.append((leg, [], []))
     return runs[-1][1]
+
+
+def _origin(leg: Leg, stamp: Stamp, key: Any) -> Origin:
+    """Where a message at *leg* comes from."""
+    return Origin(shown(key, 100), stamp[0] if leg.fresh else None)
 
 
 def _stamp_of(item: Stamped) -> Stamp:
