@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from wallaroo import __version__
+from wallaroo.cli.build import build
 from wallaroo.cli.check import check
 from wallaroo.cli.dead_letters import dead_letters
 from wallaroo.cli.demo import demo
@@ -19,6 +20,7 @@ from wallaroo.cli.probe import probe
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
+from wallaroo.cli.status import status
 from wallaroo.errors import WallarooError
 
 
@@ -53,7 +55,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, send, receive, demo, dead_letters),
+    *(new, check, graph, run, send, receive, demo, build, status, dead_letters),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)

@@ -63,6 +63,8 @@ class RunSettings:
     """What senders may cost."""
     on_error: tuple[str, ...] = ()
     """What becomes of messages that are set aside, as `[SOURCE=]POLICY`."""
+    call_limit_s: float = 60.0
+    """Seconds that a function of the application may take for one message; 0 for no limit."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -146,6 +148,7 @@ class Runner:
                 settings.workers,
                 settings.max_batch_bytes,
                 spark=extra,
+                call_limit_s=settings.call_limit_s,
             ),
             program,
             state,

@@ -47,6 +47,7 @@ class GatewayStatus:
     """What a gateway has done and holds."""
 
     sources: tuple[SourceStatus, ...]
+    sinks: tuple[SinkStatus, ...]
     connections: int
     """Connections of senders open now."""
     backlog: int
@@ -92,6 +93,17 @@ class SourceStatus:
     """Times that reading has failed since its last message."""
     problem: str | None = None
     """Why it failed last; None where it has not since its last message."""
+
+
+@dataclass(frozen=True)
+class SinkStatus:
+    """One sink of a gateway."""
+
+    name: str
+    where: str
+    """`HOST:PORT` that outputs go to, or what writes them."""
+    problem: str | None = None
+    """Why outputs wait on disk now; None while they do not."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +224,8 @@ class GatewayClient:
         """What the gateway has done and holds now."""
         told = self._ask("status", {})
         sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
-        return GatewayStatus(sources=sources, **told)
+        sinks = tuple(SinkStatus(**sink) for sink in told.pop("sinks"))
+        return GatewayStatus(sources=sources, sinks=sinks, **told)
 
     def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; tells whether they are."""

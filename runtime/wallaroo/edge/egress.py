@@ -138,6 +138,8 @@ class Egress:
         self._answered = 0
         """Number of the last output that it says it has."""
         self.connected = False
+        self.problem: str | None = "not connected yet"
+        """Why outputs are not sent now; None while they are."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
@@ -154,17 +156,19 @@ class Egress:
                 except OSError as error:
                     self._note_acknowledged(connection)
                     self._log("receiver lost", error)
+                    self.problem = _reason(error)
                 except sqlite3.Error as error:
                     self._on_failure(error)
                     return
                 self.connected = False
 
     def _log(self, event: str, error: OSError | UnicodeError) -> None:
+        reason = _reason(error)
         log.warning(
             event,
             sink=self._sink.name,
             address=self._sink.where,
-            reason=getattr(error, "strerror", None) or str(error),
+            reason=reason,
             outputs="wait on disk",
         )
 
@@ -176,6 +180,7 @@ class Egress:
             try:
                 connection = _connected(address)
             except (OSError, UnicodeError) as error:
+                self.problem = _reason(error)
                 if not told:
                     told = True
                     self._log("receiver away", error)
@@ -186,7 +191,7 @@ class Egress:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
-            self.connected = True
+            self.connected, self.problem = True, None
             log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
             return connection
         return None
@@ -306,6 +311,12 @@ class Egress:
         for sent in self._flight:
             sent.note(acknowledged)
             sent.start = _NOT_SENT
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"the name does not resolve ({error.strerror}): is the address right?"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _connected(address: tuple[str, int]) -> socket.socket:

@@ -17,7 +17,7 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.edge.claims import Claims
-from wallaroo.edge.client import GatewayStatus, SourceStatus
+from wallaroo.edge.client import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.edge.database import claim
 from wallaroo.edge.desk import Desk
 from wallaroo.edge.door import Door
@@ -173,6 +173,10 @@ class Gateway:
         )
         return GatewayStatus(
             sources=sources,
+            sinks=tuple(
+                SinkStatus(sink.name, sink.where, egress.problem)
+                for sink, egress in zip(self._application.sinks, self._egresses, strict=True)
+            ),
             connections=self._ingress.connections,
             backlog=self._journal.backlog,
             backlog_bytes=self._journal.disk_bytes,

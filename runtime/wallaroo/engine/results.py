@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from wallaroo.api.place import Place
+from wallaroo.api.place import Place, place_of_error
 from wallaroo.engine.ports import Outputs, SetAside, Tally
 
 _RUNTIME = str(Path(__file__).parent)
@@ -166,5 +166,5 @@ def _place_of_error(error: BaseException, step: Named) -> str:
     """The deepest line of the traceback, or where *step* is defined if no user code is in it."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or frames[-1].filename.startswith(_RUNTIME):
-        return str(step.place)
+        return str(place_of_error(error) or step.place)
     return str(Place(frames[-1].filename, frames[-1].lineno or 0))
