@@ -23,6 +23,7 @@ from wallaroo.edge.desk import Desk
 from wallaroo.edge.door import Door
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
+from wallaroo.edge.faults import clock_ns
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
@@ -118,6 +119,7 @@ class Gateway:
                 on_room=self._on_room,
                 on_failure=self._on_failure,
                 on_accepted=self._on_accepted,
+                clock=clock_ns,
             )
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
