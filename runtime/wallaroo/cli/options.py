@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +15,7 @@ from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.tls import TLSFiles
 
 _ENOUGH = ",".join(["127.0.0.1:0"] * 16)
 """Addresses for an application that is not going to run."""
@@ -119,6 +121,30 @@ def error_option(command: Command) -> Command:
         "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
         "counts. For one source or for all; may be given several times.  [default: set-aside]",
     )(command)
+
+
+def tls_options(command: Command) -> Command:
+    """TLS on the ports of sources and sinks."""
+    helps = {
+        "in-tls-cert": "Certificate, PEM, that sources show: turns TLS on for their ports.",
+        "in-tls-key": "Private key of that certificate.",
+        "in-tls-client-ca": "Authorities, PEM; senders have to show a certificate of theirs.",
+        "out-tls-ca": "Authorities, PEM, that receivers must have a certificate of: turns TLS "
+        "on for connections to sinks.",
+        "out-tls-cert": "Certificate, PEM, to show to receivers.",
+        "out-tls-key": "Private key of that certificate.",
+    }
+    for name, help_ in reversed(helps.items()):
+        of = click.Path(path_type=Path, dir_okay=False)
+        command = click.option(f"--{name}", type=of, help=help_)(command)
+    return command
+
+
+def tls_files(options: Mapping[str, Path | None]) -> tuple[TLSFiles, TLSFiles]:
+    """What `tls_options` ask for, for sources and for sinks."""
+    sources = (options["in_tls_cert"], options["in_tls_key"], options["in_tls_client_ca"])
+    sinks = (options["out_tls_cert"], options["out_tls_key"], options["out_tls_ca"])
+    return TLSFiles(*sources), TLSFiles(*sinks)
 
 
 def policies(texts: Sequence[str], application: Application) -> dict[str, Policy]:

@@ -14,6 +14,7 @@ from wallaroo.cli.options import (
     setting_pairs,
     source_limit_options,
     source_limits,
+    tls_options,
 )
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.errors import RuntimeFailure
@@ -28,6 +29,7 @@ a message that kills its worker has to be found."""
 @application_options
 @source_limit_options
 @error_option
+@tls_options
 @click.option(
     "--workers",
     default=1,
@@ -117,6 +119,7 @@ def run(
     journal_limit_gib: float,
     drain_timeout: float,
     until_done: bool,
+    **tls: Path | None,
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
 
@@ -142,6 +145,7 @@ def run(
         max_batch_bytes=max_batch_mib * 1024**2,
         sources=source_limits(max_connections, idle_timeout),
         on_error=on_error,
+        tls=tls,
         call_limit_s=function_timeout,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,

@@ -63,6 +63,8 @@ class RunSettings:
     """What senders may cost."""
     on_error: tuple[str, ...] = ()
     """What becomes of messages that are set aside, as `[SOURCE=]POLICY`."""
+    tls: Mapping[str, Path | None] = field(default_factory=dict)
+    """Files for TLS, by the names of their options."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     journal_bytes: int = 4 * 1024**3
@@ -275,6 +277,11 @@ class Runner:
             *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-connections", str(self._settings.sources.connections)),
             *("--idle-timeout", str(self._settings.sources.idle_s)),
+            *(
+                f"--{name.replace('_', '-')}={file}"
+                for name, file in self._settings.tls.items()
+                if file is not None
+            ),
             *(f"--on-error={policy}" for policy in self._settings.on_error),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sqlite3
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +69,10 @@ class GatewaySettings:
     """Bounds of the journal."""
     sources: SourceLimits = field(default_factory=SourceLimits)
     """What senders may cost."""
+    source_tls: ssl.SSLContext | None = None
+    """TLS on the sources' ports; None for plain TCP."""
+    sink_tls: ssl.SSLContext | None = None
+    """TLS to the sinks' receivers; None for plain TCP."""
     ports: Sequence[int] = ()
     """Ports to bind, by source; where there are none, those of the application."""
     policies: Mapping[str, Policy] = field(default_factory=dict)
@@ -131,7 +136,9 @@ class Gateway:
                 dataclasses.replace(source, port=port) if isinstance(source, TCPSource) else source
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
-        self._ingress = Ingress(sources, self._journal, self._settings.sources)
+        self._ingress = Ingress(
+            sources, self._journal, self._settings.sources, self._settings.source_tls
+        )
         self._desk.finish_replays()
         self._bound = await self._ingress.listen()
         self._feeders = {
@@ -226,7 +233,7 @@ class Gateway:
 
     def _egress(self, index: int, sink: Sink) -> Egress | Writer:
         if isinstance(sink, TCPSink):
-            return Egress(index, sink, self._outbox, self._on_failure)
+            return Egress(index, sink, self._outbox, self._on_failure, self._settings.sink_tls)
         assert isinstance(sink, CustomSink)
         return Writer(index, sink, self._outbox)
 

@@ -82,6 +82,14 @@ class Outbox:
             ).fetchone()
         return row[0] if row else 0
 
+    def published_to(self, sink: int) -> int:
+        """Number of the last output that *sink* was ever given, 0 where there was none."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT last FROM sequence WHERE sink = ?", (sink,)
+            ).fetchone()
+        return row[0] if row else 0
+
     @property
     def undelivered(self) -> int:
         """Outputs published and not delivered."""
