@@ -1,6 +1,7 @@
 """Probes over HTTP: is a process alive, is it ready, what does it do.
 
-`/healthz` and `/readyz` answer 200 or 503, with a sentence; `/status` answers JSON.
+`/healthz` and `/readyz` answer 200 or 503, with a sentence; `/status` answers JSON; `/metrics`
+answers figures, as Prometheus reads them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class HealthServer:
         address: Where to listen; port 0 lets the system choose.
         probes: By path, `/healthz` and `/readyz`.
         status: Gives what `/status` tells.
+        metrics: Gives what `/metrics` tells, in Prometheus's text format; None for nothing.
 
     Raises:
         RuntimeFailure: The address cannot be bound.
@@ -53,6 +55,7 @@ class HealthServer:
         address: Address,
         probes: Mapping[str, Probe],
         status: Callable[[], Mapping[str, Any]],
+        metrics: Callable[[], str] | None = None,
     ) -> None:
         host, port = address
 
@@ -60,8 +63,11 @@ class HealthServer:
             def answer(self, path: str) -> tuple[int, str, str]:
                 if path == "/status":
                     return 200, "application/json", json.dumps(status(), default=str)
+                if path == "/metrics" and metrics is not None:
+                    return 200, "text/plain; version=0.0.4", metrics().rstrip()
                 if path not in probes:
-                    return 404, "text/plain", f"there is only {', '.join([*probes, '/status'])}"
+                    told = [*probes, "/status", *(["/metrics"] if metrics is not None else ())]
+                    return 404, "text/plain", f"there is only {', '.join(told)}"
                 health = probes[path]()
                 return 200 if health.good else 503, "text/plain", health.reason
 

@@ -86,6 +86,6 @@ def run(
     return BackgroundRun(
         [
             *("run", str(app), "--in", addresses, "--out", receiver.address, "--workers", "2"),
-            *("--state-dir", str(state), *options),
+            *("--state-dir", str(state), "--ui", "127.0.0.1:0", *options),
         ]
     )

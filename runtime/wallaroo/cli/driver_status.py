@@ -12,6 +12,7 @@ from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.health import Health
+from wallaroo.metrics.exposition import exposition
 
 if TYPE_CHECKING:
     from wallaroo.cli.engine import Engine
@@ -92,11 +93,6 @@ class DriverStatus:
             return Health(False, msg)
         return Health(True, "advancing" if gateway.backlog else "idle")
 
-    def busy(self) -> bool:
-        """Whether messages wait for a batch, as far as the gateway tells."""
-        gateway = self._gateway()
-        return gateway is not None and gateway.backlog > 0
-
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         gateway = self._gateway()
@@ -121,6 +117,10 @@ class DriverStatus:
             "last_error": self._last_error,
             "gateway": dataclasses.asdict(gateway) if gateway is not None else None,
         }
+
+    def metrics(self) -> str:
+        """The engine's figures, as Prometheus reads them; the gateway tells its own."""
+        return "" if self.engine is None else exposition(self.engine.samples())
 
     def _gateway(self) -> GatewayStatus | None:
         if self.client is None:

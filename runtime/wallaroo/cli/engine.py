@@ -16,6 +16,9 @@ from wallaroo.edge.connector import Connector
 from wallaroo.engine.job import Job, Readers
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch, OnBatch, RunningApplication
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.engine import EngineFigures
+from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 
 if TYPE_CHECKING:
@@ -74,6 +77,9 @@ class Engine:
 
         fixed, reference = state.fixed, settings.application
         reports = Reports()
+        self.figures = EngineFigures()
+        """What it has done since it started."""
+        self._workers = settings.workers
         self._spark = session.start_session(
             program.application.name,
             session.SparkSettings(
@@ -88,6 +94,7 @@ class Engine:
         )
         self._readers = Readers(str(scratch / "readers"))
         self._readers.set(settings.workers)
+        self._held = False
         self.executors: Executors | None = None
         """The executors, where the master is one that starts and stops them."""
         if not settings.master.startswith("local"):
@@ -95,6 +102,7 @@ class Engine:
 
         def report(batch: Batch) -> None:
             reports.batch(batch)
+            self.figures.on_batch(batch)
             on_batch(batch)
 
         if settings.everywhere:
@@ -118,7 +126,7 @@ class Engine:
             return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
 
         try:
-            self._query = SupervisedEngine(start, report)
+            self._query = SupervisedEngine(start, report, self.figures.on_progress)
         except BaseException:
             self._spark.stop()
             raise
@@ -126,6 +134,22 @@ class Engine:
     def failure(self) -> str | None:
         """Look after the query; tells why it is not started any more, None while it is."""
         return self._query.failure()
+
+    def samples(self) -> list[Sample]:
+        """What it has done since it started, in figures."""
+        wanted, alive = self.workers()
+        return [
+            *self.figures.samples(),
+            Sample(catalogue.WORKERS_WANTED, (), wanted),
+            Sample(catalogue.WORKERS_ALIVE, (), alive),
+            Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
+        ]
+
+    def workers(self) -> tuple[int, int]:
+        """Workers that there should be, and that take tasks."""
+        if self.executors is None:  # local Spark: threads, which are there while Spark is
+            return self._workers, self._workers
+        return self.executors.wanted, len(self.executors.running())
 
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
@@ -135,7 +159,13 @@ class Engine:
         """Let there be *workers* executors, and batches be read in as many ranges."""
         if self.executors is not None:
             self.executors.want(workers)
-        self._readers.set(max(1, workers))
+        if not self._held:
+            self._readers.set(max(1, workers))
+
+    def hold(self) -> None:
+        """Let no batch begin any more."""
+        self._held = True
+        self._readers.set(0)
 
     def stop(self) -> None:
         """Stop the query and Spark; what is not committed is done over at the next start."""

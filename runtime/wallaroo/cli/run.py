@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from wallaroo import logs
+from wallaroo.api.addresses import Address
 from wallaroo.cli.options import (
+    AddressType,
     application_options,
     application_ref,
     error_option,
@@ -93,6 +95,15 @@ a message that kills its worker has to be found."""
     help="Seconds to go on after a stop signal, until all is processed and delivered.",
 )
 @click.option(
+    "--ui",
+    type=AddressType(),
+    default="127.0.0.1:7990",
+    show_default=True,
+    help="Where the dashboard and /metrics are served; whoever gets there can look at them. "
+    "Another port is taken if this one is.",
+)
+@click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
+@click.option(
     "--until-done",
     is_flag=True,
     help="Stop when every source has ended, every window has closed, and all is processed and "
@@ -118,6 +129,8 @@ def run(
     function_timeout: float,
     journal_limit_gib: float,
     drain_timeout: float,
+    ui: Address,
+    no_ui: bool,
     until_done: bool,
     **tls: Path | None,
 ) -> None:
@@ -152,6 +165,7 @@ def run(
         until_done=until_done,
         gateway=gateway,
         log_level=log_level,
+        ui=None if no_ui else ui,
     )
     with Runner(settings) as runner:
         runner.start()

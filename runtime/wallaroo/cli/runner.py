@@ -18,10 +18,12 @@ from typing import Any, Self
 
 import structlog
 
+from wallaroo.api.addresses import Address
 from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.options import policies
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
+from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import TOKEN_VARIABLE
@@ -78,6 +80,8 @@ class RunSettings:
     """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
     log_level: str = "info"
     """Least severe log events to show."""
+    ui: Address | None = None
+    """Where the dashboard is served; None for nowhere."""
 
 
 class Runner:
@@ -161,12 +165,14 @@ class Runner:
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)
         status = self.status()
+        shown = self._show(application, location)
         log.info(
             "ready",
             application=application.name,
             sources={s.name: s.where for s in status.sources},
             sinks={s.name: s.where for s in application.sinks},
             gateway=location,
+            **({} if shown is None else {"dashboard": shown}),
         )
 
     def wait(self) -> str | None:
@@ -227,6 +233,17 @@ class Runner:
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds."""
         return self._client.status()
+
+    def _show(self, application: Application, location: str) -> str | None:
+        """Serve the dashboard, if it is wanted; returns where."""
+        if self._settings.ui is None:
+            return None
+        assert self._engine is not None
+        watched = WatchedRun(location, self._engine)
+        self._stack.append(watched.close)
+        server = serve_dashboard(self._settings.ui, application, watched)
+        self._stack.append(server.close)
+        return server.url
 
     def _batch_leaves_it_done(self) -> bool:
         """Whether all is done also behind a batch under way, which may open windows at its end."""

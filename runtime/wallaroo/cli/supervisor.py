@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from wallaroo.edge.letters import STOPPED
-from wallaroo.engine.running import Batch, OnBatch, RunningApplication
+from wallaroo.engine.running import Batch, OnBatch, Progress, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Source, TCPSource
 
@@ -166,11 +166,22 @@ class SupervisedEngine:
     Args:
         start: Starts the query.
         on_batch: Called after each committed batch.
+        on_progress: Called, by `failure`, with how each batch went.
     """
 
-    def __init__(self, start: Callable[[OnBatch], RunningApplication], on_batch: OnBatch) -> None:
+    def __init__(
+        self,
+        start: Callable[[OnBatch], RunningApplication],
+        on_batch: OnBatch,
+        on_progress: Callable[[Progress], None] = lambda _progress: None,
+    ) -> None:
         self._start = start
         self._on_batch = on_batch
+        self._on_progress = on_progress
+        self._untold = False
+        """Whether batches have ended whose progress has not been asked for."""
+        self.restarts = 0
+        """Times that it was started anew."""
         self._restarts = Restarts()
         self._again_at: float | None = None
         """When the query, which has failed, is started anew."""
@@ -183,8 +194,11 @@ class SupervisedEngine:
                 if time.monotonic() >= self._again_at:
                     self._again_at = None
                     self._running = self._start(self._batch)
+                    self.restarts += 1
                 return None
             failure = self._running.failure()
+            if self._untold:
+                self._tell_progress()
         except Exception as error:  # whatever the engine's libraries raise when it is not there
             return f"the engine is gone ({error}); start again with the same --state-dir"
         if failure is None:
@@ -198,6 +212,12 @@ class SupervisedEngine:
         self._again_at = time.monotonic() + pause
         return None
 
+    def _tell_progress(self) -> None:
+        told = self._running.progress()
+        self._untold = not told  # Spark tells a moment after it has published the batch
+        for progress in told:
+            self._on_progress(progress)
+
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
         self._running.finish_batch()
@@ -209,6 +229,7 @@ class SupervisedEngine:
     def _batch(self, batch: Batch) -> None:
         self._restarts.worked()
         self._on_batch(batch)
+        self._untold = True
 
 
 @contextlib.contextmanager

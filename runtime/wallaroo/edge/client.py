@@ -23,6 +23,7 @@ from wallaroo.edge.letters import Choice, Letter
 from wallaroo.edge.service import NO_ROOM, pack_staged
 from wallaroo.engine.ports import Chunk, Outputs, Tally
 from wallaroo.errors import RuntimeFailure
+from wallaroo.metrics.samples import Sample, from_json
 
 PATIENCE_S = 60.0
 """Seconds that a gateway may be away: some times what a new one takes to start."""
@@ -226,6 +227,14 @@ class GatewayClient:
         sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
         sinks = tuple(SinkStatus(**sink) for sink in told.pop("sinks"))
         return GatewayStatus(sources=sources, sinks=sinks, **told)
+
+    def samples(self) -> list[Sample]:
+        """The same in figures, with those of the batches that it has published."""
+        return from_json(self._ask("samples", {}))
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        """State partition, key and recent messages of the keys with the most, the first first."""
+        return [(state, key, count) for state, key, count in self._ask("hot_keys", {})]
 
     def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; tells whether they are."""

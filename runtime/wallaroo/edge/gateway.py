@@ -36,6 +36,9 @@ from wallaroo.edge.service import Service
 from wallaroo.edge.writer import Writer
 from wallaroo.errors import RuntimeFailure
 from wallaroo.health import Health, HealthServer
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.exposition import exposition
+from wallaroo.metrics.samples import Sample, to_json
 from wallaroo.model.application import (
     Application,
     CustomSink,
@@ -151,6 +154,8 @@ class Gateway:
         ]
         control: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": lambda _: dataclasses.asdict(self.status()),
+            "samples": lambda _: to_json(self.samples()),
+            "hot_keys": lambda _: self._outbox.hot_keys(),
             "stop_accepting": lambda _: self._stop_accepting(),
             "wait_accepted": self._wait_accepted,
             "letters": self._letters,
@@ -169,7 +174,10 @@ class Gateway:
         if self._settings.health is not None:
             probes = {"/healthz": self._alive, "/readyz": self._accepting}
             self._health = HealthServer(
-                self._settings.health, probes, lambda: dataclasses.asdict(self.status())
+                self._settings.health,
+                probes,
+                lambda: dataclasses.asdict(self.status()),
+                lambda: exposition(self.samples()),
             )
 
     def status(self) -> GatewayStatus:
@@ -200,6 +208,28 @@ class Gateway:
             dead_letters=counters["letters"],
             dead_letters_gone=counters["letters_gone"],
         )
+
+    def samples(self) -> list[Sample]:
+        """The same in figures, and those of the batches that it has published."""
+        status, application = self.status(), self._application
+        pipelines = [
+            [pipeline.name for pipeline in application.pipelines if pipeline.source is source]
+            for source in application.sources
+        ]
+        samples = [
+            Sample(catalogue.BACKLOG_BYTES, (), status.backlog_bytes),
+            Sample(catalogue.BACKLOG_SECONDS, (), status.waited_s),
+            Sample(catalogue.CONNECTIONS, (), status.connections),
+        ]
+        for source in status.sources:
+            samples.append(Sample(catalogue.SOURCE_MESSAGES, (source.name,), source.accepted))
+            samples.append(Sample(catalogue.BACKLOG_MESSAGES, (source.name,), source.backlog))
+        by_sink = self._outbox.by_sink()
+        for index, sink in enumerate(application.sinks):
+            delivered, waiting = by_sink.get(index, (0, 0))
+            samples.append(Sample(catalogue.SINK_MESSAGES, (sink.name,), delivered))
+            samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
+        return samples + self._outbox.figures(pipelines)
 
     async def run_until_ended(self) -> None:
         """Serve until `end` is called or writing fails, then close everything.

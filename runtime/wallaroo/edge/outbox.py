@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,8 +18,11 @@ from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
 from wallaroo.edge.faults import fault
+from wallaroo.edge.figures import SCHEMA as FIGURES_SCHEMA
+from wallaroo.edge.figures import FigureTable
 from wallaroo.edge.letters import Judge, LetterLimits, Letters
 from wallaroo.engine.ports import Outputs, Tally
+from wallaroo.metrics.samples import Sample
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (
@@ -59,7 +63,8 @@ class Outbox:
     def __init__(self, path: Path, limit_bytes: int, letters: LetterLimits | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
-        self._database.executescript(_SCHEMA)
+        self._database.executescript(_SCHEMA + FIGURES_SCHEMA)
+        self._figures = FigureTable(self._database)
         self._letters = Letters(self._database, letters or LetterLimits())
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
@@ -110,6 +115,28 @@ class Outbox:
             counters = dict(self._database.execute("SELECT name, value FROM counter"))
             totals = self._letters.totals
         return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
+
+    def figures(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
+        """What published batches have counted; *pipelines* by source, as sources feed them."""
+        with self._changed:
+            return list(self._figures.samples(pipelines))
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        """State partition, key and recent messages of the keys with the most."""
+        with self._changed:
+            return self._figures.hot_keys()
+
+    def by_sink(self) -> dict[int, tuple[int, int]]:
+        """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
+        with self._changed:
+            delivered = dict(self._database.execute("SELECT sink, count FROM delivered"))
+            waiting = dict(
+                self._database.execute("SELECT sink, sum(count) FROM published GROUP BY sink")
+            )
+        return {
+            sink: (delivered.get(sink, 0), waiting.get(sink, 0))
+            for sink in delivered.keys() | waiting.keys()
+        }
 
     def stage(
         self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
@@ -175,6 +202,7 @@ class Outbox:
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
                     self._count_up("late", sum(tally.late.values()))
+                    self._figures.add(tally, time.time_ns())
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )

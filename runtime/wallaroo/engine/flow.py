@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from wallaroo.api.place import place_of
+from wallaroo.engine.figures import StepFigures
 from wallaroo.engine.packing import Packed, Stamp, Stamped, packed_items, problem_of_pickling
 from wallaroo.engine.program import Leg, Program, Stretch
 from wallaroo.engine.results import NOWHERE, NamedStep, Origin, TaskResults
 from wallaroo.engine.steps import Messages, emit
 from wallaroo.model.application import Compute, KeyBy
 
+SAMPLE = 16
+"""Of so many messages that go their way on their own, one is timed."""
 _Item = tuple[Stamp, Any, Any]
 """(stamp, key in force, message)."""
 
@@ -47,15 +51,27 @@ class Flow:
         self._fresh = fresh
         self._outputs: dict[int, list[tuple[Stretch, list[Any], list[int]]]] = defaultdict(list)
         """By tail, in order: what goes to the sinks of a stretch."""
+        self._figures: dict[int, list[StepFigures]] = {}
+        """By the stretch's identity, those of its steps."""
+        self._gone = 0
 
     def go(self, stretch: Stretch, stamp: Stamp, key: Any, message: Any) -> None:
         """Take *message* through *stretch* and all that comes behind it."""
         items = [(stamp, key, message)]
-        for step in stretch.steps:
-            if isinstance(step, KeyBy):
-                items = [made for item in items for made in self._keyed(stretch, step, item)]
-            else:
-                items = [made for item in items for made in self._computed(stretch, step, item)]
+        if stretch.steps:
+            self._gone += 1
+            timed = self._gone % SAMPLE == 0
+            for step, figures in zip(stretch.steps, self._figures_of(stretch), strict=True):
+                entered, began = len(items), perf_counter() if timed else 0.0
+                if isinstance(step, KeyBy):
+                    items = [made for item in items for made in self._keyed(stretch, step, item)]
+                else:
+                    items = [made for item in items for made in self._computed(stretch, step, item)]
+                figures.entered += entered
+                figures.left += len(items)
+                if timed:
+                    figures.timed += entered
+                    figures.seconds += perf_counter() - began
         for item in items:
             self._go_on(stretch, item)
 
@@ -81,6 +97,14 @@ class Flow:
                 runs.append((stretch, [], []))
             runs[-1][1].append(message)
             runs[-1][2].append(stamp[0])
+
+    def _figures_of(self, stretch: Stretch) -> list[StepFigures]:
+        found = self._figures.get(id(stretch))
+        if found is None:
+            step = self._results.figures.step
+            found = [step(stretch.pipeline, one.name) for one in stretch.steps]
+            self._figures[id(stretch)] = found
+        return found
 
     def _computed(self, stretch: Stretch, step: Compute, item: _Item) -> list[_Item]:
         stamp, key, message = item

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from wallaroo.engine.figures import Figures
+
 TICK_SOURCE = -1
 """Source of a chunk that is no message but tells what the clock shows."""
 
@@ -90,6 +92,8 @@ class Tally:
     due: dict[tuple[int, int], int | None] = field(default_factory=dict)
     """When the clock has to close windows, in nanoseconds since the epoch, by (level, bucket);
     None for never."""
+    figures: Figures = field(default_factory=Figures)
+    """What it counted and timed."""
 
     MAX_EXAMPLES = 20
     """Examples that a task keeps: enough to see what is wrong, whatever the flood."""
@@ -125,9 +129,10 @@ class Tally:
         for step, count in other.late.items():
             self.late[step] = self.late.get(step, 0) + count
         self.due |= other.due
+        self.figures.merge(other.figures)
 
     def __bool__(self) -> bool:
-        return bool(self.set_aside or self.unknown_keys or self.late or self.due)
+        return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.figures)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -138,6 +143,7 @@ class Tally:
             "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
             "late": [[*step, count] for step, count in self.late.items()],
             "due": [[*bucket, due] for bucket, due in self.due.items()],
+            "figures": self.figures.to_json(),
         }
 
     @classmethod
@@ -150,6 +156,7 @@ class Tally:
             {(partition, key): count for partition, key, count in value["unknown_keys"]},
             {(pipeline, step): count for pipeline, step, count in value["late"]},
             {(level, bucket): due for level, bucket, due in value["due"]},
+            Figures.from_json(value["figures"]),
         )
 
 

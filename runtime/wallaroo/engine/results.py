@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from wallaroo.api.place import Place, place_of_error
+from wallaroo.engine.figures import Figures
 from wallaroo.engine.ports import Outputs, SetAside, Tally
 
 _RUNTIME = str(Path(__file__).parent)
@@ -87,6 +88,8 @@ class TaskResults:
 
     def __init__(self, deliver: Callable[[Sequence[Outputs], Tally], None]) -> None:
         self.tally = Tally()
+        self.figures = Figures()
+        """What the whole task counts; delivered by `close`."""
         self._deliver = deliver
         self._held: dict[int, list[bytes]] = defaultdict(list)
         self._held_bytes = 0
@@ -105,6 +108,7 @@ class TaskResults:
 
     def close(self, *, always: bool = False) -> bool:
         """Deliver what is held, if anything or *always*; tells whether anything ever was."""
+        self.tally.figures, self.figures = self.figures, Figures()
         if self._held or self.tally or (always and not self._delivered):
             self._flush()
         return self._delivered
@@ -118,6 +122,7 @@ class TaskResults:
         origin: Origin = NOWHERE,
     ) -> None:
         """Set *message* aside: user code raised *error* on it in *step* of *owner*."""
+        self.figures.step(owner.pipeline, step.name).set_aside += 1
         text = f"{type(error).__name__}: {error}"[:500]
         letter = SetAside(
             owner.pipeline, step.name, _place_of_error(error, step), text, shown(message), *origin

@@ -7,9 +7,11 @@ decoded once more behind it: that costs a tenth of pickling the messages.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 from typing import Any
 
+from wallaroo.engine.figures import StepFigures
 from wallaroo.engine.flow import Flow, Outgoing, key_failed
 from wallaroo.engine.packing import (
     TICK,
@@ -18,6 +20,7 @@ from wallaroo.engine.packing import (
     Packed,
     Runs,
     packed_group,
+    packed_rows,
     problem_of_pickling,
 )
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
@@ -26,8 +29,15 @@ from wallaroo.engine.results import Named, NamedStep, Origin, TaskResults, origi
 from wallaroo.engine.steps import Messages, applied, emit, through
 from wallaroo.model.application import Compute
 
-Items = tuple[list[Any], Arrivals]
-"""What goes to one key of one leg; the arrival numbers only of messages, not of payloads."""
+Groups = dict[Any, list[Any]]
+"""Items by key."""
+ArrivalsByKey = Mapping[Any, Arrivals]
+"""Arrival numbers of messages by key; none of payloads."""
+_NO_ARRIVALS: Arrivals = []
+_DENSE = 4
+"""Items for a key from which on grouping them saves more than it costs."""
+_DECODER = "decoder"
+"""Name of the step that a decoder is; where payloads cross, finding the key counts to it."""
 
 
 class Router:
@@ -54,10 +64,12 @@ class Router:
             What goes to each bucket, for `Worker.run` of its level.
         """
         by_partition: list[dict[Any, Runs]] = [{} for _ in self._program.partitions]
+        arrived: list[tuple[int, int, int]] = []
         for chunk in chunks:
             if chunk.source == TICK_SOURCE:
                 self._outgoing.add_tick(((chunk.first, chunk.arrived_ns), TICK, None, None))
                 continue
+            arrived.append((chunk.source, chunk.arrived_ns, chunk.messages))
             ways = self._program.ways_of_source[chunk.source]
             payloads = ways[0].source.framing.split(chunk.data)
             for way in ways:
@@ -67,12 +79,10 @@ class Router:
                 elif leg is None or leg.partition in self._program.stamped:
                     self._stamp(way, leg, chunk, payloads)
                 else:
-                    _append(
-                        by_partition[leg.partition],
-                        leg.number,
-                        self._grouped(leg, chunk.first, payloads),
-                    )
+                    grouped = self._grouped(leg, chunk.first, payloads)
+                    _append(by_partition[leg.partition], leg.number, *grouped)
         self._flow.finish()
+        self._results.figures.add_arrivals(arrived)
         return self._packed(by_partition) + self._outgoing.packed()
 
     def _finish(self, way: Way, first: int, payloads: list[bytes]) -> None:
@@ -85,7 +95,18 @@ class Router:
         return through(way, _computations(way), messages, self._results)
 
     def _stamp(self, way: Way, leg: Leg | None, chunk: Chunk, payloads: list[bytes]) -> None:
-        decode, first, arrived = way.source.decode, chunk.first, chunk.arrived_ns
+        first, arrived = chunk.first, chunk.arrived_ns
+        for place, message in self._decoded(way, first, payloads):
+            stamp = (first + place, arrived, way.number)
+            if leg is not None and leg.ships_payloads:
+                self._flow.cross(leg, stamp, None, message, payloads[place])
+            else:
+                self._flow.go(way.before, stamp, None, message)
+
+    def _decoded(self, way: Way, first: int, payloads: list[bytes]) -> list[tuple[int, Any]]:
+        """The messages of *payloads*, each with its place among them."""
+        decode, messages = way.source.decode, list[tuple[int, Any]]()
+        began = perf_counter()
         for place, payload in enumerate(payloads):
             try:
                 message = decode(payload)
@@ -93,66 +114,84 @@ class Router:
                 origin = Origin(None, first + place)
                 self._results.failed(way, _decoder(way), payload, error, origin)
                 continue
-            if message is None:
-                continue
-            stamp = (first + place, arrived, way.number)
-            if leg is not None and leg.ships_payloads:
-                self._flow.cross(leg, stamp, None, message, payload)
-            else:
-                self._flow.go(way.before, stamp, None, message)
+            if message is not None:
+                messages.append((place, message))
+        seconds = perf_counter() - began
+        self._figures(way).note(len(payloads), len(messages), seconds)
+        return messages
 
-    def _grouped(self, leg: Leg, first: int, payloads: list[bytes]) -> dict[Any, Items]:
+    def _grouped(self, leg: Leg, first: int, payloads: list[bytes]) -> tuple[Groups, ArrivalsByKey]:
         """Items by key: payloads where nothing comes before the key, else messages."""
         way, key_of = self._way_of(leg), leg.step.key
         assert key_of is not None
-        groups: dict[Any, Items] = defaultdict(_no_items)
+        groups: Groups = defaultdict(list)
+        arrivals: dict[Any, Arrivals] = defaultdict(list)
         if leg.ships_payloads:
-            decode = way.source.decode
+            decode, lost = way.source.decode, 0
+            began = perf_counter()
             for place, payload in enumerate(payloads):
                 try:
                     message = decode(payload)
                 except (Exception, SystemExit) as error:
                     origin = Origin(None, first + place)
                     self._results.failed(way, _decoder(way), payload, error, origin)
+                    lost += 1
                     continue
                 if message is None:
+                    lost += 1
                     continue
                 try:
-                    groups[key_of(message)][0].append(payload)
+                    groups[key_of(message)].append(payload)
                 except (Exception, SystemExit) as error:
                     key_failed(leg, message, error, self._results, first + place)
+            seconds = perf_counter() - began
+            self._figures(way).note(len(payloads), len(payloads) - lost, seconds)
         else:
             made = self._made(way, first, payloads)
             for place, message in enumerate(made.items):
                 try:
-                    items, arrivals = groups[key_of(message)]
+                    key = key_of(message)
+                    groups[key].append(message)
                 except (Exception, SystemExit) as error:
                     key_failed(leg, message, error, self._results, made.arrival(place))
                     continue
-                items.append(message)
-                arrivals.append(made.arrival(place))
-            self._serialize(leg, groups)
-        return self._listed(leg, groups)
+                arrivals[key].append(made.arrival(place))
+            self._serialize(leg, groups, arrivals)
+        return self._listed(leg, groups, arrivals), arrivals
 
-    def _serialize(self, leg: Leg, groups: dict[Any, Items]) -> None:
+    def _serialize(self, leg: Leg, groups: Groups, arrivals: dict[Any, Arrivals]) -> None:
         serialization = self._program.application.serialization
         if serialization is not None:
-            for key, (items, arrivals) in groups.items():
-                messages = Messages(items, arrivals.__getitem__)
-                made = applied(leg, leg.step, serialization.serialize, messages, self._results)
-                places = range(len(made.items))
-                groups[key] = (list(made.items), [made.arrival(place) for place in places])
+            for key in groups:
+                self._serialize_items(leg, serialization.serialize, groups[key], arrivals[key])
+
+    def _serialize_items(
+        self, leg: Leg, serialize: Callable[[Any], bytes], items: list[Any], arrivals: Arrivals
+    ) -> None:
+        """Put what is serialized of *items* in their place, without those that cannot be."""
+        made: list[tuple[bytes, int | None]] = []
+        for message, arrival in zip(items, arrivals, strict=True):
+            try:
+                made.append((serialize(message), arrival))
+            except (Exception, SystemExit) as error:
+                self._results.failed(leg, leg.step, message, error, Origin(None, arrival))
+        items[:] = [item for item, _ in made]
+        arrivals[:] = [arrival for _, arrival in made]
+
+    def _figures(self, way: Way) -> StepFigures:
+        return self._results.figures.step(way.pipeline, _DECODER)
 
     def _way_of(self, leg: Leg) -> Way:
         return next(way for way in self._program.ways if way.before.leg == leg.number)
 
-    def _listed(self, leg: Leg, groups: dict[Any, Items]) -> dict[Any, Items]:
+    def _listed(self, leg: Leg, groups: Groups, arrivals: ArrivalsByKey) -> Groups:
         """*groups* without the keys that the partition does not list; those are set aside."""
         partition = self._program.partitions[leg.partition]
         if partition.keys is None or groups.keys() <= partition.keys:
             return groups
         for key in groups.keys() - partition.keys:
-            for item, origin in origins(leg, key, *groups.pop(key)):
+            of = arrivals.get(key, _NO_ARRIVALS)
+            for item, origin in origins(leg, key, groups.pop(key), of):
                 message = leg.message(item)
                 self._results.unroutable(leg, leg.step, partition.name, key, message, origin)
         return groups
@@ -170,10 +209,12 @@ class Router:
         return [Packed(1, bucket, self._blob(group)) for bucket, group in groups.items()]
 
     def _blob(self, group: Group) -> bytes:
+        items = sum(len(items) for _, _, runs in group for _, items, _ in runs)
+        packed = packed_group if items > _DENSE * len(group) else _packed_as_rows
         try:
-            return packed_group(group)
+            return packed(group)
         except Exception:
-            return packed_group(self._only_packable(group))
+            return packed(self._only_packable(group))
 
     def _only_packable(self, group: Group) -> Group:
         """*group* without the messages that do not pickle; those are set aside."""
@@ -193,26 +234,44 @@ class Router:
         return kept
 
 
+def _packed_as_rows(group: Group) -> bytes:
+    """*group* as rows: first what each key got first. So the order of each key stays as it is."""
+    rows: dict[tuple[int, int, int], tuple[list[Any], list[Any], Arrivals]] = {}
+    for number, key, runs in group:
+        for turn, (leg, items, arrivals) in enumerate(runs):
+            row = rows.get((turn, number, leg))
+            if row is None:
+                row = rows[turn, number, leg] = ([], [], [])
+            if len(items) == 1:
+                row[0].append(key)
+                row[1].append(items[0])
+            else:
+                row[0].extend([key] * len(items))
+                row[1].extend(items)
+            if arrivals:
+                row[2].extend(arrivals)
+    in_turn = sorted(rows.items(), key=lambda row: row[0][0])
+    return packed_rows([(number, leg, *columns) for (_, number, leg), columns in in_turn])
+
+
 def _decoder(way: Way) -> Named:
-    return NamedStep("decoder", way.source.place)
+    return NamedStep(_DECODER, way.source.place)
 
 
 def _computations(way: Way) -> list[Compute]:
     return [step for step in way.before.steps if isinstance(step, Compute)]
 
 
-def _append(runs_of_key: dict[Any, Runs], leg: int, groups: dict[Any, Items]) -> None:
+def _append(
+    runs_of_key: dict[Any, Runs], leg: int, groups: Groups, arrivals: ArrivalsByKey
+) -> None:
     """Put *groups*, which arrived after all that is in *runs_of_key*, behind it."""
-    for key, (items, arrivals) in groups.items():
-        runs = runs_of_key.get(key)
+    for key, items in groups.items():
+        runs, of = runs_of_key.get(key), arrivals.get(key, _NO_ARRIVALS)
         if runs is None:
-            runs_of_key[key] = [(leg, items, arrivals)]
+            runs_of_key[key] = [(leg, items, of)]
         elif runs[-1][0] == leg:
             runs[-1][1].extend(items)
-            runs[-1][2].extend(arrivals)
+            runs[-1][2].extend(of)
         else:
-            runs.append((leg, items, arrivals))
-
-
-def _no_items() -> Items:
-    return [], []
+            runs.append((leg, items, of))

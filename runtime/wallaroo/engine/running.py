@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,22 @@ class Batch:
     """What its tasks reported."""
 
 
+PHASES = ("wait", "plan", "log", "run", "commit")
+"""What a batch spends its time in, in order; the first is waiting for messages."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How long a committed batch took."""
+
+    number: int
+    """Number of the batch."""
+    started: float
+    """Wall clock at its start, in seconds since the epoch."""
+    phases: Mapping[str, float]
+    """Seconds in each of `PHASES`."""
+
+
 OnBatch = Callable[[Batch], None]
 """Called after each committed batch, in a thread of the engine; must be quick."""
 
@@ -28,6 +44,9 @@ class RunningApplication(Protocol):
 
     def failure(self) -> str | None:
         """Why it stopped by itself; None while it runs."""
+
+    def progress(self) -> Sequence[Progress]:
+        """How the batches went that have ended since this was asked last; some of many."""
 
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from wallaroo.engine.program import Stretch
@@ -84,6 +85,7 @@ def applied(
     dropped: list[int] = []
     """For each message without a result, how many were made before it."""
     append = made.append
+    began = perf_counter()
     for message in messages.items:
         try:
             result = function(message)
@@ -94,6 +96,9 @@ def applied(
             dropped.append(len(made))
         else:
             append(result)
+    seconds = perf_counter() - began
+    figures = results.figures.step(owner.pipeline, step.name)
+    figures.note(len(messages.items), len(made), seconds)
     before = messages.arrival
     return Messages(made, lambda place: before(place + bisect_right(dropped, place)))
 
@@ -109,6 +114,7 @@ def applied_multi(
     made: list[Any] = []
     ends: list[int] = []
     """For each message, how many were made when it was done."""
+    began = perf_counter()
     for message in messages.items:
         try:
             several = function(message)
@@ -117,5 +123,8 @@ def applied_multi(
         except (Exception, SystemExit) as error:
             results.failed(owner, step, message, error, messages.origin(len(ends)))
         ends.append(len(made))
+    seconds = perf_counter() - began
+    figures = results.figures.step(owner.pipeline, step.name)
+    figures.note(len(messages.items), len(made), seconds)
     before = messages.arrival
     return Messages(made, lambda place: before(bisect_right(ends, place)))

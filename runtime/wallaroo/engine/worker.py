@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from wallaroo.engine.dues import Dues
 from wallaroo.engine.entities import Bucket, Changes
-from wallaroo.engine.flow import Flow, Outgoing
+from wallaroo.engine.flow import SAMPLE, Flow, Outgoing
 from wallaroo.engine.packing import (
     TICK,
     Arrivals,
@@ -19,8 +20,10 @@ from wallaroo.engine.packing import (
     Stamp,
     Stamped,
     holds_items,
+    holds_rows,
     unpacked_group,
     unpacked_items,
+    unpacked_rows,
 )
 from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import Origin, TaskResults, origins, shown
@@ -29,6 +32,12 @@ from wallaroo.model.application import Compute, StateCompute, WindowCompute
 from wallaroo.model.windows import Late
 
 _MISSING = object()
+_TIMED_GROUPS = 8
+"""Of so many groups of messages, one is timed."""
+_FEW_KEYS = 64
+"""In a group of at most so many keys, the messages of each are counted."""
+_HOT = 16
+"""In other groups, those of keys with at least so many messages; of rows, one of so many counts."""
 
 
 class Worker:
@@ -50,6 +59,10 @@ class Worker:
         self._outgoing = Outgoing(program, results, fresh=False)
         self._flow = Flow(program, results, self._arrive, fresh=False)
         serialization = program.application.serialization
+        self._figures = [results.figures.step(leg.pipeline, leg.step.name) for leg in program.legs]
+        """By number of the leg."""
+        self._names = {n: program.partitions[n].name for n in program.partitions_at(level)}
+        self._groups = self._taken = 0
         self._load: Callable[[Any], Any] = (
             _itself if serialization is None else serialization.deserialize
         )
@@ -64,10 +77,13 @@ class Worker:
         """
         self._bucket, self._state, self._dues = bucket, state, self._dues_of(state)
         self._changes = Changes.none(len(state.entities))
+        self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
         for blob in packed:
             if holds_items(blob):
                 stamped += unpacked_items(blob)
+            elif holds_rows(blob):
+                self._run_rows(blob)
             else:
                 self._run_group(blob)
         if stamped:
@@ -75,6 +91,8 @@ class Worker:
             for item in stamped:
                 self._run_item(item)
             self._flow.finish()
+        for number, name in self._names.items():
+            self._results.figures.add_hot_keys(name, self._hot[number])
         if self._timed:
             self._results.tally.due[self._level, bucket] = self._dues.next_ns()
         return self._changes
@@ -85,7 +103,11 @@ class Worker:
 
     def _run_group(self, blob: bytes) -> None:
         outputs: dict[int, Runs] = defaultdict(list)
-        for number, key, runs in unpacked_group(blob):
+        group = unpacked_group(blob)
+        timed = self._groups % _TIMED_GROUPS == 0
+        self._groups += 1
+        hot_from = 1 if len(group) <= _FEW_KEYS else _HOT
+        for number, key, runs in group:
             entity = self._entity(number, key)
             if isinstance(entity, _NoEntity):
                 self._no_entity(key, runs, entity.error)
@@ -106,14 +128,38 @@ class Worker:
                     ((_, found),) = origins(leg, key, items[of], arrivals[of])
                     return found
 
+                figures, count = self._figures[leg_number], len(items)
+                figures.entered += count
+                if count >= hot_from:
+                    self._hot[number][key] += count
+                began = perf_counter() if timed else 0.0
                 if self._compute(leg, items, entity, produced, decode, origin):
                     self._changes.changed[number][key] = entity
+                if timed:
+                    figures.timed += count
+                    figures.seconds += perf_counter() - began
         for produced_runs in outputs.values():
             self._finish(produced_runs)
+
+    def _run_rows(self, blob: bytes) -> None:
+        for number, leg_number, keys, items, arrivals in unpacked_rows(blob):
+            leg, figures = self._program.legs[leg_number], self._figures[leg_number]
+            produced: list[Any] = []
+            began = perf_counter()
+            self._compute_each(leg, keys, items, arrivals, self._state.entities[number], produced)
+            figures.seconds += perf_counter() - began
+            figures.entered += len(items)
+            figures.timed += len(items)
+            every = 1 if len(keys) <= _FEW_KEYS * _HOT else _HOT
+            for key, count in Counter(keys[::every]).items():
+                if count > 1 or every == 1:
+                    self._hot[number][key] += count * every
+            self._finish([(leg_number, produced, [])])
 
     def _finish(self, runs: Runs) -> None:
         for number, produced, _ in runs:
             leg = self._program.legs[number]
+            self._figures[number].left += len(produced)
             steps = [step for step in leg.after.steps if isinstance(step, Compute)]
             made = through(leg, steps, Messages(produced), self._results)
             emit(leg.after, made, self._results)
@@ -168,6 +214,50 @@ class Worker:
                 self._results.failed(leg, step, item, error, origin(place))
         return changed
 
+    def _compute_each(
+        self,
+        leg: Leg,
+        keys: list[Any],
+        items: list[Any],
+        arrivals: Arrivals,
+        entities: dict[Any, Any],
+        outputs: list[Any],
+    ) -> None:
+        """Run a state computation over *items* of many keys, each over the entity of its key."""
+        step, number = leg.step, leg.partition
+        assert isinstance(step, StateCompute)
+        function, multi, append = step.function, step.multi, outputs.append
+        decode = leg.source.decode if leg.ships_payloads else self._load
+        tells_save, known = step.tells_save, entities.get
+        changed = self._changes.changed[number]
+        for place, (key, item) in enumerate(zip(keys, items, strict=True)):
+            entity = known(key, _MISSING)
+            if entity is _MISSING:
+                entity = self._entity(number, key)
+                if isinstance(entity, _NoEntity):
+                    self._no_entity(
+                        key, [(leg.number, [item], arrivals[place : place + 1])], entity.error
+                    )
+                    continue
+            try:
+                result = function(decode(item), entity)
+                if tells_save:
+                    result, save = result
+                    if save:
+                        changed[key] = entity
+                else:
+                    changed[key] = entity
+                if result is None:
+                    continue
+                if multi:
+                    outputs.extend(output for output in result if output is not None)
+                else:
+                    append(result)
+            except (Exception, SystemExit) as error:
+                changed[key] = entity  # it may have changed the entity before it raised
+                ((_, origin),) = origins(leg, key, [item], arrivals[place : place + 1])
+                self._results.failed(leg, step, item, error, origin)
+
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, shipped = item
         if number == TICK:
@@ -198,12 +288,22 @@ class Worker:
             self._results.failed(leg, leg.step, message, entity.error, _origin(leg, stamp, key))
             return
         outputs: list[Any] = []
+        figures = self._figures[leg.number]
+        self._taken += 1
+        timed = self._taken % SAMPLE == 0
+        began = perf_counter() if timed else 0.0
         if isinstance(leg.step, WindowCompute):
             self._gather(leg, leg.step, stamp, key, message, entity, outputs)
         elif self._compute(
             leg, [message], entity, outputs, _itself, lambda _place: _origin(leg, stamp, key)
         ):
             self._changes.changed[leg.partition][key] = entity
+        if timed:
+            figures.timed += 1
+            figures.seconds += perf_counter() - began
+        figures.entered += 1
+        figures.left += len(outputs)
+        self._hot[leg.partition][key] += 1
         for number, output in enumerate(outputs):
             self._flow.go(leg.after, (*stamp, number), key, output)
 
@@ -238,10 +338,18 @@ class Worker:
             failed = partial(self._results.failed, leg, step)
             outputs = step.windows.tick(entity, key, now, failed)
             self._note(number, step, key, entity)
+            self._figures[leg.number].left += len(outputs)
             for place, output in enumerate(outputs):
                 self._flow.go(
                     leg.after, (*stamp, leg.number, self._bucket, order, place), key, output
                 )
+
+    def note_state(self, bucket: int, state: Bucket) -> None:
+        """Count what *bucket* has in memory, for the figures."""
+        figures = self._results.figures
+        for number, name in self._names.items():
+            figures.entities[name, bucket] = len(state.entities[number])
+        figures.log_bytes[", ".join(self._names.values()), bucket] = state.log_bytes
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
         """Note what happened to the windows of *key*."""

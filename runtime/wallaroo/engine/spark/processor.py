@@ -85,6 +85,7 @@ class LevelProcessor(StatefulProcessor):
         else:
             changes, sent = self._worker.run(packed, slot, bucket), self._worker.sent()
         cache.commit(slot, self._log, changes)
+        self._worker.note_state(slot, bucket)
         return sent
 
     def close(self) -> None:

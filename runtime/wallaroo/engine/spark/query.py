@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.job import Job
 from wallaroo.engine.ports import Edge
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, OnBatch
+from wallaroo.engine.running import Batch, OnBatch, Progress
 from wallaroo.engine.spark.cause import cause_of
 from wallaroo.engine.spark.processor import LevelProcessor
 from wallaroo.engine.spark.source import SCHEMA, TOKEN, JournalSource, job_to_option
@@ -16,6 +19,16 @@ from wallaroo.engine.spark.source import SCHEMA, TOKEN, JournalSource, job_to_op
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+
+_PHASES = {
+    "wait": ("latestOffset",),
+    "plan": ("getBatch", "queryPlanning"),
+    "log": ("walCommit",),
+    "run": ("addBatch",),
+    "commit": ("commitOffsets", "commitBatch"),
+}
+"""Phases of a batch, and Spark's names for what they are made of."""
 
 
 class SparkApplication:
@@ -27,6 +40,8 @@ class SparkApplication:
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
+        self._told = -1
+        """Last batch that `progress` told of."""
 
     def failure(self) -> str | None:
         """Why the query stopped by itself; None while it runs."""
@@ -35,6 +50,15 @@ class SparkApplication:
         error = self._query.exception()
         return "the query stopped" if error is None else cause_of(str(error))
 
+    def progress(self) -> Sequence[Progress]:
+        """How the batches went that have ended since this was asked last; the last ten at most."""
+        # as text: PySpark's own objects ask Java for each of their hundred fields
+        recent = [json.loads(one.json()) for one in self._query._jsq.recentProgress()]
+        fresh = [_progress(one) for one in recent if _is_batch(one) and one["batchId"] > self._told]
+        if fresh:
+            self._told = fresh[-1].number
+        return fresh
+
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
         self._query.processAllAvailable()
@@ -42,6 +66,20 @@ class SparkApplication:
     def stop(self) -> None:
         """Stop the query."""
         self._query.stop()
+
+
+def _is_batch(told: Mapping[str, Any]) -> bool:
+    """Whether Spark tells of a batch, and not of idling."""
+    return "addBatch" in told["durationMs"] and "commitOffsets" in told["durationMs"]
+
+
+def _progress(told: Mapping[str, Any]) -> Progress:
+    spent = told["durationMs"]
+    phases = {
+        phase: sum(spent.get(part, 0) for part in parts) / 1000 for phase, parts in _PHASES.items()
+    }
+    started = datetime.fromisoformat(told["timestamp"]).timestamp()
+    return Progress(told["batchId"], started, phases)
 
 
 def start(

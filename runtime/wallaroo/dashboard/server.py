@@ -1,0 +1,137 @@
+"""The dashboard over HTTP: a page, what it shows as server-sent events, and `/metrics`.
+
+Whoever can connect can look, and nobody can change anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from wallaroo.api.addresses import Address
+from wallaroo.dashboard.watch import Watch
+from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
+from wallaroo.metrics.samples import Sample
+
+_STATIC = Path(__file__).parent / "static"
+_BEAT_S = 5.0
+"""Seconds after which an event without content tells that the connection lives."""
+_CLOSE_S = 1
+"""Seconds that open pages have to notice the end."""
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class DashboardServer:
+    """Serves *watch* in threads of its own.
+
+    Args:
+        address: Where to listen; port 0 lets the system choose.
+        watch: What to show.
+        samples: Gives the figures that `/metrics` tells.
+
+    Raises:
+        OSError: The address cannot be bound.
+    """
+
+    def __init__(self, address: Address, watch: Watch, samples: Callable[[], list[Sample]]) -> None:
+        self._watch = watch
+        self._samples = samples
+        host, port = address
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, int(port)), family=family)
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{port}/"
+        """Where the page is."""
+        # a page of another site must not read it through a name that it lets point here
+        hosts = list(_LOOPBACK) if host in {"127.0.0.1", "::1"} else ["*"]
+        application = Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/application", self._application),
+                Route("/events", self._events),
+                Route("/snapshot", self._snapshot),
+                Route("/metrics", self._metrics),
+                Mount("/static", StaticFiles(directory=_STATIC)),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
+        )
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                application,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=_CLOSE_S,
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="dashboard", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    async def _page(self, _request: Request) -> Response:
+        return FileResponse(_STATIC / "index.html", headers=_HEADERS)
+
+    async def _application(self, _request: Request) -> Response:
+        return JSONResponse(self._watch.application())
+
+    async def _snapshot(self, _request: Request) -> Response:
+        seen = await run_in_threadpool(self._watch.now, 0.0, _BEAT_S)
+        return JSONResponse(seen, status_code=503 if seen is None else 200)
+
+    async def _metrics(self, _request: Request) -> Response:
+        told = await run_in_threadpool(lambda: exposition(self._samples()))
+        return Response(told, media_type=CONTENT_TYPE)
+
+    async def _events(self, request: Request) -> Response:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(
+            self._stream(request), media_type="text/event-stream", headers=headers
+        )
+
+    async def _stream(self, request: Request) -> AsyncIterator[str]:
+        yield _event("history", await run_in_threadpool(self._watch.history))
+        at = 0.0
+        with contextlib.suppress(asyncio.CancelledError):
+            while not (self._watch.stopping or self._server.should_exit):
+                seen = await run_in_threadpool(self._watch.now, at, _BEAT_S)
+                if await request.is_disconnected():
+                    return
+                if seen is None or seen["time"] <= at:
+                    yield ": nothing new\n\n"
+                else:
+                    at = seen["time"]
+                    yield _event("seen", seen)
+
+
+def _event(name: str, content: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(content, default=str)}\n\n"

@@ -1,0 +1,236 @@
+// The page: draws what the server's events tell. It asks for nothing that changes anything.
+import { drawGraph, showFigures } from "./graph.js";
+
+const $ = (id) => document.getElementById(id);
+const PHASES = ["wait", "plan", "log", "run", "commit"];
+const MEANS = { wait: "waiting for messages", plan: "planning", log: "noting the plan", run: "running", commit: "committing" };
+const MOST_POINTS = 700;
+
+const format = {
+  count(value) {
+    if (value >= 1e6) return `${(value / 1e6).toFixed(value >= 1e7 ? 1 : 2)} M`;
+    if (value >= 1e4) return `${(value / 1e3).toFixed(value >= 1e5 ? 0 : 1)} k`;
+    return value >= 10 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : value.toFixed(1);
+  },
+  exact: (value) => Math.round(value).toLocaleString("en"),
+  seconds(value) {
+    if (value == null) return "–";
+    if (value < 1) return `${Math.round(value * 1000)} ms`;
+    if (value < 60) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
+    if (value < 3600) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+    return `${Math.floor(value / 3600)} h ${Math.round((value % 3600) / 60)} min`;
+  },
+  micros: (value) => (value < 10 ? `${value.toFixed(1)} µs` : value < 1e4 ? `${Math.round(value)} µs` : `${(value / 1e3).toFixed(0)} ms`),
+  bytes(value) {
+    const units = ["B", "KiB", "MiB", "GiB"];
+    let unit = 0;
+    while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+    return `${value.toFixed(unit && value < 100 ? 1 : 0)} ${units[unit]}`;
+  },
+};
+
+const application = await (await fetch("application")).json();
+document.title = `${application.name} · Wallaroo`;
+$("name").textContent = application.name;
+let graph = drawGraph(application, $("graph"));
+let points = [];
+let seen = null;
+let plots = {};
+
+for (const name of application.pipelines) $("pipeline").add(new Option(name, name));
+$("pipeline").addEventListener("change", () => redraw());
+$("phases").replaceChildren(...PHASES.map((phase) => {
+  const entry = element("li"), colour = element("i", "", phase);
+  entry.append(colour, `${phase}: ${MEANS[phase]}`);
+  return entry;
+}));
+
+const theme = document.documentElement.dataset;
+const button = $("theme");
+const showTheme = () => button.setAttribute("aria-pressed", String(theme.theme === "dark"));
+button.addEventListener("click", () => {
+  theme.theme = theme.theme === "dark" ? "light" : "dark";
+  try { localStorage.setItem("theme", theme.theme); } catch { /* storage may be forbidden */ }
+  showTheme();
+  makePlots();
+});
+showTheme();
+makePlots();
+
+const events = new EventSource("events");
+events.addEventListener("history", (event) => { points = JSON.parse(event.data); redraw(); });
+events.addEventListener("seen", (event) => {
+  seen = JSON.parse(event.data);
+  points.push(seen.point);
+  if (points.length > MOST_POINTS) points.splice(0, points.length - MOST_POINTS);
+  show();
+});
+events.addEventListener("error", () => say("bad", "not connected"));
+let resizing = 0;
+addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(makePlots, 150); });
+
+function say(kind, words) {
+  const state = $("state");
+  if (state.textContent !== words) state.textContent = words; // or it would be read out each second
+  state.className = `state ${kind}`;
+}
+
+function show() {
+  const { point, backlog, workers } = seen;
+  const pipelines = Object.values(point.pipelines);
+  const entering = pipelines.reduce((sum, one) => sum + one.in, 0);
+  const slow = Math.max(...pipelines.map((one) => one.p99 ?? -1));
+  const middle = Math.max(...pipelines.map((one) => one.p50 ?? -1));
+  const problem = seen.sources.find((source) => source.problem);
+  if (problem) say("bad", `source ${problem.name} fails`);
+  else if (workers.alive < workers.wanted) say("waiting", "workers are missing");
+  else if (backlog.seconds > 60) say("waiting", "behind");
+  else say("good", entering > 0 ? "running" : "idle");
+  const restarts = seen.restarts ? `, query restarted ${seen.restarts} times` : "";
+  $("about").textContent = `up ${format.seconds(seen.time - seen.began)}${restarts}`;
+  tiles([
+    ["in", `${format.count(entering)}/s`],
+    ["out", `${format.count(seen.sinks.reduce((sum, sink) => sum + sink.rate, 0))}/s`],
+    ["latency p50", format.seconds(middle < 0 ? null : middle)],
+    ["latency p99", format.seconds(slow < 0 ? null : slow)],
+    ["backlog", format.count(backlog.messages), `${format.bytes(backlog.bytes)} · ${format.seconds(backlog.seconds)}`, backlog.seconds > 60],
+    ["workers", `${workers.alive ?? "–"}`, `of ${workers.wanted ?? "–"}`, workers.alive < workers.wanted],
+    ["connections", format.count(seen.connections)],
+    ["set aside", format.count(seen.set_aside), seen.unknown_key + seen.late ? `${format.count(seen.unknown_key + seen.late)} dropped` : "", seen.set_aside > 0],
+    ["last batch", format.seconds(seen.checkpoint_age_s), "ago"],
+  ]);
+  showFigures(graph, seen.nodes, format);
+  ends();
+  keys();
+  errors();
+  batches();
+  redraw();
+}
+
+function tiles(wanted) {
+  $("tiles").replaceChildren(...wanted.map(([name, value, more, bad]) => {
+    const tile = element("div", "", bad ? "bad" : ""), told = element("dd", value);
+    if (more) told.append(" ", element("small", more));
+    tile.append(element("dt", name), told);
+    return tile;
+  }));
+}
+
+function ends() {
+  const source = (one) => row([one.name, where(one), number(`${format.count(one.rate)}`), number(format.exact(one.accepted)), number(format.count(one.backlog))]);
+  const sink = (one) => row([`→ ${one.name}`, "", number(`${format.count(one.rate)}`), number(format.exact(one.delivered)), number(format.count(one.waiting))]);
+  body("ends", [...seen.sources.map(source), ...seen.sinks.map(sink)]);
+}
+
+function where(source) {
+  const cell = element("td", source.where);
+  if (source.problem) cell.append(element("div", source.problem, "problem"));
+  else if (source.ended) cell.append(element("div", "ended", "quiet"));
+  return cell;
+}
+
+function keys() {
+  const most = seen.hot_keys.slice(0, 10), all = most.reduce((sum, [, , count]) => sum + count, 0);
+  body("keys", most.map(([state, key, count]) => {
+    const share = element("td", "", "bars"), bar = element("span", "", "bar");
+    bar.style.width = `${(100 * count) / most[0][2]}%`;
+    bar.title = share.ariaLabel = `${((100 * count) / all).toFixed(1)} %`;
+    share.append(bar);
+    return row([code(key), state, share]);
+  }));
+}
+
+function errors() {
+  body("errors", seen.errors.map((one) => row([
+    clock(one.at), code(one.place), `${one.pipeline} · ${one.step}`,
+    one.error, code(one.message),
+  ])));
+}
+
+function batches() {
+  const last = seen.batches.slice(-12).reverse();
+  const total = (batch) => PHASES.reduce((sum, phase) => sum + (batch.phases[phase] ?? 0), 0);
+  const longest = Math.max(...last.map(total), 0.001);
+  body("batches", last.map((batch) => {
+    const spans = element("div", "", "spans");
+    for (const phase of PHASES) {
+      const span = element("span", "", phase);
+      span.style.width = `${(100 * (batch.phases[phase] ?? 0)) / longest}%`;
+      span.title = `${phase}: ${format.seconds(batch.phases[phase] ?? 0)}`;
+      spans.append(span);
+    }
+    spans.role = "img";
+    spans.ariaLabel = PHASES.map((phase) => `${phase} ${format.seconds(batch.phases[phase] ?? 0)}`).join(", ");
+    const cell = element("td", "", "bars");
+    cell.append(spans);
+    return row([String(batch.number), number(format.exact(batch.messages)), number(format.seconds(total(batch))), cell]);
+  }));
+}
+
+function makePlots() {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  const plot = (id, names, values) => {
+    plots[id]?.destroy();
+    const into = $(id);
+    const series = names.map((name, place) => ({
+      label: name, stroke: colour(`--c${place % 6}`), width: 2, spanGaps: false,
+      dash: place > 5 ? [6, 4] : undefined, points: { show: false },
+      value: (_, value) => (value == null ? "–" : values(value)),
+    }));
+    plots[id] = new uPlot({
+      width: into.clientWidth, height: into.clientHeight - 34, legend: { live: true },
+      cursor: { drag: { setScale: false } },
+      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1e-3)] } },
+      axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(values) }],
+      series: [{ value: (_, at) => (at == null ? "" : clock(at)) }, ...series],
+    }, [[], ...names.map(() => [])], into);
+  };
+  plot("rate", application.pipelines, format.count);
+  plot("latency", ["p50", "p95", "p99"], format.seconds);
+  plot("backlog", ["messages", "outputs"], format.count);
+  redraw();
+}
+
+function redraw() {
+  const times = points.map((point) => point.time);
+  const chosen = $("pipeline").value;
+  const column = (of) => points.map(of);
+  const parts = ["p50", "p95", "p99"];
+  plots.rate.setData([times, ...application.pipelines.map((name) => column((point) => point.pipelines[name].in))]);
+  plots.latency.setData([times, ...parts.map((part) => column((point) => point.pipelines[chosen][part]))]);
+  plots.backlog.setData([times, column((point) => point.backlog), column((point) => point.undelivered)]);
+  const last = points.at(-1);
+  if (!last) return;
+  for (const plot of Object.values(plots)) {
+    if (plot.cursor.idx == null) plot.setLegend({ idx: times.length - 1 });
+  }
+  $("rate").ariaLabel = application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages a second`).join(", ");
+  $("latency").ariaLabel = parts.map((part) => `${part} ${format.seconds(last.pipelines[chosen][part])}`).join(", ");
+  $("backlog").ariaLabel = `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs wait`;
+}
+
+function clock(at) { return new Date(at * 1000).toLocaleTimeString("en", { hour12: false }); }
+
+function body(id, rows) { $(id).tBodies[0].replaceChildren(...rows); }
+
+function row(cells) {
+  const made = element("tr");
+  made.append(...cells.map((cell) => {
+    if (cell instanceof HTMLTableCellElement) return cell;
+    const of = element("td");
+    of.append(cell);
+    return of;
+  }));
+  return made;
+}
+
+function number(content) { return element("td", content, "number"); }
+function code(content) { return element("code", content); }
+
+function element(name, content = "", kind = "") {
+  const made = document.createElement(name);
+  if (content) made.textContent = content;
+  if (kind) made.className = kind;
+  return made;
+}

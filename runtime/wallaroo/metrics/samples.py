@@ -1,0 +1,87 @@
+"""Values of metrics, on their way from the process that has them to the one that shows them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wallaroo.metrics.catalogue import METRICS, Metric
+
+
+class Distribution(NamedTuple):
+    """The values of a histogram or a summary."""
+
+    counts: tuple[int, ...]
+    """How many values there are in each class, the one without upper bound last; for a summary,
+    one number: how many there are."""
+    sum: float
+    """Sum of all values."""
+
+
+class Sample(NamedTuple):
+    """A metric's value for one set of labels."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    """Values of the labels, in the metric's order."""
+    value: float | Distribution
+
+
+class Histogram:
+    """A histogram that is filled here.
+
+    Example:
+        >>> from wallaroo.metrics.catalogue import BATCH_MESSAGES
+        >>> histogram = Histogram(BATCH_MESSAGES)
+        >>> histogram.observe(5)
+        >>> histogram.sample().value.counts[:3], histogram.sample().value.sum
+        ((0, 1, 0), 5.0)
+    """
+
+    def __init__(self, metric: Metric, *labels: str) -> None:
+        self._metric, self._labels = metric, labels
+        self._counts = [0] * (len(metric.bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count *value*."""
+        self._counts[bisect_left(self._metric.bounds, value)] += 1
+        self._sum += value
+
+    def sample(self) -> Sample:
+        """What was counted."""
+        return Sample(self._metric, self._labels, Distribution(tuple(self._counts), self._sum))
+
+
+def to_json(samples: Iterable[Sample]) -> list[Any]:
+    """*samples* as plain JSON values."""
+    return [
+        [
+            metric.name,
+            list(labels),
+            [list(value.counts), value.sum] if isinstance(value, Distribution) else value,
+        ]
+        for metric, labels, value in samples
+    ]
+
+
+def from_json(values: Sequence[Any]) -> list[Sample]:
+    """What `to_json` wrote; metrics that are not known here are left out."""
+    return [
+        Sample(METRICS[name], tuple(labels), _value(value))
+        for name, labels, value in values
+        if name in METRICS
+    ]
+
+
+def by_labels(samples: Iterable[Sample], metric: Metric) -> Mapping[tuple[str, ...], Any]:
+    """The values of *metric* among *samples*, by their labels."""
+    return {labels: value for of, labels, value in samples if of is metric}
+
+
+def _value(value: Any) -> float | Distribution:
+    if isinstance(value, list):
+        counts, total = value
+        return Distribution(tuple(counts), total)
+    return float(value)
