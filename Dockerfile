@@ -46,6 +46,7 @@ RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isol
       --no-index --no-deps --target /opt/wallaroo own/*.whl
 ARG APP
 COPY ${APP} /app
+ARG APP_ARGS=""
 ENV PYTHONPATH=/opt/wallaroo
 RUN if [ -f /app/requirements.txt ]; then \
       tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
@@ -53,7 +54,7 @@ RUN if [ -f /app/requirements.txt ]; then \
     fi \
  && find /app -name __pycache__ -type d -prune -exec rm -rf {} + \
  && python3 -m compileall -q /app \
- && /opt/wallaroo/bin/wallaroo check /app
+ && eval "/opt/wallaroo/bin/wallaroo check /app -- ${APP_ARGS}"
 
 # --- what runs -----------------------------------------------------------------------------------
 FROM ${BASE}
@@ -73,9 +74,9 @@ ENV JAVA_HOME=/opt/java PATH=/opt/wallaroo/bin:/opt/python/bin:/opt/java/bin:/us
     PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 TZ=UTC LANG=C.UTF-8
 USER 185:185
 WORKDIR /tmp
-ARG APP VERSION=0.1.0 REVISION=unknown
-LABEL org.opencontainers.image.title="Wallaroo on Spark: ${APP}" \
-      org.opencontainers.image.description="Gateway, driver and executor of one application" \
+ARG APP NAME=${APP} VERSION=0.1.0 REVISION=unknown
+LABEL org.opencontainers.image.title="${NAME}" \
+      org.opencontainers.image.description="An application on Wallaroo on Spark: gateway, driver, executor" \
       org.opencontainers.image.licenses=Apache-2.0 \
       org.opencontainers.image.version=${VERSION} \
       org.opencontainers.image.revision=${REVISION}

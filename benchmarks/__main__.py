@@ -1,64 +1,66 @@
-"""The benchmark of `make bench`: our figures beside bare Python's, alternately, in one run."""
+"""The benchmark of `make bench`: ours and the peers, alternately, in one run."""
 
 from __future__ import annotations
 
-import statistics
+import dataclasses
+import json
+import os
+import platform
 import tempfile
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import click
 
-from benchmarks import backlog, latency, throughput
-from benchmarks.throughput import Load
+import wallaroo
+from benchmarks.figures import GROUPS, Figure, Settings
 
-_LATENCY_RATE = 2_000
+_HISTORY = Path(__file__).with_name("history.jsonl")
+_SMALL = Settings(200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000)
 
 
 @click.command()
-@click.option("--spread", default=3_000_000, show_default=True, help="Market Spread messages.")
-@click.option("--words", default=300_000, show_default=True, help="Word Count lines.")
-@click.option("--passes", default=3, show_default=True, help="Measured passes, after a warm-up.")
-@click.option("--workers", default=2, show_default=True, help="Worker processes.")
-@click.option("--seconds", default=20.0, show_default=True, help="Seconds at a fixed rate.")
-@click.option("--backlog-messages", default=10_000_000, show_default=True)
+@click.argument("groups", nargs=-1, type=click.Choice(list(GROUPS)))
+@click.option("--small", is_flag=True, help="Little data, one pass: to see that it works.")
+@click.option("--passes", type=int, help="Measured passes, after one that warms up.")
+@click.option("--workers", type=int, help="Worker processes.")
+@click.option("--keep", is_flag=True, help="Add the figures to benchmarks/history.jsonl.")
 def main(
-    spread: int, words: int, passes: int, workers: int, seconds: float, backlog_messages: int
+    groups: tuple[str, ...], small: bool, passes: int | None, workers: int | None, keep: bool
 ) -> None:
-    """Measure TCP to TCP, journal, checkpoint and exactly-once on, beside bare Python."""
-    with tempfile.TemporaryDirectory(prefix="wallaroo-bench-") as directory:
-        scratch = Path(directory)
-        _throughput("Market Spread", throughput.market_spread, spread, passes, workers, scratch)
-        _throughput("Word Count", throughput.word_count, words, passes, workers, scratch)
-        click.echo(f"latency at {_LATENCY_RATE:,} messages/s, {workers} workers …", err=True)
-        found = latency.at_rate(_LATENCY_RATE, seconds, workers, scratch)
-        click.echo(
-            f"latency at {_LATENCY_RATE:,} messages/s: p50 {found.p50:,.0f} ms, "
-            f"p99 {found.p99:,.0f} ms, worst {found.worst:,.0f} ms"
-        )
-        click.echo(f"a gateway with {backlog_messages:,} messages of backlog …", err=True)
-        memory = backlog.peak_memory_mb(backlog_messages, scratch)
-        click.echo(f"gateway with {backlog_messages:,} messages of backlog: {memory:,.0f} MB peak")
+    """Measure GROUPS (all, if none is named): journal, checkpoint and exactly-once on."""
+    settings = _SMALL if small else Settings()
+    given = {"passes": passes, "workers": workers}
+    settings = dataclasses.replace(settings, **{n: v for n, v in given.items() if v is not None})
+    figures: list[Figure] = []
+    for name in groups or GROUPS:
+        click.echo(f"{name} …", err=True)
+        with tempfile.TemporaryDirectory(prefix="wallaroo-bench-") as directory:
+            for figure in GROUPS[name](settings, Path(directory)):
+                figures.append(figure)
+                click.echo(shown(figure))
+    if keep:
+        kept = {
+            "version": wallaroo.__version__,
+            "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
+            "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
+            "load": os.getloadavg()[0],
+            "settings": dataclasses.asdict(settings),
+            "figures": [dataclasses.asdict(figure) for figure in figures],
+        }
+        with _HISTORY.open("a") as history:
+            history.write(json.dumps(kept) + "\n")
 
 
-def _throughput(
-    name: str,
-    make: Callable[[int], Load],
-    messages: int,
-    passes: int,
-    workers: int,
-    scratch: Path,
-) -> None:
-    click.echo(f"{name}: {messages:,} messages, {passes} passes, {workers} workers …", err=True)
-    load = make(messages)
-    bare = [throughput.bare(load, scratch)]
-    ours = throughput.streamed(load, workers, passes, scratch)
-    bare.append(throughput.bare(load, scratch))
-    middle, beside = statistics.median(ours), statistics.mean(bare)
-    click.echo(
-        f"{name}: {middle:,.0f} messages/s TCP to TCP (from {min(ours):,.0f} to {max(ours):,.0f}), "
-        f"bare Python on one core {beside:,.0f}: ratio {middle / beside:.2f}"
-    )
+def shown(figure: Figure) -> str:
+    """A figure as a line of text."""
+    value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.2f}"
+    text = f"{figure.what}: {value} {figure.unit}"
+    if figure.lowest is not None and figure.highest is not None:
+        text += f" (from {figure.lowest:,.0f} to {figure.highest:,.0f})"
+    if figure.detail:
+        text += "; " + ", ".join(f"{name} {part:,.2f}" for name, part in figure.detail.items())
+    return text
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import streams
-from benchmarks.throughput import APPS
+from benchmarks.loads import APPS
 from wallaroo.edge.client import GatewayClient
 
 _PIECE = 100_000
@@ -29,7 +29,8 @@ def peak_memory_mb(messages: int, scratch: Path) -> float:
     assert gateway.stdout is not None
     ready = json.loads(gateway.stdout.readline())
     quotes = streams.market_data(streams.symbols(), _PIECE, 7)
-    with socket.create_connection(("127.0.0.1", ready["sources"][1]["port"])) as sender:
+    host, port = ready["sources"][1]["where"].rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as sender:
         for _ in range(messages // _PIECE):
             sender.sendall(quotes)
     client = GatewayClient(location)

@@ -6,15 +6,16 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import streams
-from benchmarks.throughput import APPS
-from wallaroo.cli.background import BackgroundRun
+from benchmarks import loads, streams
+from benchmarks.loads import Load
+from benchmarks.running import Running
 
 _TICK_S = 0.005
-_WARM_UP_S = 15.0
+_WARM_UP_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -26,27 +27,59 @@ class Latencies:
     worst: float
 
 
-def at_rate(rate: int, seconds: float, workers: int, scratch: Path) -> Latencies:
-    """Send orders that are all rejected at *rate* a second; how long each result takes."""
-    rejecting = streams.symbols()[0]
-    sent: dict[bytes, float] = {}
-    taken: list[float] = []
+@dataclass(frozen=True)
+class Probe:
+    """Messages that all have an output, which says which message it is of."""
+
+    load: Load
+    """Its application; it is sent once before, to warm up and to fill the state."""
+    source: int
+    """Index of the source that is probed."""
+    message: Callable[[int], bytes]
+    """The framed message with a number."""
+    output: struct.Struct
+    """A framed output, of which the message's number is unpacked."""
+
+
+def orders() -> Probe:
+    """Orders of Market Spread that are all rejected."""
+    rejecting, pack, unnamed = streams.symbols()[1], streams.ORDER.pack, b"      "
+
+    def order(number: int) -> bytes:
+        return pack(53, 1, 1, number, unnamed, rejecting, 100.0, 100.5, streams.TIME)
+
+    return Probe(loads.market_spread(100_000), 0, order, struct.Struct(">5xI50x"))
+
+
+def few_keys(idle_keys: int) -> Probe:
+    """Messages of a hundred keys, beside *idle_keys* that nothing is sent for."""
+    pack = streams.KEYED.pack
+    return Probe(
+        loads.each_key_once(idle_keys),
+        0,
+        lambda number: pack(13, number % 100, 1, number),
+        struct.Struct(">4xI8x"),
+    )
+
+
+def at_rate(probe: Probe, rate: int, seconds: float, workers: int, scratch: Path) -> Latencies:
+    """Send the messages of *probe* at *rate* a second; how long each output takes."""
+    total = int(rate * (seconds + _WARM_UP_S))
+    sent, taken = [0.0] * total, [0.0] * total
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        arguments = [
-            *("run", str(APPS / "market_spread"), "--in", "127.0.0.1:0,127.0.0.1:0"),
-            *("--out", address, "--workers", str(workers), "--state-dir", str(scratch / "latency")),
-        ]
-        with BackgroundRun(arguments) as running:
+        out = f"127.0.0.1:{listener.getsockname()[1]}"
+        with Running(probe.load, workers, scratch, out) as running:
             connection, _ = listener.accept()
-            total = int(rate * (seconds + _WARM_UP_S))
-            receiving = threading.Thread(target=_receive, args=(connection, total, sent, taken))
-            receiving.start()
-            host, port = running.sources["Orders"].rsplit(":", 1)
-            with socket.create_connection((host, int(port))) as sender:
-                _send(sender, rejecting, rate, total, sent)
-                receiving.join()
-            running.stop()
+            with connection:
+                running.send()
+                _skip(connection, probe.load.outputs)
+                arguments = (connection, probe.output, sent, taken)
+                receiving = threading.Thread(target=_receive, args=arguments)
+                receiving.start()
+                host, port = running.sources[probe.source].rsplit(":", 1)
+                with socket.create_connection((host, int(port))) as sender:
+                    _send(sender, probe.message, rate, sent)
+                    receiving.join()
     steady = sorted(taken[int(rate * _WARM_UP_S) :])
 
     def percentile(part: float) -> float:
@@ -56,28 +89,31 @@ def at_rate(rate: int, seconds: float, workers: int, scratch: Path) -> Latencies
 
 
 def _send(
-    sender: socket.socket, symbol: bytes, rate: int, total: int, sent: dict[bytes, float]
+    sender: socket.socket, message: Callable[[int], bytes], rate: int, sent: list[float]
 ) -> None:
-    pack, started, number = streams.ORDER.pack, time.monotonic(), 0
-    stamp = b"20171207-15:47:52.000"
+    total, started, number = len(sent), time.monotonic(), 0
     while number < total:
         due = min(total, int((time.monotonic() - started) * rate))
-        names = [b"%06x" % n for n in range(number, due)]
-        framed = [pack(53, 1, 1, 7, name, symbol, 100.0, 100.5, stamp) for name in names]
-        now = time.monotonic()
-        sent.update(dict.fromkeys(names, now))
-        sender.sendall(b"".join(framed))
+        framed = b"".join(map(message, range(number, due)))
+        sent[number:due] = [time.monotonic()] * (due - number)
+        sender.sendall(framed)
         number = due
         time.sleep(_TICK_S)
 
 
+def _skip(connection: socket.socket, size: int) -> None:
+    while size and (piece := connection.recv(min(size, 1 << 18))):
+        size -= len(piece)
+
+
 def _receive(
-    connection: socket.socket, total: int, sent: dict[bytes, float], taken: list[float]
+    connection: socket.socket, output: struct.Struct, sent: list[float], taken: list[float]
 ) -> None:
-    rest, order_id = b"", struct.Struct(">9x6s44x")
-    with connection:
-        while len(taken) < total and (piece := connection.recv(1 << 18)):
-            now, data = time.monotonic(), rest + piece
-            whole = len(data) - len(data) % streams.RESULT_BYTES
-            rest = data[whole:]
-            taken += [now - sent.pop(name) for (name,) in order_id.iter_unpack(data[:whole])]
+    rest, missing = b"", len(sent)
+    while missing and (piece := connection.recv(1 << 18)):
+        now, data = time.monotonic(), rest + piece
+        whole = len(data) - len(data) % output.size
+        rest = data[whole:]
+        for (number,) in output.iter_unpack(data[:whole]):
+            taken[number] = now - sent[number]
+        missing -= whole // output.size

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 MARKET = struct.Struct(">IB4s21sdd")
 ORDER = struct.Struct(">IBBI6s4sdd21s")
 RESULT_BYTES = 59
-_TIME = b"20171207-15:47:52.000"
+KEYED = struct.Struct(">IQBI")
+COUNT_BYTES = 16
+TIME = b"20171207-15:47:52.000"
 
 
 def market_data(symbols: list[bytes], count: int, seed: int) -> bytes:
     """*count* framed quotes: first one of each symbol, then random ones."""
     rng = random.Random(seed)
     quotes = [
-        MARKET.pack(42, 2, symbol, _TIME, 100.0, 101.0 if number % 2 else 100.01)
+        MARKET.pack(42, 2, symbol, TIME, 100.0, 101.0 if number % 2 else 100.01)
         for number, symbol in enumerate(symbols)
     ]
     return b"".join(quotes + rng.choices(quotes, k=max(0, count - len(quotes))))
@@ -31,7 +34,7 @@ def orders(symbols: list[bytes], count: int, seed: int) -> tuple[bytes, int]:
     rng = random.Random(seed)
     chosen = rng.choices(range(len(symbols)), k=count)
     framed = [
-        ORDER.pack(53, 1, 1 + n % 2, 7, b"%06d" % (n % 1_000_000), symbols[s], 100.0, 100.5, _TIME)
+        ORDER.pack(53, 1, 1 + n % 2, 7, b"%06d" % (n % 1_000_000), symbols[s], 100.0, 100.5, TIME)
         for n, s in enumerate(chosen)
     ]
     return b"".join(framed), sum(s % 2 for s in chosen)
@@ -48,6 +51,25 @@ def lines(count: int, seed: int) -> tuple[bytes, int]:
         line = " ".join(rng.choices(words, weights, k=10)).capitalize().encode() + b"."
         framed.append(len(line).to_bytes(4, "big") + line)
     return b"".join(framed), count * 10
+
+
+def keyed(keys: Iterable[int], asks_every: int) -> bytes:
+    """A framed message for each of *keys*; the first of each *asks_every* asks for an output."""
+    pack = KEYED.pack
+    return b"".join(pack(13, key, n % asks_every == 0, n) for n, key in enumerate(keys))
+
+
+def parts(framed: bytes, count: int) -> list[bytes]:
+    """*framed* in *count* parts, frame by frame in turns."""
+    if count == 1:
+        return [framed]
+    frames: list[list[bytes]] = [[] for _ in range(count)]
+    place = number = 0
+    while place < len(framed):
+        end = place + 4 + int.from_bytes(framed[place : place + 4], "big")
+        frames[number % count].append(framed[place:end])
+        place, number = end, number + 1
+    return [b"".join(part) for part in frames]
 
 
 def symbols() -> list[bytes]:

@@ -21,6 +21,7 @@ from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
 from wallaroo.cli.transfer import Cutter, FramingName
 from wallaroo.model.framing import Framing
+from wallaroo.model.sequence import sequenced
 
 U32 = Framing(4, ">I")
 
@@ -276,3 +277,14 @@ def test_any_split_of_a_stream_into_pieces_gives_the_same_messages(
         position, turn = position + size, turn + 1
     assert got == messages
     assert cutter.rest == b""
+
+
+def test_receive_drops_what_comes_again() -> None:
+    name = sequenced(0, [b"numbering"])
+    with Receiving("--sequenced", "--count", "3") as receiving:
+        for data in (name + sequenced(1, [b"a\n", b"b\n"]), name + sequenced(2, [b"b\n", b"c\n"])):
+            with socket.create_connection(receiving.address) as connection:
+                connection.sendall(data)
+        output, told = receiving.process.communicate(timeout=PATIENCE_S)
+    assert output == b"a\nb\nc\n"
+    assert b"received 3 messages" in told

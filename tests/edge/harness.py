@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from array import array
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import Source, TCPSink, TCPSource
 from wallaroo.model.framing import Framing
@@ -22,9 +23,9 @@ U32 = Framing(4, ">I")
 NOWHERE = Place("nowhere.py", 0)
 
 
-def source(name: str = "lines", framing: Framing = U32) -> TCPSource:
-    """A source on a port that the system chooses."""
-    return TCPSource(name, framing, bytes, NOWHERE, "127.0.0.1", 0)
+def source(name: str = "lines", framing: Framing = U32, port: int = 0) -> TCPSource:
+    """A source, on a port that the system chooses where none is given."""
+    return TCPSource(name, framing, bytes, NOWHERE, "127.0.0.1", port)
 
 
 def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
@@ -61,27 +62,39 @@ class RunningIngress:
     """Sources that listen, and the journal that they fill."""
 
     def __init__(
-        self, directory: Path, sources: Sequence[Source], limits: JournalLimits | None = None
+        self,
+        directory: Path,
+        sources: Sequence[Source],
+        limits: JournalLimits | None = None,
+        senders: SourceLimits | None = None,
     ) -> None:
         self.sources = sources
+        self._senders = senders
         self.loop = Loop()
         self.journal = Journal(
-            directory / "journal.db", limits or JournalLimits(), on_room=self._on_room
+            directory / "journal.db",
+            limits or JournalLimits(),
+            on_room=self._on_room,
+            on_accepted=self._on_accepted,
         )
         self.addresses = self.loop.run(self._listen())
 
     async def _listen(self) -> dict[int, tuple[str, int]]:
-        self.ingress = Ingress(self.sources, self.journal)
+        self.ingress = Ingress(self.sources, self.journal, self._senders)
         return await self.ingress.listen()
 
     def _on_room(self) -> None:
         self.ingress.resume()
+
+    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
+        self.ingress.accepted(marks)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
+        self.loop.run(self.ingress.close())
         self.loop.close()
         self.journal.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from wallaroo.edge import egress as module
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Tally
+from wallaroo.model.sequence import NUMBER, SequenceCutter, sequenced
 
 MIB = 1024 * 1024
 
@@ -44,14 +46,15 @@ class Receiver:
 class Sending:
     """An outbox and the egress that empties it."""
 
-    def __init__(self, directory: Path, receiver: Receiver) -> None:
-        self._directory, self._address = directory, receiver.address
+    def __init__(self, directory: Path, receiver: Receiver, *, sequenced: bool = False) -> None:
+        self._directory = directory
+        self._sink = dataclasses.replace(sink(receiver.address), sequenced=sequenced)
         self.batches = 0
         self.start()
 
     def start(self) -> None:
         self.outbox = Outbox(self._directory / "outbox.db", 1 << 30)
-        self.egress = Egress(0, sink(self._address), self.outbox)
+        self.egress = Egress(0, self._sink, self.outbox)
 
     def stop(self) -> None:
         self.egress.stop()
@@ -211,3 +214,65 @@ def test_what_was_not_delivered_goes_out_after_a_restart(
     with receiver.listen().accept() as connection:
         assert read(connection, 140) == b"".join(numbered(20))
         sending.wait_until_delivered()
+
+
+def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    sending = Sending(tmp_path, receiver, sequenced=True)
+    receiver.listen()
+    large = bytes(16 * MIB)
+    sending.publish(b"one", b"two", large)
+    sending.publish(b"last")
+    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    seen: dict[str, int] = {}
+    with receiver.accept() as connection:
+        begun = read(connection, len(name) + MIB)
+        assert begun.startswith(name + sequenced(1, [b"one", b"two"]))
+        assert SequenceCutter(seen).feed(begun) == [b"one", b"two"]
+        connection.sendall(NUMBER.pack(1))
+        wait_until(lambda: sending.egress._answered == 1, "the answer")
+    with receiver.accept() as connection:  # the large one was not whole, "two" not acknowledged
+        begun = read(connection, len(name) + MIB)
+        assert begun.startswith(name + sequenced(2, [b"two"]))
+    sending.stop()
+    sending.start()
+    cutter, found = SequenceCutter(seen), list[bytes]()
+    with receiver.accept() as connection:
+        while len(found) < 2:
+            found += cutter.feed(connection.recv(MIB))
+        assert sending.outbox.undelivered == 4
+        connection.sendall(NUMBER.pack(cutter.last))
+        sending.wait_until_delivered()
+    assert found == [large, b"last"]
+    sending.stop()
+
+
+def test_what_a_receiver_had_not_read_when_it_closed_comes_again(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    sending = Sending(tmp_path, receiver, sequenced=True)
+    receiver.listen()
+    sending.publish(b"a", b"b")
+    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    for _ in range(3):
+        receiver.accept().close()
+    with receiver.accept() as connection:
+        assert read(connection, len(name) + 26) == name + sequenced(1, [b"a", b"b"])
+        connection.sendall(NUMBER.pack(2))
+        sending.wait_until_delivered()
+    sending.stop()
+
+
+def test_a_receiver_that_acknowledges_what_it_was_not_sent_is_left(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    sending = Sending(tmp_path, receiver, sequenced=True)
+    receiver.listen()
+    sending.publish(b"a")
+    with receiver.accept() as connection:
+        connection.sendall(NUMBER.pack(7))
+        while connection.recv(100):
+            pass
+    assert sending.outbox.undelivered == 1
+    sending.stop()

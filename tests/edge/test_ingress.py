@@ -21,6 +21,7 @@ from structlog.testing import capture_logs
 from tests.edge.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge.journal import JournalLimits
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.framing import Framing
 
@@ -269,6 +270,7 @@ def test_a_full_journal_holds_senders_back_until_it_is_trimmed(tmp_path: Path) -
         wait_until(lambda: running.ingress._paused)
         while (more := send_what_goes()) > 0:  # the buffers of the kernel
             total += more
+        assert running.journal.flush(PATIENCE_S)
         held = running.journal.disk_bytes
         assert held < limits.disk_bytes + limits.memory_bytes + 2 * 256 * 1024
         running.journal.trim(running.journal.end)
@@ -344,3 +346,68 @@ def test_an_address_in_use_is_told_with_source_and_address(tmp_path: Path) -> No
                 RuntimeFailure, match=f"source 'lines' cannot listen on 127.0.0.1:{port}: "
             ):
                 running.loop.run(running._listen())
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (SourceLimits(connections=2), "2 connections are open"),
+        (SourceLimits(connections_per_peer=2), "2 connections from 127.0.0.1 are open"),
+    ],
+)
+def test_a_connection_over_the_limit_is_refused_and_there_is_room_again_later(
+    tmp_path: Path, limits: SourceLimits, reason: str
+) -> None:
+    with (
+        RunningIngress(tmp_path, [source(), source("other")], senders=limits) as running,
+        capture_logs() as logs,
+        connect(running) as first,
+        connect(running),
+    ):
+        for _ in range(20):
+            with connect(running) as refused:
+                assert is_closed(refused)
+        with connect(running, 1) as other:
+            other.sendall(U32.frame(b"another source has its own"))
+            running.wait_for(1, source=1)
+        first.close()
+        wait_until(lambda: running.ingress.connections == 1, "the end of a connection")
+        with connect(running) as later:
+            later.sendall(U32.frame(b"taken"))
+            running.wait_for(1)
+    told = [log["reason"] for log in logs if log["event"] == "connection refused"]
+    assert set(told) == {reason}
+    assert len(told) < 6  # not one for each
+
+
+def test_a_silent_connection_is_closed_where_that_is_wanted(tmp_path: Path) -> None:
+    limits = SourceLimits(idle_s=0.2)
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits) as running,
+        capture_logs() as logs,
+        connect(running) as silent,
+    ):
+        assert is_closed(silent)
+    assert [log["reason"] for log in logs] == ["nothing came for 0.2 s"]
+
+
+def test_large_frames_that_never_end_do_not_fill_the_memory(tmp_path: Path) -> None:
+    limits = SourceLimits(held_bytes=3_000_000)
+    begun = U32.frame(bytes(1_000_000))[:100]
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits) as running,
+        capture_logs() as logs,
+        contextlib.ExitStack() as stack,
+    ):
+        for _ in range(2):
+            stack.enter_context(connect(running)).sendall(begun)
+        wait_until(lambda: running.ingress._held_bytes > 2_000_000, "two large frames")
+        with connect(running) as third:
+            third.sendall(begun)
+            assert is_closed(third)
+        stack.close()
+        wait_until(lambda: running.ingress._held_bytes == 0, "the end of what is held")
+        with connect(running) as whole:
+            whole.sendall(U32.frame(bytes(1_000_000)))
+            running.wait_for(1)
+    assert "senders hold 3000000 bytes of incomplete frames" in [log["reason"] for log in logs]

@@ -95,7 +95,7 @@ class InProcess:
             reference,
             Connector(edge.location),
             program.buckets,
-            slots_for(program.buckets, workers),
+            slots_for(program.buckets),
             readers=readers,
             max_batch_bytes=max_batch_bytes,
             idle_wait_s=0.05,

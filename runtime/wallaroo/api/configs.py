@@ -183,6 +183,9 @@ class TCPSinkConfig(Generic[In_contra]):
         host: Address of the receiver.
         port: Port of the receiver.
         encoder: Encoder of the outputs.
+        sequenced: Send each output behind its number, and count it as delivered when the receiver
+            has acknowledged the number: so it gets each output exactly once, whatever crashes
+            (see `docs/protocol.md`).
 
     Example:
         >>> TCPSinkConfig("127.0.0.1", 7002, str).host
@@ -194,10 +197,13 @@ class TCPSinkConfig(Generic[In_contra]):
         host: str,
         port: int | str,
         encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        *,
+        sequenced: bool = False,
     ) -> None:
         self.host = host
         self.port = int(port)
         self.encoder = encoder
+        self.sequenced = sequenced
         self.place = calling_place()
 
 

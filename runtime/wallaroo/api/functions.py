@@ -39,6 +39,9 @@ class Decorated(Generic[P, Result_co]):
     Do not subclass this in an application: use the decorators.
     """
 
+    # subclasses name their parameters in a Generic of their own as well: Python 3.11.2, which is
+    # Debian 12's, does not find those in the list that stands for P
+
     def __init__(self, function: Callable[P, Result_co]) -> None:
         self.function = function
         functools.update_wrapper(self, function, updated=())
@@ -65,7 +68,7 @@ class Decoder(Decorated[[bytes], Result_co]):
         self.length_fmt = length_fmt
 
 
-class AnyComputation(Decorated[[In_contra], Result_co]):
+class AnyComputation(Decorated[[In_contra], Result_co], Generic[In_contra, Result_co]):
     """A stateless function of a message.
 
     Attributes:
@@ -92,7 +95,9 @@ class MultiComputation(AnyComputation[In_contra, Result_co]):
     multi = True
 
 
-class AnyStateComputation(Decorated[[In_contra, State], Result_co]):
+class AnyStateComputation(
+    Decorated[[In_contra, State], Result_co], Generic[In_contra, State, Result_co]
+):
     """A function of a message and the state entity of its key.
 
     Attributes:
@@ -127,11 +132,11 @@ class MultiStateComputation(AnyStateComputation[In_contra, State, Result_co]):
     multi = True
 
 
-class KeyExtractor(Decorated[[In_contra], Result_co]):
+class KeyExtractor(Decorated[[In_contra], Result_co], Generic[In_contra, Result_co]):
     """A function from a message to the key of its state entity."""
 
 
-class Encoder(Decorated[[In_contra], Result_co]):
+class Encoder(Decorated[[In_contra], Result_co], Generic[In_contra, Result_co]):
     """A function from a message to the bytes (or UTF-8 text) that go to a sink."""
 
 

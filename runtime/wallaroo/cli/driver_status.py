@@ -42,7 +42,10 @@ class DriverStatus:
         self._lock = threading.Lock()
         self._batch: int | None = None
         self._batch_at = time.monotonic()
-        self._batches: deque[tuple[float, int]] = deque()
+        self._batches: deque[float] = deque()
+        """When batches were committed, of late."""
+        self._processed: deque[tuple[float, int]] = deque()
+        """How many messages were processed when the gateway was asked, of late."""
         self._last_error: str | None = None
         self.client: GatewayClient | None = None
         """Asks the gateway, without patience."""
@@ -62,8 +65,8 @@ class DriverStatus:
         now = time.monotonic()
         with self._lock:
             self._batch, self._batch_at = batch.number, now
-            self._batches.append((now, batch.tally.set_aside))
-            while self._batches[0][0] < now - _RATE_S:
+            self._batches.append(now)
+            while self._batches[0] < now - _RATE_S:
                 self._batches.popleft()
         if example := next(iter(batch.tally.examples), None):
             self._last_error = f"{example.error} in {example.step} ({example.place})"
@@ -101,7 +104,7 @@ class DriverStatus:
         executors = self.engine.executors if self.engine is not None else None
         with self._lock:
             now = time.monotonic()
-            recent = sum(at > now - _RATE_S for at, _ in self._batches)
+            recent = sum(at > now - _RATE_S for at in self._batches)
             batch, age_s = self._batch, now - self._batch_at
         return {
             "application": self._application,
@@ -113,6 +116,7 @@ class DriverStatus:
             },
             "batch": {"number": batch, "age_s": round(age_s, 1)},
             "batches_per_s": round(recent / _RATE_S, 2),
+            "messages_per_s": self._rate(),
             "lag_s": round(gateway.waited_s, 1) if gateway is not None else None,
             "backlog": gateway.backlog if gateway is not None else None,
             "last_error": self._last_error,
@@ -127,6 +131,21 @@ class DriverStatus:
         if self.client is None:
             return None
         try:
-            return self.client.status()
+            told = self.client.status()
         except RuntimeFailure:
             return None
+        now = time.monotonic()
+        with self._lock:
+            done = sum(source.accepted for source in told.sources) - told.backlog
+            self._processed.append((now, done))
+            while self._processed[0][0] < now - _RATE_S:
+                self._processed.popleft()
+        return told
+
+    def _rate(self) -> float | None:
+        """Messages a second, over what probes have seen of late; None after a single look."""
+        with self._lock:
+            if len(self._processed) < 2:  # noqa: PLR2004
+                return None
+            (first_at, first), (last_at, last) = self._processed[0], self._processed[-1]
+        return round((last - first) / max(last_at - first_at, 0.001), 1)

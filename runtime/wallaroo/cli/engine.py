@@ -111,7 +111,7 @@ class Engine:
             found,
             connector,
             fixed.buckets,
-            slots_for(fixed.buckets, fixed.partitions),
+            slots_for(fixed.buckets),
             self._readers,
             settings.max_batch_bytes,
         )

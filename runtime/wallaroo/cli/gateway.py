@@ -15,7 +15,13 @@ import structlog
 
 from wallaroo import logs
 from wallaroo.api.addresses import Address, parse_address
-from wallaroo.cli.options import AddressType, application_options, application_ref
+from wallaroo.cli.options import (
+    AddressType,
+    application_options,
+    application_ref,
+    source_limit_options,
+    source_limits,
+)
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
 from wallaroo.edge.guard import read_token
@@ -30,6 +36,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 @click.command()
 @application_options
+@source_limit_options
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -68,6 +75,8 @@ def gateway(
     max_frame: int,
     log_level: str,
     app_args: tuple[str, ...],
+    max_connections: int,
+    idle_timeout: float,
     state_dir: Path,
     listen: str,
     token_file: Path | None,
@@ -103,6 +112,7 @@ def gateway(
             token=None if token_file is None else read_token(token_file),
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
+            sources=source_limits(max_connections, idle_timeout),
             ports=[int(port) for port in ports.split(",")] if ports else (),
         )
         asyncio.run(_serve(application, settings, child))

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from wallaroo import __version__
+from wallaroo.cli.build import build
 from wallaroo.cli.check import check
 from wallaroo.cli.demo import demo
 from wallaroo.cli.driver import driver
@@ -18,6 +19,7 @@ from wallaroo.cli.probe import probe
 from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
+from wallaroo.cli.status import status
 from wallaroo.errors import WallarooError
 
 
@@ -51,5 +53,8 @@ def main() -> None:
     """  # noqa: D301  (click reads \b)
 
 
-for command in (new, check, graph, run, send, receive, demo, gateway, driver, executor, probe):
+for command in (
+    *(new, check, graph, run, send, receive, demo, build, status),
+    *(gateway, driver, executor, probe),
+):
     main.add_command(command)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from wallaroo.api.addresses import Address, parse_address
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
@@ -74,6 +75,36 @@ def application_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def source_limit_options(command: Command) -> Command:
+    """What senders may cost."""
+    for option in reversed(
+        [
+            click.option(
+                "--max-connections",
+                default=SourceLimits.connections,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Connections to one source at most; from one address half as many.",
+            ),
+            click.option(
+                "--idle-timeout",
+                default=SourceLimits.idle_s,
+                show_default=True,
+                type=click.FloatRange(0),
+                help="Seconds after which a sender that is silent is disconnected; 0 for never.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def source_limits(max_connections: int, idle_timeout: float) -> SourceLimits:
+    """What `source_limit_options` ask for."""
+    per_peer = (max_connections + 1) // 2
+    return SourceLimits(max_connections, per_peer, idle_timeout)
 
 
 def application_ref(

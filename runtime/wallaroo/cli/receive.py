@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import signal
 import socket
@@ -14,6 +15,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.options import AddressType
 from wallaroo.cli.transfer import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.model.sequence import NUMBER, SequenceCutter
 
 _READ_BYTES = 256 * 1024
 
@@ -27,13 +29,21 @@ _READ_BYTES = 256 * 1024
     show_default=True,
     help="How to count: frames with a big-endian 32-bit length, lines, or pieces as they come.",
 )
+@click.option(
+    "--sequenced",
+    is_flag=True,
+    help="Outputs come behind their numbers, from a sink that is sequenced: drop those that come "
+    "again, and close the connection where one is missing.",
+)
 @click.option("--count", type=click.IntRange(1), help="End after this many messages.")
 @click.option(
     "--to",
     type=click.File("wb"),
     help="File for what is received.  [default: standard output for lines, else nowhere]",
 )
-def receive(listen: Address, framing: FramingName, count: int | None, to: BinaryIO | None) -> None:
+def receive(
+    listen: Address, framing: FramingName, sequenced: bool, count: int | None, to: BinaryIO | None
+) -> None:
     """Receive outputs until --count messages are there, or until interrupted.
 
     \b
@@ -42,7 +52,7 @@ def receive(listen: Address, framing: FramingName, count: int | None, to: Binary
     """  # noqa: D301  (click reads \b)
     if to is None and framing == "lines":
         to = sys.stdout.buffer
-    reception = _Reception(framing, to, count)
+    reception = _Reception(framing, sequenced, to, count)
     host, port = listen
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -68,12 +78,18 @@ class _Reception:
 
     Args:
         framing: How to count.
+        sequenced: Whether outputs come behind numbers, instead.
         to: File for what comes, or None.
         count: Messages after which `serve` returns, or None.
     """
 
-    def __init__(self, framing: FramingName, to: BinaryIO | None, count: int | None) -> None:
+    def __init__(
+        self, framing: FramingName, sequenced: bool, to: BinaryIO | None, count: int | None
+    ) -> None:
         self._framing: FramingName = framing
+        self._sequenced = sequenced
+        self._seen: dict[str, int] = {}
+        self._repeated = 0
         self._to = to
         self._count = count
         shown = to is sys.stdout.buffer and sys.stdout.isatty()
@@ -87,20 +103,25 @@ class _Reception:
                 for key, _ in selector.select():
                     if key.fileobj is listener:
                         connection, _ = listener.accept()
-                        selector.register(
-                            connection, selectors.EVENT_READ, (connection, Cutter(self._framing))
+                        cutter = (
+                            SequenceCutter(self._seen) if self._sequenced else Cutter(self._framing)
                         )
+                        selector.register(connection, selectors.EVENT_READ, (connection, cutter))
                     elif not self._take(*key.data):
                         selector.unregister(key.fileobj)
                         key.data[0].close()
+                        if self._sequenced:
+                            self._repeated += key.data[1].repeated
 
     def close(self) -> None:
         """Write what is buffered, and print the closing line."""
         if self._to is not None:
             self._to.flush()
         self._progress.close()
+        if self._repeated:
+            print(f"dropped {self._repeated:,} that came again", file=sys.stderr)
 
-    def _take(self, connection: socket.socket, cutter: Cutter) -> bool:
+    def _take(self, connection: socket.socket, cutter: Cutter | SequenceCutter) -> bool:
         """Take what *connection* has; tells whether there may be more."""
         try:
             piece = connection.recv(_READ_BYTES)
@@ -109,16 +130,20 @@ class _Reception:
             print(f"connection closed: {error}", file=sys.stderr)
             return False
         if not piece and cutter.rest:
-            if self._framing == "lines":
+            if self._framing == "lines" and not self._sequenced:
                 messages = [cutter.rest]  # a last line needs no end
             else:
                 print(f"{len(cutter.rest)} bytes of a frame came last", file=sys.stderr)
+        came = len(messages)
         if self._count is not None:
             messages = messages[: self._count - self._progress.messages]
         data = b"".join(messages)
         if self._to is not None and data:
             self._to.write(data)
-            if self._to is sys.stdout.buffer:
+            if self._to is sys.stdout.buffer or self._sequenced:
                 self._to.flush()
+        if isinstance(cutter, SequenceCutter) and piece:
+            with contextlib.suppress(OSError):  # what is not acknowledged comes again
+                connection.sendall(NUMBER.pack(cutter.last - (came - len(messages))))
         self._progress.add(len(messages), len(data))
         return bool(piece)

@@ -13,6 +13,8 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     setting_pairs,
+    source_limit_options,
+    source_limits,
 )
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.errors import RuntimeFailure
@@ -24,6 +26,7 @@ _TASK_FAILURES = 4
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @application_options
+@source_limit_options
 @click.option(
     "--workers",
     default=1,
@@ -100,6 +103,8 @@ def run(
     max_frame: int,
     log_level: str,
     app_args: tuple[str, ...],
+    max_connections: int,
+    idle_timeout: float,
     workers: int,
     partitions: int | None,
     state_dir: Path | None,
@@ -135,6 +140,7 @@ def run(
         master=master or f"local[{workers},{_TASK_FAILURES}]",
         spark=setting_pairs(conf),
         max_batch_bytes=max_batch_mib * 1024**2,
+        sources=source_limits(max_connections, idle_timeout),
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
         until_done=until_done,

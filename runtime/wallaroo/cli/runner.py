@@ -26,6 +26,7 @@ from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import TOKEN_VARIABLE
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.application import Application, TCPSource
@@ -59,6 +60,8 @@ class RunSettings:
     """Further settings of Spark."""
     max_batch_bytes: int = 32 * 1024**2
     """Bytes of messages that a batch takes at most."""
+    sources: SourceLimits = field(default_factory=SourceLimits)
+    """What senders may cost."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -280,6 +283,8 @@ class Runner:
             *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
             *("--ports", ",".join(map(str, ports))),
             *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
+            *("--max-connections", str(self._settings.sources.connections)),
+            *("--idle-timeout", str(self._settings.sources.idle_s)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -12,6 +13,7 @@ import click
 from wallaroo.api.addresses import Address
 from wallaroo.cli.options import AddressType
 from wallaroo.cli.transfer import U32, Cutter, FramingName, Progress
+from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure
 
 _READ_BYTES = 256 * 1024
@@ -34,8 +36,20 @@ _CONNECT_TIMEOUT_S = 10.0
 )
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second.")
 @click.option("--repeat", default=1, type=click.IntRange(1), help="Times to send FILE.")
+@click.option(
+    "--acked",
+    "stream",
+    metavar="STREAM",
+    help="Send with acknowledgements, as a stream of this name: each message is accepted exactly "
+    "once, whatever breaks. Called again with the same name, it goes on behind what is accepted.",
+)
 def send(
-    file: BinaryIO, to: Address, framing: FramingName, rate: float | None, repeat: int
+    file: BinaryIO,
+    to: Address,
+    framing: FramingName,
+    rate: float | None,
+    repeat: int,
+    stream: str | None,
 ) -> None:
     """Send the messages of FILE (- for standard input) to a source.
 
@@ -46,6 +60,38 @@ def send(
     if repeat > 1 and not file.seekable():
         msg = "--repeat needs a file that can be read again, and this is a stream"
         raise click.UsageError(msg)
+    if stream is None:
+        _send_plain(to, _paced(_messages(file, framing, repeat), rate))
+    elif framing == "raw":
+        msg = "--acked sends messages one by one, and --framing raw does not tell them apart"
+        raise click.UsageError(msg)
+    else:
+        _send_acked(to, stream, _paced(_messages(file, framing, repeat), rate))
+
+
+def _send_acked(to: Address, stream: str, groups: Iterator[tuple[int, bytes]]) -> None:
+    host, port = to
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    progress = Progress("sent")
+    with Sender(address, stream) as sender:
+        skip = sender.acknowledged
+        if skip:
+            print(f"{skip:,} messages of {stream!r} are accepted already", file=sys.stderr)
+        try:
+            for count, data in groups:
+                payloads = U32.split(data)[skip:]
+                skip -= count - len(payloads)
+                for payload in payloads:
+                    sender.send(payload)
+                progress.add(len(payloads), len(data))
+            sender.flush()
+        except RuntimeFailure:
+            progress.close()
+            raise
+    progress.close()
+
+
+def _send_plain(to: Address, groups: Iterator[tuple[int, bytes]]) -> None:
     host, port = to
     try:
         connection = socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S)
@@ -58,7 +104,7 @@ def send(
     with connection:
         connection.settimeout(None)
         try:
-            for count, data in _paced(_messages(file, framing, repeat), rate):
+            for count, data in groups:
                 connection.sendall(data)
                 progress.add(count, len(data))
             connection.shutdown(socket.SHUT_WR)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from wallaroo.edge.faults import fault
 from wallaroo.edge.guard import Credentials, token_here
 from wallaroo.edge.service import NO_ROOM, pack_staged
 from wallaroo.engine.ports import Chunk, Outputs, Tally
@@ -46,6 +47,7 @@ class GatewayStatus:
     """What a gateway has done and holds."""
 
     sources: tuple[SourceStatus, ...]
+    sinks: tuple[SinkStatus, ...]
     connections: int
     """Connections of senders open now."""
     backlog: int
@@ -87,6 +89,17 @@ class SourceStatus:
     """Times that reading has failed since its last message."""
     problem: str | None = None
     """Why it failed last; None where it has not since its last message."""
+
+
+@dataclass(frozen=True)
+class SinkStatus:
+    """One sink of a gateway."""
+
+    name: str
+    where: str
+    """`HOST:PORT` that outputs go to, or what writes them."""
+    problem: str | None = None
+    """Why outputs wait on disk now; None while they do not."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +190,17 @@ class GatewayClient:
         """See `Edge.stage`."""
         # the call's own name lets the gateway tell a call that is repeated from the next one
         command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        fault("worker-before-stage")
         self._call("stage", pack_staged(command, outputs))
+        fault("worker-after-stage")
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
         """See `Edge.publish`."""
         asked = {"run": run, "batch": batch, "tokens": list(tokens)}
-        return Tally.from_json(self._ask("publish", asked))
+        fault("driver-before-publish")
+        tally = Tally.from_json(self._ask("publish", asked))
+        fault("driver-after-publish")
+        return tally
 
     def wake(self, at_ns: int | None) -> None:
         """See `Edge.wake`."""
@@ -196,7 +214,8 @@ class GatewayClient:
         """What the gateway has done and holds now."""
         told = self._ask("status", {})
         sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
-        return GatewayStatus(sources=sources, **told)
+        sinks = tuple(SinkStatus(**sink) for sink in told.pop("sinks"))
+        return GatewayStatus(sources=sources, sinks=sinks, **told)
 
     def samples(self) -> list[Sample]:
         """The same in figures, with those of the batches that it has published."""

@@ -7,6 +7,10 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from wallaroo.errors import RuntimeFailure
+
+FORMAT = 1
+"""Version of the layout of the journal and the outbox."""
 _PAGE_BYTES = 32 * 1024
 """Large pages: rows hold blobs of up to some hundred KiB."""
 _CHECKPOINT_PAGES = 512
@@ -31,6 +35,35 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     database.execute("PRAGMA synchronous=FULL")
     database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     return database
+
+
+def claim(path: Path, application: str) -> None:
+    """Make the database at *path* that of *application*, if it is new, or see that it is.
+
+    Raises:
+        RuntimeFailure: It is another application's, or of another version, or no database.
+    """
+    with contextlib.closing(connect(path)) as database, transaction(database):
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not version and not tables:
+            database.execute("CREATE TABLE about (application TEXT NOT NULL)")
+            database.execute("INSERT INTO about VALUES (?)", (application,))
+            database.execute(f"PRAGMA user_version={FORMAT}")
+            return
+        if version != FORMAT:
+            msg = (
+                f"{path} has format {version}, and this version of wallaroo reads format "
+                f"{FORMAT}; give another --state-dir"
+            )
+            raise RuntimeFailure(msg)
+        (owner,) = database.execute("SELECT application FROM about").fetchone()
+        if owner != application:
+            msg = (
+                f"{path} belongs to the application {owner!r}, and this is {application!r}; "
+                "give another --state-dir"
+            )
+            raise RuntimeFailure(msg)
 
 
 @contextlib.contextmanager

@@ -3,26 +3,34 @@
 Plain TCP gives no word of what a receiver has read. What Linux does tell is how much of what was
 sent the receiver's side has acknowledged: only that counts as delivered. When a connection breaks,
 the outputs after the last acknowledged one are sent again on the next; an output that had been
-acknowledged in part is sent again whole. While a receiver is away the outputs wait on disk.
+acknowledged in part is sent again whole. While a receiver is away the outputs wait on disk. A
+receiver of numbered outputs says itself what it has: then only that counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import socket
+import sqlite3
 import struct
 import termios
 import threading
 import time
 from array import array
 from collections import deque
+from collections.abc import Callable
 
 import structlog
 
+from wallaroo.edge.database import lacks_room
+from wallaroo.edge.faults import fault
 from wallaroo.edge.outbox import Delivery, Outbox
+from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import TCPSink
+from wallaroo.model.sequence import HEADER, NUMBER, sequenced
 
 _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
@@ -37,6 +45,8 @@ _WIND_DOWN_S = 2.0
 """Time that a receiver has, at a stop, to take the outputs that are on their way."""
 _SILENCE_MS = 30_000
 """A receiver that acknowledges nothing for so long is taken for lost."""
+_MOST_IN_FLIGHT = 64
+"""Pieces of outputs, of about 1 MiB, that are kept in memory until they are acknowledged."""
 _NOT_SENT = 1 << 62
 """A place that no connection's bytes reach."""
 
@@ -77,6 +87,24 @@ class _Sent:
         self.done = max(self.done, end)
 
 
+class _Numbered(_Sent):
+    """Outputs behind numbers, of which the receiver acknowledges the last that it has."""
+
+    __slots__ = ()
+
+    @property
+    def last(self) -> int:
+        """Number of the last output."""
+        return self._delivery.number + len(self._delivery.outputs.lengths) // 4 - 1
+
+    def acknowledged_by(self, acknowledged: int) -> bool:
+        return self.last <= acknowledged
+
+    def note(self, acknowledged: int) -> None:
+        had = max(0, acknowledged - self._delivery.number + 1)
+        self.done = max(self.done, sum(array("I", self._delivery.outputs.lengths)[:had]))
+
+
 class Egress:
     """Sends one sink's outputs, in a thread of its own.
 
@@ -84,9 +112,17 @@ class Egress:
         index: Index of the sink in the application.
         sink: The sink.
         outbox: Where the outputs are.
+        on_failure: Called in the sink's thread if the outbox cannot be used; nothing is sent then.
     """
 
-    def __init__(self, index: int, sink: TCPSink, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        index: int,
+        sink: TCPSink,
+        outbox: Outbox,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+    ) -> None:
+        self._on_failure = on_failure
         self._index = index
         self._sink = sink
         self._outbox = outbox
@@ -97,7 +133,13 @@ class Egress:
         """Position in the outbox up to which outputs were taken."""
         self._sent = 0
         """Bytes given to the connection."""
+        self._answers = b""
+        """What the receiver of numbered outputs has said, and that is no whole number yet."""
+        self._answered = 0
+        """Number of the last output that it says it has."""
         self.connected = False
+        self.problem: str | None = "not connected yet"
+        """Why outputs are not sent now; None while they are."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
@@ -114,14 +156,19 @@ class Egress:
                 except OSError as error:
                     self._note_acknowledged(connection)
                     self._log("receiver lost", error)
+                    self.problem = _reason(error)
+                except sqlite3.Error as error:
+                    self._on_failure(error)
+                    return
                 self.connected = False
 
     def _log(self, event: str, error: OSError | UnicodeError) -> None:
+        reason = _reason(error)
         log.warning(
             event,
             sink=self._sink.name,
             address=self._sink.where,
-            reason=getattr(error, "strerror", None) or str(error),
+            reason=reason,
             outputs="wait on disk",
         )
 
@@ -133,6 +180,7 @@ class Egress:
             try:
                 connection = _connected(address)
             except (OSError, UnicodeError) as error:
+                self.problem = _reason(error)
                 if not told:
                     told = True
                     self._log("receiver away", error)
@@ -143,7 +191,7 @@ class Egress:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
-            self.connected = True
+            self.connected, self.problem = True, None
             log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
             return connection
         return None
@@ -151,19 +199,39 @@ class Egress:
     def _serve(self, connection: socket.socket) -> None:
         """Send what is there and what comes, until stopped; raises OSError when it breaks."""
         self._sent = 0
+        if self._sink.sequenced:
+            self._answers = b""
+            connection.sendall(sequenced(0, [f"{self._outbox.identity}/{self._index}".encode()]))
         for sent in tuple(self._flight):  # what the last connection left unacknowledged
             self._send(connection, sent)
         while not self._stopping.is_set():
+            if len(self._flight) >= _MOST_IN_FLIGHT:
+                time.sleep(_ACK_POLL_S)
+                self._settle(self._acknowledged(connection))
+                continue
             wait = _ACK_POLL_S if self._flight else _IDLE_WAIT_S
             delivery = self._outbox.next(self._index, self._taken, wait)
             if delivery is not None:
                 self._taken = delivery.position
-                self._flight.append(_Sent(delivery))
+                self._flight.append(self._framed(delivery))
                 self._send(connection, self._flight[-1])
             elif broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(broken, os.strerror(broken))
             self._settle(self._acknowledged(connection))
         self._wind_down(connection)
+
+    def _framed(self, delivery: Delivery) -> _Sent:
+        """*delivery* as it goes over the wire."""
+        if not self._sink.sequenced:
+            return _Sent(delivery)
+        outputs, start, cut = delivery.outputs, 0, list[bytes]()
+        lengths = array("I", outputs.lengths)
+        for length in lengths:
+            cut.append(outputs.data[start : start + length])
+            start += length
+        longer = array("I", (length + HEADER.size for length in lengths)).tobytes()
+        data = sequenced(delivery.number, cut)
+        return _Numbered(delivery._replace(outputs=Outputs(outputs.sink, longer, data)))
 
     def _wind_down(self, connection: socket.socket) -> None:
         """Before a stop, give the receiver a moment to acknowledge what it was sent."""
@@ -188,12 +256,33 @@ class Egress:
                 continue
             self._sent += count
             rest = rest[count:]
+            fault("sink-in-mid-delivery")
 
     def _acknowledged(self, connection: socket.socket) -> int:
-        """Bytes of this connection that the receiver's side has acknowledged."""
+        """Bytes of this connection that the receiver's side has acknowledged, or numbers."""
+        if self._sink.sequenced:
+            return self._heard(connection)
         answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
         (unacknowledged,) = struct.unpack("i", answer)
         return self._sent - int(unacknowledged)
+
+    def _heard(self, connection: socket.socket) -> int:
+        """Number of the last output that the receiver says it has."""
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(connection.fileno(), 4096):
+                self._answers += data
+            msg = "the receiver closed the connection"
+            raise ConnectionError(msg)
+        whole = len(self._answers) // NUMBER.size * NUMBER.size
+        if whole:
+            (last,) = NUMBER.unpack_from(self._answers, whole - NUMBER.size)
+            self._answers = self._answers[whole:]
+            sent = self._flight[-1] if self._flight else None
+            if last > (sent.last if isinstance(sent, _Numbered) else self._answered):
+                msg = f"the receiver acknowledged output {last}, which it was not sent"
+                raise ConnectionError(msg)
+            self._answered = max(self._answered, last)
+        return self._answered
 
     def _settle(self, acknowledged: int) -> None:
         """Tell the outbox which outputs are delivered."""
@@ -201,15 +290,33 @@ class Egress:
         while self._flight and self._flight[0].acknowledged_by(acknowledged):
             position = self._flight.popleft().position
         if position:
-            self._outbox.delivered(self._index, position)
+            self._note_delivered(position)
+
+    def _note_delivered(self, position: int) -> None:
+        """Note it on disk, when that has room; a stop before means that it is sent again."""
+        while True:
+            try:
+                return self._outbox.delivered(self._index, position)
+            except sqlite3.Error as error:
+                if not lacks_room(error) or self._stopping.wait(_RETRY_FIRST_S):
+                    raise
 
     def _note_acknowledged(self, connection: socket.socket) -> None:
         """Before a broken connection is let go: note what its other side has of each delivery."""
-        acknowledged = self._acknowledged(connection)
+        try:
+            acknowledged = self._acknowledged(connection)
+        except OSError:  # it says no more
+            acknowledged = self._answered
         self._settle(acknowledged)
         for sent in self._flight:
             sent.note(acknowledged)
             sent.start = _NOT_SENT
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"the name does not resolve ({error.strerror}): is the address right?"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _connected(address: tuple[str, int]) -> socket.socket:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import resource
 import signal
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.edge.claims import Claims
-from wallaroo.edge.client import GatewayStatus, SourceStatus
+from wallaroo.edge.client import GatewayStatus, SinkStatus, SourceStatus
+from wallaroo.edge.database import claim
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.edge.writer import Writer
@@ -62,6 +65,8 @@ class GatewaySettings:
     """Where probes are answered; None for nowhere."""
     journal: JournalLimits = field(default_factory=JournalLimits)
     """Bounds of the journal."""
+    sources: SourceLimits = field(default_factory=SourceLimits)
+    """What senders may cost."""
     ports: Sequence[int] = ()
     """Ports to bind, by source; where there are none, those of the application."""
     outbox_bytes: int = 1024**3
@@ -96,6 +101,8 @@ class Gateway:
             directory.mkdir(parents=True, exist_ok=True)
             # one that is still on its end writes, and sends what this one would send, too
             self._lock = hold(directory / "gateway.lock", "is there another gateway?")
+            for name in ("journal.db", "outbox.db"):
+                claim(directory / name, self._application.name)
             self._claims = Claims(directory / "claim.json")
             self._outbox = Outbox(directory / "outbox.db", self._settings.outbox_bytes)
             self._journal = Journal(
@@ -103,6 +110,7 @@ class Gateway:
                 self._settings.journal,
                 on_room=self._on_room,
                 on_failure=self._on_failure,
+                on_accepted=self._on_accepted,
             )
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
@@ -113,7 +121,7 @@ class Gateway:
                 dataclasses.replace(source, port=port) if isinstance(source, TCPSource) else source
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
-        self._ingress = Ingress(sources, self._journal)
+        self._ingress = Ingress(sources, self._journal, self._settings.sources)
         self._bound = await self._ingress.listen()
         self._feeders = {
             index: Feeder(index, source, self._journal)
@@ -156,6 +164,10 @@ class Gateway:
         )
         return GatewayStatus(
             sources=sources,
+            sinks=tuple(
+                SinkStatus(sink.name, sink.where, egress.problem)
+                for sink, egress in zip(self._application.sinks, self._egresses, strict=True)
+            ),
             connections=self._ingress.connections,
             backlog=self._journal.backlog,
             backlog_bytes=self._journal.disk_bytes,
@@ -195,7 +207,7 @@ class Gateway:
         """Serve until `end` is called or writing fails, then close everything.
 
         Raises:
-            RuntimeFailure: The journal could not be written.
+            RuntimeFailure: Journal or outbox could not be used.
         """
         failure = await self._ended
         self._stopping = True
@@ -208,10 +220,12 @@ class Gateway:
         if self._health is not None:
             self._health.close()
         self._journal.close()
+        await asyncio.sleep(0)  # acknowledges what the journal has written last
+        await self._ingress.close()
         self._outbox.close()
         os.close(self._lock)
         if failure is not None:
-            msg = f"the journal in {self._settings.directory} cannot be written: {failure}"
+            msg = f"the state directory {self._settings.directory} cannot be used: {failure}"
             raise RuntimeFailure(msg)
 
     def end(self, failure: Exception | None = None) -> None:
@@ -221,7 +235,7 @@ class Gateway:
 
     def _egress(self, index: int, sink: Sink) -> Egress | Writer:
         if isinstance(sink, TCPSink):
-            return Egress(index, sink, self._outbox)
+            return Egress(index, sink, self._outbox, self._on_failure)
         assert isinstance(sink, CustomSink)
         return Writer(index, sink, self._outbox)
 
@@ -242,6 +256,9 @@ class Gateway:
 
     def _on_room(self) -> None:
         self._ingress.resume()
+
+    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
+        self._ingress.accepted(marks)
 
     def _on_failure(self, error: Exception) -> None:
         self._loop.call_soon_threadsafe(self.end, error)
@@ -278,6 +295,7 @@ class Gateway:
         for feeder in self._feeders.values():
             feeder.stop()
         self._journal.flush(_FLUSH_TIMEOUT_S)
+        asyncio.run_coroutine_threadsafe(self._ingress.close(), self._loop).result()
 
 
 async def _turn() -> None:
@@ -301,6 +319,8 @@ async def serve(
     Raises:
         RuntimeFailure: It could not start, or could not go on.
     """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection takes one
     gateway = Gateway(application, settings)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, lambda: None)

@@ -14,12 +14,15 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from wallaroo.edge.database import connect, transaction
+import structlog
+
+from wallaroo.edge.database import connect, lacks_room, transaction
+from wallaroo.edge.faults import fault
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
 _SCHEMA = """
@@ -29,13 +32,22 @@ CREATE TABLE IF NOT EXISTS chunk (
 CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS stream (
+    source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
+    PRIMARY KEY (source, name));
 """
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
+_ROOM_PAUSE_S = 0.5
+"""Pause before a commit is tried again for which the disk had no room."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
+_STREAM_IDLE_NS = 30 * 24 * 3600 * 10**9
+"""A stream not used for so long, 30 days, is forgotten where room for another is needed."""
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,21 @@ class JournalLimits:
     """Bytes of messages that wait on disk at most: what an engine that stands still may cost."""
     memory_bytes: int = 32 * 1024**2
     """Bytes of messages that wait for the disk at most: some commits' worth."""
+    streams: int = 10_000
+    """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
+
+
+class StreamName(NamedTuple):
+    """Which stream of the acknowledged protocol."""
+
+    source: int
+    """Index of the source."""
+    stream: str
+    """Its own name."""
+
+
+Mark = tuple[StreamName, int]
+"""A stream, and the number of its last message in a chunk."""
 
 
 class Reached(NamedTuple):
@@ -60,10 +87,18 @@ class Reached(NamedTuple):
 class _Waiting:
     """A chunk that is not committed yet, small enough that thousands of them are no matter."""
 
-    __slots__ = ("arrived_ns", "count", "data", "reached", "source")
+    __slots__ = ("arrived_ns", "count", "data", "mark", "reached", "source")
 
-    def __init__(self, source: int, arrived_ns: int, count: int, data: bytes | bytearray) -> None:
+    def __init__(
+        self,
+        source: int,
+        arrived_ns: int,
+        count: int,
+        data: bytes | bytearray,
+        mark: Mark | None = None,
+    ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
+        self.mark = mark
         self.reached: Reached | None = None
 
 
@@ -77,6 +112,8 @@ class Journal:
             after `full` was true.
         on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
         clock: Tells the wall clock, in nanoseconds since the epoch.
+        on_accepted: Called in the writer's thread, before anybody who waits for it, with the marks
+            of the streams that have more on disk; must be quick.
     """
 
     def __init__(
@@ -86,6 +123,7 @@ class Journal:
         on_room: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
         clock: Callable[[], int] = time.time_ns,
+        on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _marks: None,
     ) -> None:
         self._clock = clock
         self._last_ns = 0
@@ -94,6 +132,7 @@ class Journal:
         self._limits = limits
         self._on_room = on_room
         self._on_failure = on_failure
+        self._on_accepted = on_accepted
         self._database = connect(path)
         self._database.executescript(_SCHEMA)
         self._database_lock = threading.Lock()
@@ -115,16 +154,22 @@ class Journal:
         self._end = max(row[0] or 0, self._trimmed)
         self._disk_bytes = row[1] or 0
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
+        self._streams = {
+            StreamName(source, name): last
+            for source, name, last in self._database.execute(
+                "SELECT source, name, last FROM stream"
+            )
+        }
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
 
-    def submit(self, source: int, count: int, data: bytes) -> bool:
+    def submit(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> bool:
         """Hand in *count* messages of *source*; tells whether there is room for more.
 
-        The order of the calls is the order of arrival.
+        The order of the calls is the order of arrival. A *mark* is committed with the messages.
         """
         with self._changed:
-            self._waiting.append(_Waiting(source, self._arrival(), count, data))
+            self._waiting.append(_Waiting(source, self._arrival(), count, data, mark))
             return self._handed_in(source, len(data))
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
@@ -158,6 +203,24 @@ class Journal:
             return self._changed.wait_for(
                 lambda: not self._full() and self._held[source] < most, timeout_s
             )
+
+    def open_stream(self, name: StreamName) -> int | None:
+        """The number of the last message of a stream that is on disk, 0 for a new stream.
+
+        None where as many streams are remembered as may be, each used in the last days.
+        """
+        with self._changed:
+            if name not in self._streams and len(self._streams) >= self._limits.streams:
+                self._forget_idle_streams()
+                if len(self._streams) >= self._limits.streams:
+                    return None
+            return self._streams.setdefault(name, 0)
+
+    def drop_stream(self, name: StreamName) -> None:
+        """Forget a stream that never had a message."""
+        with self._changed:
+            if self._streams.get(name) == 0:
+                del self._streams[name]
 
     @property
     def end(self) -> int:
@@ -343,7 +406,7 @@ class Journal:
     def _write(self) -> None:
         try:
             while (taken := self._take()) is not None:
-                self._commit(taken)
+                self._commit_when_there_is_room(taken)
                 self._tell_room()
         except sqlite3.Error as error:
             self._on_failure(error)
@@ -354,11 +417,32 @@ class Journal:
             taken, self._waiting = self._waiting, []
             return taken or None
 
+    def _commit_when_there_is_room(self, taken: Sequence[_Waiting]) -> None:
+        """Commit *taken*; while the disk is full it waits here, and senders wait with it."""
+        told = False
+        while True:
+            try:
+                self._commit(taken)
+            except sqlite3.Error as error:
+                if self._closing or not lacks_room(error):
+                    raise
+                if not told:
+                    told = True
+                    log.warning("journal waits", reason=f"the disk has no room: {error}")
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closing, _ROOM_PAUSE_S)
+            else:
+                if told:
+                    log.info("journal goes on")
+                return
+
     def _commit(self, taken: Sequence[_Waiting]) -> None:
         end, size = self._end, 0
         counts = dict(self._accepted)
         rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
         reached: dict[str, bytes] = {}
+        marks: dict[StreamName, int] = {}
+        used = {waiting.mark[0]: waiting.arrived_ns for waiting in taken if waiting.mark}
         for waiting in taken:
             rows.append((end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
             if waiting.reached is not None:
@@ -367,6 +451,8 @@ class Journal:
             size += len(waiting.data)
             if waiting.source != TICK_SOURCE:
                 counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
+            if waiting.mark is not None:
+                marks.update([waiting.mark])
         with self._database_lock, transaction(self._database):
             self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
             self._database.executemany(
@@ -375,11 +461,20 @@ class Journal:
             self._database.executemany(
                 "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
             )
+            self._database.executemany(
+                "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
+                [(*name, last, used[name]) for name, last in marks.items()],
+            )
+            fault("journal-before-commit")
+        fault("journal-after-commit")
         with self._changed:
+            self._streams.update(marks)
             self._end = end
             self._disk_bytes += size
             self._waiting_bytes -= size
             self._accepted = counts
+            if marks:
+                self._on_accepted(marks)
             self._changed.notify_all()
 
     def _tick_if_due(self) -> None:
@@ -413,6 +508,15 @@ class Journal:
                 self._was_full = False
         if room:
             self._on_room()
+
+    def _forget_idle_streams(self) -> None:
+        oldest = time.time_ns() - _STREAM_IDLE_NS
+        with self._database_lock, transaction(self._database):
+            gone = self._database.execute(
+                "DELETE FROM stream WHERE used_ns < ? RETURNING source, name", (oldest,)
+            ).fetchall()
+        for source, name in gone:
+            self._streams.pop(StreamName(source, name), None)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

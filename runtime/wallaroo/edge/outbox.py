@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.edge.database import connect, transaction
+from wallaroo.edge.faults import fault
 from wallaroo.edge.figures import SCHEMA as FIGURES_SCHEMA
 from wallaroo.edge.figures import FigureTable
 from wallaroo.engine.ports import Outputs, Tally
@@ -29,7 +30,8 @@ CREATE TABLE IF NOT EXISTS report (
     call TEXT PRIMARY KEY, token TEXT NOT NULL, tally TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
-    count INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS sequence (sink INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
@@ -43,6 +45,8 @@ class Delivery(NamedTuple):
     position: int
     """Place in the order of the outbox."""
     outputs: Outputs
+    number: int = 1
+    """Number of the first of them among all outputs that the sink ever had, from 1 on."""
 
 
 class Outbox:
@@ -165,6 +169,8 @@ class Outbox:
                     )
                     # not where it was published: tasks of the next batch may have begun to stage
                     self._forget_unpublished()
+                fault("outbox-before-publish")
+            fault("outbox-after-publish")
             (self._bytes, self._count) = self._database.execute(
                 "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
             ).fetchone()
@@ -232,17 +238,27 @@ class Outbox:
             raise LookupError(msg)
         for (told,) in reports:
             tally.merge(Tally.from_json(json.loads(told)))
-        self._database.execute(
-            "INSERT INTO published (sink, staged, count, bytes) "
+        staged = self._database.execute(
             "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
             "WHERE token = ? ORDER BY id",
             (token,),
-        )
-        (count,) = self._database.execute(
-            "SELECT coalesce(sum(length(lengths) / 4), 0) FROM staged WHERE token = ?", (token,)
-        ).fetchone()
-        self._count_up("published", count)
+        ).fetchall()
+        for sink, row, count, size in staged:
+            self._database.execute(
+                "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
+                (sink, row, count, size, self._next_number(sink, count)),
+            )
+        self._count_up("published", sum(count for _, _, count, _ in staged))
         return tally
+
+    def _next_number(self, sink: int, count: int) -> int:
+        """Give numbers to *count* outputs of *sink*; the first of them."""
+        (last,) = self._database.execute(
+            "INSERT INTO sequence VALUES (?, ?) "
+            "ON CONFLICT (sink) DO UPDATE SET last = last + excluded.last RETURNING last",
+            (sink, count),
+        ).fetchone()
+        return int(last) - count + 1
 
     def _forget_unpublished(self) -> None:
         """Drop what was staged since the last batch and is part of no batch."""
@@ -267,11 +283,12 @@ class Outbox:
         if self._closing:
             return None
         row = self._database.execute(
-            "SELECT position, lengths, data FROM published JOIN staged ON staged.id = staged "
+            "SELECT position, lengths, data, number "
+            "FROM published JOIN staged ON staged.id = staged "
             "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
             (sink, after),
         ).fetchone()
         if row is None:
             return None
-        position, lengths, data = row
-        return Delivery(position, Outputs(sink, lengths, data))
+        position, lengths, data, number = row
+        return Delivery(position, Outputs(sink, lengths, data), number)

@@ -49,6 +49,8 @@ class Writer:
         self._settling = threading.Lock()
         """Held while outputs are noted as delivered: none are after a stop."""
         self._repeats = Repeats()
+        self.problem: str | None = None
+        """Why outputs are not written now; None while they are."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
@@ -87,12 +89,14 @@ class Writer:
                     self._outbox.delivered(self._index, delivery.position)
                 self._taken = delivery.position
                 self._number += len(outputs)
+                self.problem = None
         finally:
             writer.close()
 
     def _log(self, error: BaseException, pause: float) -> None:
         place = place_of_error(error)
         reason = f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+        self.problem = reason
         if self._repeats.show(reason):
             log.warning(
                 "sink failed",

@@ -76,6 +76,8 @@ class TCPSink(Sink):
 
     host: str
     port: int
+    sequenced: bool = False
+    """Whether outputs go out behind their numbers."""
 
     @property
     def where(self) -> str:  # noqa: D102

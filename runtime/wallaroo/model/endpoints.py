@@ -165,7 +165,7 @@ class EndpointResolver:
                 config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
             )
         if isinstance(config, TCPSinkConfig):
-            return TCPSink(name, encode, place, config.host, config.port)
+            return TCPSink(name, encode, place, config.host, config.port, config.sequenced)
         if isinstance(config, FileSinkConfig):
             return CustomSink(name, encode, place, self._file_sink(config, where))
         if not isinstance(config.sink, OutputSink):

@@ -6,27 +6,29 @@ some partitions while others get none; so each bucket is given a number that has
 
 from __future__ import annotations
 
+import itertools
+
 _MASK = 0xFFFF_FFFF
 _SEED = 42
 """Seed of Spark's hash partitioning."""
 
 
-def slots_for(buckets: int, partitions: int) -> tuple[int, ...]:
-    """For each bucket a number of its own, which Spark sends to partition `bucket % partitions`.
+def slots_for(buckets: int) -> tuple[int, ...]:
+    """For each bucket a number of its own, whose hash is the bucket's number modulo *buckets*.
+
+    So Spark sends bucket `b` to partition `b % partitions` wherever *buckets* is a multiple of the
+    partitions; what state is kept under does not depend on how many partitions there are.
 
     Example:
-        >>> slots_for(4, 2)
-        (2, 0, 4, 1)
+        >>> slots_for(4)
+        (12, 6, 2, 0)
     """
-    slots: list[int] = []
-    taken: set[int] = set()
-    for bucket in range(buckets):
-        slot = 0
-        while slot in taken or spark_hash(slot) % partitions != bucket % partitions:
-            slot += 1
-        taken.add(slot)
-        slots.append(slot)
-    return tuple(slots)
+    found: dict[int, int] = {}
+    for slot in itertools.count():
+        found.setdefault(spark_hash(slot) % buckets, slot)
+        if len(found) == buckets:
+            return tuple(found[bucket] for bucket in range(buckets))
+    raise AssertionError
 
 
 def spark_hash(value: int) -> int:

@@ -1,8 +1,8 @@
 """The two ends of a measured stream, each a process of its own, as lean as Python can be.
 
-python -m benchmarks.peers send HOST:PORT FILE          prints when it began
-python -m benchmarks.peers receive bytes|lines COUNT…   prints its address, then, for each
-                                                        COUNT, when it had so many more
+python -m benchmarks.ends send HOST:PORT FILE          prints when it began
+python -m benchmarks.ends receive bytes|lines COUNT    prints its address, and when it had
+                                                        COUNT, and when as many more, …
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def send(address: str, file: str) -> None:
         connection.recv(1)
 
 
-def receive(unit: str, counts: list[int]) -> None:
-    """Take outputs until the last of *counts* is reached."""
+def receive(unit: str, count: int) -> None:
+    """Take outputs, and tell when there have been *count* of them, and as many more."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print("{}:{}".format(*listener.getsockname()), flush=True)
         connection, _ = listener.accept()
         buffer, seen = bytearray(1 << 20), 0
         with connection:
-            while counts and (size := connection.recv_into(buffer)):
+            while size := connection.recv_into(buffer):
                 seen += size if unit == "bytes" else buffer.count(b"\n", 0, size)
-                if seen >= counts[0]:
-                    seen -= counts.pop(0)
+                if seen >= count:
+                    seen -= count
                     print(time.time(), flush=True)
 
 
@@ -42,4 +42,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "send":
         send(*sys.argv[2:4])
     else:
-        receive(sys.argv[2], list(map(int, sys.argv[3:])))
+        receive(sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,179 @@
+"""What is measured, one function for each group of figures."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import backlog, latency, loads
+from benchmarks.loads import Load
+from benchmarks.peers import measured as peers
+from benchmarks.running import Pass, Running
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured."""
+
+    spread: int = 3_000_000
+    """Messages of a pass of Market Spread."""
+    words: int = 300_000
+    """Lines of a pass of Word Count."""
+    keyed: int = 2_000_000
+    """Messages of a pass over many keys."""
+    passes: int = 3
+    """Measured passes, after one that warms up."""
+    workers: int = 2
+    """Worker processes."""
+    seconds: float = 20.0
+    """Seconds at each fixed rate, after ten that warm up."""
+    many_keys: int = 1_000_000
+    """What counts as many keys."""
+    backlog: int = 10_000_000
+    """Messages that a gateway holds while nobody processes them."""
+
+
+@dataclass
+class Figure:
+    """One row of the result."""
+
+    what: str
+    value: float
+    unit: str
+    lowest: float | None = None
+    highest: float | None = None
+    detail: dict[str, float] = field(default_factory=dict)
+
+
+Group = Callable[[Settings, Path], list[Figure]]
+
+
+def throughput(settings: Settings, scratch: Path) -> list[Figure]:
+    """TCP to TCP with everything on, beside bare Python and Bytewax, in turns."""
+    found: list[Figure] = []
+    for name, load in (
+        ("Market Spread", loads.market_spread(settings.spread)),
+        ("Word Count", loads.word_count(settings.words)),
+    ):
+        ours: list[Pass] = []
+        beside: dict[str, list[float]] = {}
+        with Running(load, settings.workers, scratch) as running:
+            running.tcp_to_tcp()
+            for _ in range(settings.passes):
+                ours.append(running.tcp_to_tcp())
+                for peer, rate in _peers(load, settings, scratch):
+                    beside.setdefault(peer, []).append(rate)
+        middle = _figure(f"{name}, TCP to TCP", ours)
+        found.append(middle)
+        for peer, rates in beside.items():
+            other = statistics.median(rates)
+            found.append(Figure(f"{name}, {peer}", other, "messages/s", min(rates), max(rates)))
+            found.append(Figure(f"{name}, ours against {peer}", middle.value / other, "ratio"))
+    return found
+
+
+def engine(settings: Settings, scratch: Path) -> list[Figure]:
+    """From journal to outbox, with one worker and with several, beside bare Python."""
+    load = loads.market_spread(settings.spread)
+    found: list[Figure] = []
+    bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
+    for workers in sorted({1, settings.workers}):
+        with Running(load, workers, scratch) as running:
+            running.tcp_to_tcp()
+            passes = [running.journal_to_outbox() for _ in range(settings.passes)]
+        figure = _figure(f"Market Spread, journal to outbox, workers: {workers}", passes)
+        found += [figure, Figure(f"{figure.what}, against bare", figure.value / bare, "ratio")]
+    if settings.workers > 1:
+        ratio = found[-2].value / found[0].value
+        found.append(Figure(f"{settings.workers} workers against 1", ratio, "ratio"))
+    return found
+
+
+def keys(settings: Settings, scratch: Path) -> list[Figure]:
+    """Throughput with few and with many keys."""
+    found: list[Figure] = []
+    for count in (350, settings.many_keys):
+        load = loads.keyed(settings.keyed, count)
+        with Running(load, settings.workers, scratch) as running:
+            running.tcp_to_tcp()
+            passes = [running.tcp_to_tcp() for _ in range(settings.passes)]
+        found.append(_figure(f"a count for each of {count:,} keys, TCP to TCP", passes))
+    ratio = found[1].value / found[0].value
+    return [*found, Figure(f"{settings.many_keys:,} keys against 350", ratio, "ratio")]
+
+
+def floor(settings: Settings, scratch: Path) -> list[Figure]:
+    """What state that nothing is sent for costs."""
+    found = []
+    for idle in (1, settings.many_keys):
+        probe = latency.few_keys(idle)
+        taken = latency.at_rate(probe, 200, settings.seconds, settings.workers, scratch)
+        found.append(_latency(f"200 messages/s beside {idle:,} idle keys", taken))
+    ratio = found[1].value / found[0].value
+    return [*found, Figure(f"{settings.many_keys:,} idle keys against none", ratio, "ratio")]
+
+
+def latencies(settings: Settings, scratch: Path) -> list[Figure]:
+    """Latency from socket to socket by rate."""
+    return [
+        _latency(
+            f"Market Spread at {rate:,} messages/s",
+            latency.at_rate(latency.orders(), rate, settings.seconds, settings.workers, scratch),
+        )
+        for rate in (1_000, 10_000, 50_000)
+    ]
+
+
+def footprint(settings: Settings, scratch: Path) -> list[Figure]:
+    """Start, memory, and what it costs to wait."""
+    began = time.monotonic()
+    with Running(loads.market_spread(700), settings.workers, scratch) as running:
+        running.tcp_to_tcp()
+        started = time.monotonic() - began
+        idle = running.idle_cpu(settings.seconds)
+    with Running(loads.market_spread(settings.spread), settings.workers, scratch) as running:
+        running.tcp_to_tcp()
+        running.tcp_to_tcp()
+        memory = running.memory_mb()
+    held = backlog.peak_memory_mb(settings.backlog, scratch)
+    return [
+        Figure("from the command to the first output", started, "s"),
+        Figure("processor time while nothing is sent", 100 * idle, "% of a core"),
+        Figure("memory after Market Spread", sum(memory.values()), "MB", detail=memory),
+        Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB"),
+    ]
+
+
+GROUPS: dict[str, Group] = {
+    "throughput": throughput,
+    "engine": engine,
+    "keys": keys,
+    "floor": floor,
+    "latency": latencies,
+    "footprint": footprint,
+}
+
+
+def _peers(load: Load, settings: Settings, scratch: Path) -> list[tuple[str, float]]:
+    return [
+        ("bare Python", peers.bare(load, "functions", scratch)),
+        ("bare Python by hand", peers.bare(load, "by-hand", scratch)),
+        ("Bytewax, 1 worker", peers.bytewax(load, 1, scratch)),
+        (
+            f"Bytewax, {settings.workers} workers",
+            peers.bytewax(load, settings.workers, scratch),
+        ),
+    ]
+
+
+def _figure(what: str, passes: Sequence[Pass]) -> Figure:
+    rates = [p.rate for p in passes]
+    middle = min(passes, key=lambda p: abs(p.rate - statistics.median(rates)))
+    return Figure(what, middle.rate, "messages/s", min(rates), max(rates), dict(middle.cpu_us))
+
+
+def _latency(what: str, found: latency.Latencies) -> Figure:
+    return Figure(what, found.p50, "ms", detail={"p99": found.p99, "worst": found.worst})

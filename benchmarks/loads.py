@@ -1,0 +1,76 @@
+"""Finite streams whose right results are known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import streams
+
+BENCHMARKS = Path(__file__).parent
+APPS = BENCHMARKS.parent / "apps"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A finite stream for one application."""
+
+    app: Path
+    sources: Sequence[str]
+    """Names of the sources, in the order of `--in`."""
+    inputs: Sequence[bytes]
+    """The bytes for each source."""
+    counts: Sequence[int]
+    """Messages for each source."""
+    unit: str
+    """In what outputs are counted: bytes or lines."""
+    outputs: int
+    """How many of them must come out."""
+
+    @property
+    def name(self) -> str:
+        """Name of the application's directory."""
+        return self.app.name
+
+    @property
+    def messages(self) -> int:
+        """Messages of all sources."""
+        return sum(self.counts)
+
+    def write_to(self, directory: Path) -> list[Path]:
+        """Write the inputs to files."""
+        files = [directory / f"{self.name}-{number}.bin" for number in range(len(self.inputs))]
+        for file, data in zip(files, self.inputs, strict=True):
+            file.write_bytes(data)
+        return files
+
+
+def market_spread(messages: int, seed: int = 7) -> Load:
+    """Half orders, half quotes."""
+    listed, half = streams.symbols(), messages // 2
+    framed, rejected = streams.orders(listed, half, seed)
+    quotes = streams.market_data(listed, half, seed)
+    outputs = rejected * streams.RESULT_BYTES
+    names, counts = ("Orders", "Market Data"), (half, half)
+    return Load(APPS / "market_spread", names, [framed, quotes], counts, "bytes", outputs)
+
+
+def word_count(messages: int, seed: int = 7) -> Load:
+    """Lines of ten words."""
+    framed, words = streams.lines(messages, seed)
+    return Load(APPS / "word_count", ["Split and Count"], [framed], [messages], "lines", words)
+
+
+def keyed(messages: int, keys: int, seed: int = 7) -> Load:
+    """Messages of *keys* keys, all as frequent; each tenth asks for an output."""
+    framed = streams.keyed(random.Random(seed).choices(range(keys), k=messages), asks_every=10)
+    outputs = (messages + 9) // 10 * streams.COUNT_BYTES
+    return Load(BENCHMARKS / "keys", ["in"], [framed], [messages], "bytes", outputs)
+
+
+def each_key_once(keys: int) -> Load:
+    """One message for each of *keys* keys; the last one asks for an output."""
+    framed = streams.keyed(range(keys - 1, -1, -1), asks_every=keys)
+    return Load(BENCHMARKS / "keys", ["in"], [framed], [keys], "bytes", streams.COUNT_BYTES)

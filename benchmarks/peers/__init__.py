@@ -1,0 +1,1 @@
+"""What is measured beside ours: bare Python, and other stream processors."""

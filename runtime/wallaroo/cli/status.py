@@ -1,0 +1,117 @@
+"""`wallaroo status`: what a release on a cluster does, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import click
+
+from wallaroo.cli.release import ReleaseStatus, load_api, release_status
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
+
+
+@click.command()
+@click.argument("release")
+@click.option("-n", "--namespace", help="Namespace of the release.  [default: the context's]")
+@click.option("--context", help="Context of kubectl's configuration.  [default: the current one]")
+@click.option(
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to tell it.",
+)
+def status(release: str, namespace: str | None, context: str | None, output: str) -> None:
+    """Tell what RELEASE does: its pods, workers, sources, batches, and what is wrong with it.
+
+    It asks the cluster of kubectl's configuration, and needs leave to list pods, ConfigMaps and
+    events, and to reach pods through the API server. Exit code 0 says that there was an answer, not
+    that it is good: `problems` in the JSON is empty where all is well.
+
+    \b
+    Example:
+      wallaroo status market-spread --output json
+    """  # noqa: D301  (click reads \b)
+    api, chosen = load_api(context, namespace)
+    found = release_status(api, chosen, release)
+    if output == "json":
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        click.echo("\n".join(_lines(found)))
+
+
+def _lines(found: ReleaseStatus) -> Iterator[str]:
+    told = found.to_json()
+    yield f"{found.release} in {found.namespace}: {told['state'] or 'the driver does not answer'}"
+    yield ""
+    yield from _table(
+        ["POD", "COMPONENT", "STATE", "READY", "RESTARTS", "AGE"],
+        [
+            [p.name, p.component, p.phase, "yes" if p.ready else "no", p.restarts, _age(p.age_s)]
+            for p in found.pods
+        ],
+    )
+    yield ""
+    wanted = "?" if found.workers_wanted is None else found.workers_wanted
+    yield f"workers   {found.workers_running} running, {wanted} wanted, {found.partitions} at most"
+    if found.driver is not None:
+        batch = told["batch"] or {}
+        number = "none yet" if batch.get("number") is None else f"number {batch['number']}"
+        yield (
+            f"batches   {number}, {told['batches_per_s']} a second, "
+            f"{_shown(told['messages_per_s'])} messages a second"
+        )
+    if found.gateway is not None:
+        yield f"lag       {told['lag_s']} s, {_shown(told['backlog'])} messages wait"
+        yield (
+            f"outputs   {_shown(told['delivered'])} delivered, "
+            f"{_shown(told['undelivered'])} wait for their receivers"
+        )
+        yield ""
+        yield from _table(
+            ["SOURCE", "LISTENS AT", "ACCEPTED", "BACKLOG"],
+            [
+                [s["name"], s["where"], _shown(s["accepted"]), _shown(s["backlog"])]
+                for s in told["sources"]
+            ],
+        )
+    else:
+        yield "the gateway does not answer"
+    yield ""
+    if found.problems:
+        yield "problems"
+        yield from (f"  {problem}" for problem in found.problems)
+    else:
+        yield "no problems"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Columns as wide as what is in them; numbers to the right."""
+    lines = [head, *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    right = [
+        bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(head))
+    ]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _is_number(cell: object) -> bool:
+    return str(cell).replace(",", "").isdecimal()
+
+
+def _shown(number: float | None) -> str:
+    return "?" if number is None else f"{number:,.0f}"
+
+
+def _age(seconds: float) -> str:
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"

@@ -1,0 +1,284 @@
+"""Connections that speak the acknowledged protocol: numbered messages, acknowledged once on disk.
+
+What a stream has on disk is committed with its messages, in one transaction of the journal. So a
+sender that comes back, to this gateway or to the one after it, learns where to go on, and what it
+sends again is known and dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from wallaroo.edge.journal import Journal, StreamName
+from wallaroo.errors import FrameError
+from wallaroo.model.acked import (
+    BATCH_BYTES,
+    PAYLOADS,
+    VERSION,
+    Ack,
+    Frame,
+    FrameCutter,
+    Hello,
+    Messages,
+    Refusal,
+    Welcome,
+    check_stream,
+    encode,
+)
+from wallaroo.model.application import Source
+from wallaroo.model.framing import Framing
+
+WINDOW = 64 * 1024
+"""Messages that a stream may have sent and not acknowledged: many commits' worth of small ones."""
+_HEAD_BYTES = 16
+"""More than what a frame has besides its payloads."""
+_READ_BYTES = 256 * 1024
+
+
+@dataclass
+class _Stream:
+    """A stream that has been opened since the gateway started."""
+
+    taken: int
+    """Number of the last message that was handed to the journal."""
+    accepted: int
+    """Number of the last message that is on disk."""
+    connection: AckedConnection | None = None
+    """The connection that it is open on."""
+
+
+class Streams:
+    """The streams of all sources; lives in the event loop.
+
+    Args:
+        journal: Knows what is on disk.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._streams: dict[StreamName, _Stream] = {}
+
+    def open(self, name: StreamName, connection: AckedConnection) -> _Stream | None:
+        """The stream called *name*, now open on *connection*; None where there are too many."""
+        stream = self._streams.get(name)
+        if stream is None:
+            last = self._journal.open_stream(name)
+            if last is None:
+                return None
+            stream = self._streams[name] = _Stream(last, last)
+        elif stream.connection is not None:
+            stream.connection.refuse(f"the stream {name.stream!r} was opened on a new connection")
+        stream.connection = connection
+        return stream
+
+    def closed(self, name: StreamName, connection: AckedConnection) -> None:
+        """Note the end of *connection*, if the stream is still open on it."""
+        stream = self._streams.get(name)
+        if stream is not None and stream.connection is connection:
+            stream.connection = None
+            if stream.taken == 0:  # nothing was ever sent: nothing is remembered
+                del self._streams[name]
+                self._journal.drop_stream(name)
+
+    def accepted(self, marks: Mapping[StreamName, int]) -> None:
+        """Acknowledge what the journal has on disk now."""
+        for name, last in marks.items():
+            stream = self._streams[name]
+            stream.accepted = last
+            if stream.connection is not None:
+                stream.connection.acknowledge()
+
+
+class Host(Protocol):
+    """What a connection needs of the ingress."""
+
+    streams: Streams
+
+    def time(self) -> float:
+        """Now, by the loop's clock."""
+
+    def hold(self, size: int) -> bool:
+        """Count bytes of incomplete frames; tells whether they may be."""
+
+    def dismiss(self, source: int, host: str) -> None:
+        """Count a connection as ended."""
+
+    def take(
+        self, source: int, count: int, data: bytes, mark: tuple[StreamName, int] | None = None
+    ) -> None:
+        """Hand messages to the journal."""
+
+    def closed(self, connection: AckedConnection) -> None:
+        """Forget a connection."""
+
+
+class AckedConnection(asyncio.Protocol):
+    """One sender, behind the preamble.
+
+    Args:
+        host: The ingress.
+        index: Index of the source.
+        source: The source.
+        transport: The connection.
+        log: Called with the reason and the number of messages when the connection is refused.
+        peer: Address of the sender, under which the connection is counted.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        index: int,
+        source: Source,
+        transport: asyncio.Transport,
+        log: Callable[[str, int], None],
+        peer: str | None,
+    ) -> None:
+        self._host = host
+        self._peer = peer
+        self._held = 0
+        self.heard_at = host.time()
+        """When something last came, by the loop's clock."""
+        self._index = index
+        self._source = source
+        self._transport = transport
+        self._log = log
+        max_frame = source.framing.max_frame
+        self._payloads = Framing(4, PAYLOADS.length_fmt, max_frame)
+        self._as_they_are = (source.framing.header_length, source.framing.length_fmt) == (4, ">I")
+        self._cutter = FrameCutter(max(max_frame, BATCH_BYTES) + _HEAD_BYTES)
+        self._name: StreamName | None = None
+        self._stream: _Stream | None = None
+        self._messages = 0
+        self._limit = 0
+        self._paused = False
+        self._over = False
+
+    def data_received(self, data: bytes) -> None:
+        """Take the frames that *data* completes; for asyncio."""
+        if self._over:
+            return
+        self.heard_at = self._host.time()
+        try:
+            for frame in self._cutter.feed(data):
+                self._take(frame)
+        except FrameError as error:
+            self.refuse(str(error))
+        change, self._held = self._cutter.held - self._held, self._cutter.held
+        if change and not self._host.hold(change):
+            self._over = True
+            self._log("senders hold too many bytes of incomplete frames", self._messages)
+            self._transport.abort()  # not refused for good: it comes again
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Let go of the stream; for asyncio."""
+        self._over = True
+        self._host.closed(self)
+        self._host.hold(-self._held)
+        if self._peer is not None:
+            self._host.dismiss(self._index, self._peer)
+        if self._name is not None:
+            self._host.streams.closed(self._name, self)
+
+    def pause(self) -> None:
+        """Stop reading, and give no more credit."""
+        self._paused = True
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._paused = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Tell the sender what is on disk, and how far it may go on."""
+        if self._stream is not None and not self._over:
+            self._transport.write(encode(Ack(self._stream.accepted, self._grant(self._stream))))
+
+    def refuse(self, reason: str) -> None:
+        """Tell the sender why the connection ends, and end it."""
+        if not self._over:
+            self._over = True
+            self._log(reason, self._messages)
+            self._transport.write(encode(Refusal(reason)))
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Take what the kernel has of this connection; it stays open for what is to be told."""
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+            file = self._transport.get_extra_info("socket").fileno()
+            with contextlib.suppress(OSError):  # there is no more
+                while not self._over and (data := os.read(file, _READ_BYTES)):
+                    self.data_received(data)
+
+    def close(self) -> None:
+        """Close the connection behind what was told."""
+        self._over = True
+        self._transport.close()
+
+    def _take(self, frame: Frame) -> None:
+        match frame:
+            case Hello() if self._stream is None:
+                self._open(frame)
+            case Messages() if self._stream is not None:
+                self._accept(frame, self._stream)
+            case _:
+                msg = f"a {type(frame).__name__} frame out of place"
+                raise FrameError(msg)
+
+    def _open(self, hello: Hello) -> None:
+        if hello.version < 1:
+            msg = f"version {hello.version} of the protocol; this gateway speaks 1 to {VERSION}"
+            raise FrameError(msg)
+        if (problem := check_stream(hello.stream)) is not None:
+            raise FrameError(problem)
+        self._name = StreamName(self._index, hello.stream)
+        self._stream = self._host.streams.open(self._name, self)
+        if self._stream is None:
+            self._name = None
+            msg = f"stream {hello.stream!r} is one too many: the gateway remembers no more"
+            raise FrameError(msg)
+        version, grant = min(hello.version, VERSION), self._grant(self._stream)
+        self._transport.write(encode(Welcome(version, self._stream.accepted, grant)))
+
+    def _grant(self, stream: _Stream) -> int:
+        if not self._paused:
+            self._limit = stream.accepted + WINDOW
+        return max(self._limit, stream.accepted)
+
+    def _accept(self, messages: Messages, stream: _Stream) -> None:
+        data = messages.data
+        scan, problem = self._payloads.scan_until_error(data)
+        if problem is not None or scan.end != len(data) or not scan.frames:
+            raise FrameError(problem or "messages that do not end with their frame")
+        last = messages.first + scan.frames - 1
+        known = stream.taken + 1 - messages.first
+        if not messages.first or known < 0:
+            msg = f"message {messages.first} where {stream.taken + 1} is due"
+            raise FrameError(msg)
+        if last > self._limit:
+            msg = f"message {last}, and the credit ends with {self._limit}"
+            raise FrameError(msg)
+        if known >= scan.frames:
+            return  # sent again, and taken before
+        if known or not self._as_they_are:
+            payloads = self._payloads.split(data)[known:]
+            try:
+                data = b"".join(map(self._source.framing.frame, payloads))
+            except struct.error as error:
+                msg = f"a message that the source's frames do not hold: {error}"
+                raise FrameError(msg) from error
+        count = scan.frames - known
+        stream.taken = last
+        self._messages += count
+        assert self._name is not None
+        self._host.take(self._index, count, data, (self._name, last))

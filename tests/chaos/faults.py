@@ -1,0 +1,198 @@
+"""The faults, each a function that does its harm to a running system and takes it back."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+from tests.chaos.system import GO_ON, KILL, STOP, System
+from wallaroo.client import Sender
+from wallaroo.model.acked import PAYLOADS
+
+Fault = Callable[[System, random.Random], bool]
+"""Injects a fault; tells whether it could."""
+
+STOP_S = 3.0
+"""How long what is stopped stands still, and what is full stays so."""
+GATEWAY_PLACES = (
+    "journal-before-commit",
+    "journal-after-commit",
+    "outbox-before-publish",
+    "outbox-after-publish",
+    "sink-in-mid-delivery",
+)
+WORKER_PLACES = ("worker-in-user-code", "worker-before-stage", "worker-after-stage")
+DRIVER_PLACES = ("driver-before-publish", "driver-after-publish")
+
+
+def _killing(kind: str) -> Fault:
+    def kill(system: System, chance: random.Random) -> bool:
+        pids = system.processes(kind)
+        if pids:
+            system.signal(KILL, chance.choice(pids))
+        return bool(pids)
+
+    return kill
+
+
+def _stopping(kind: str) -> Fault:
+    def stop(system: System, _chance: random.Random) -> bool:
+        pids = system.processes(kind)
+        system.signal(STOP, *pids)
+        time.sleep(STOP_S)
+        system.signal(GO_ON, *pids)
+        return bool(pids)
+
+    return stop
+
+
+def _killing_at(place: str) -> Fault:
+    return lambda system, _chance: system.reach(place)
+
+
+def _kill_everything(system: System, _chance: random.Random) -> bool:
+    kinds = ("driver", "gateway", "java", "worker")
+    system.signal(KILL, *(pid for kind in kinds for pid in system.processes(kind)))
+    return True
+
+
+def _kill_while_the_checkpoint_is_written(system: System, chance: random.Random) -> bool:
+    java = system.processes("java")
+    return bool(java) and system.reach("driver-after-publish", java[0], chance.randint(1, 100))
+
+
+def _full_disk(kind: str) -> Fault:
+    """No file of the process may grow: what it writes fails, until it may again."""
+
+    def fill(system: System, _chance: random.Random) -> bool:
+        pids = system.processes(kind)[:1]
+        with contextlib.suppress(ProcessLookupError):
+            for pid in pids:
+                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
+                time.sleep(STOP_S)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+            return bool(pids)
+        return False
+
+    return fill
+
+
+def _torn_write(system: System, chance: random.Random) -> bool:
+    """The gateway dies, and what it wrote last is half there."""
+    driver = system.processes("driver")
+    system.signal(STOP, *driver)  # or it would start the next gateway at once
+    try:
+        gateway = system.processes("gateway")
+        system.signal(KILL, *gateway)
+        log = system.state / "journal.db-wal"
+        if gateway and log.exists():
+            with log.open("ab") as file:
+                file.write(chance.randbytes(chance.randint(1, 40_000)))
+        return bool(gateway)
+    finally:
+        system.signal(GO_ON, *driver)
+
+
+def _receiver(manner: str) -> Fault:
+    def behave(system: System, _chance: random.Random) -> bool:
+        system.receiver.manner = manner
+        if manner in {"slamming", "deaf"}:
+            system.receiver.hang_up()
+        time.sleep(STOP_S)
+        system.receiver.manner = "good"
+        if manner == "deaf":
+            system.receiver.hang_up()
+        return True
+
+    return behave
+
+
+def _receiver_breaks(system: System, _chance: random.Random) -> bool:
+    for _ in range(10):
+        system.receiver.hang_up()
+        time.sleep(0.1)
+    return True
+
+
+def _connected(system: System) -> socket.socket | None:
+    with contextlib.suppress(OSError):
+        return socket.create_connection(("127.0.0.1", system.port), 5.0)
+    return None
+
+
+def _byte_at_a_time(system: System, _chance: random.Random) -> bool:
+    connection = _connected(system)
+    if connection is None:
+        return False
+    with connection, contextlib.suppress(OSError):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in PAYLOADS.frame(b"- a message that the decoder drops"):
+            connection.sendall(bytes([byte]))
+            time.sleep(0.05)
+    return True
+
+
+def _idle_connections(system: System, _chance: random.Random) -> bool:
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        opened = 0
+        for _ in range(min(2_000, soft // 2)):
+            connection = _connected(system)
+            if connection is not None:
+                stack.enter_context(connection)
+                opened += 1
+        time.sleep(STOP_S)
+    return opened > 0
+
+
+def _garbage(system: System, chance: random.Random) -> bool:
+    for _ in range(50):
+        connection = _connected(system)
+        if connection is not None:
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"\xff" + chance.randbytes(chance.randint(1, 5_000)))
+    return True
+
+
+def _flood(system: System, chance: random.Random) -> bool:
+    """As many messages as go, for some seconds: far more than the engine takes."""
+    name = f"f{chance.getrandbits(40):x}"
+    give_up = time.monotonic() + STOP_S
+    with Sender(system.address, name, timeout_s=120.0) as sender:
+        while time.monotonic() < give_up:
+            for number in range(500):
+                sender.send(system.ledger.next(f"{name}k{number % 50}"))
+    return True
+
+
+FAULTS: Mapping[str, Fault] = {
+    "kill a worker": _killing("worker"),
+    "kill the gateway": _killing("gateway"),
+    "kill the driver": _killing("driver"),
+    "kill Spark's Java": _killing("java"),
+    "kill everything at once": _kill_everything,
+    "stop the workers for 3 s": _stopping("worker"),
+    "stop the gateway for 3 s": _stopping("gateway"),
+    "stop the driver for 3 s": _stopping("driver"),
+    "stop Spark's Java for 3 s": _stopping("java"),
+    **{f"kill at {place}": _killing_at(place) for place in GATEWAY_PLACES},
+    **{f"kill at {place}": _killing_at(place) for place in WORKER_PLACES},
+    **{f"kill at {place}": _killing_at(place) for place in DRIVER_PLACES},
+    "kill while the checkpoint is written": _kill_while_the_checkpoint_is_written,
+    "disk full for the gateway": _full_disk("gateway"),
+    "disk full for the checkpoint": _full_disk("java"),
+    "torn last write of the journal": _torn_write,
+    "receiver closes at once": _receiver("slamming"),
+    "receiver reads nothing, then is gone": _receiver("deaf"),
+    "receiver is slow": _receiver("slow"),
+    "receiver's connection breaks ten times": _receiver_breaks,
+    "sender of a byte at a time": _byte_at_a_time,
+    "2,000 idle connections": _idle_connections,
+    "connections with garbage": _garbage,
+    "flood": _flood,
+}

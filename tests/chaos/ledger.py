@@ -1,0 +1,120 @@
+"""What was sent and what came out, key by key: a loss, a double and a swap are named."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with the outputs of some messages: nothing, if all is well."""
+
+    messages: int
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    swapped: list[str] = field(default_factory=list)
+    miscounted: list[str] = field(default_factory=list)
+    """Messages that their state entity has seen as another one than the n-th, though in order."""
+
+    @property
+    def wrong(self) -> list[str]:
+        """All that is wrong, in words."""
+        kinds = ("lost", "doubled", "swapped", "miscounted")
+        return [f"{what} was {kind}" for kind in kinds for what in getattr(self, kind)]
+
+
+class Ledger:
+    """Notes what is sent and received; may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sent: dict[str, int] = defaultdict(int)
+        self._received: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._judged: dict[str, int] = defaultdict(int)
+        """Messages of each key that a verdict has covered."""
+        self._due: dict[str, int] = {}
+        self.sent = 0
+        self.received = 0
+        self._last_at = time.monotonic()
+        self._longest_s = 0.0
+
+    def next(self, key: str) -> bytes:
+        """The next message of *key*, which counts as sent."""
+        with self._changed:
+            self._sent[key] += 1
+            self.sent += 1
+            return b"%s %d" % (key.encode(), self._sent[key])
+
+    def note(self, outputs: list[bytes]) -> None:
+        """Take *outputs*, in the order in which they came."""
+        with self._changed:
+            for output in outputs:
+                key, number, count = output.split()
+                self._received[key.decode()].append((int(number), int(count)))
+            self.received += len(outputs)
+            now = time.monotonic()
+            self._longest_s, self._last_at = max(self._longest_s, now - self._last_at), now
+            self._changed.notify_all()
+
+    def longest_stop(self) -> float:
+        """Longest time without an output since it was last asked, in seconds."""
+        with self._changed:
+            now = time.monotonic()
+            longest = max(self._longest_s, now - self._last_at)
+            self._longest_s, self._last_at = 0.0, now
+            return longest
+
+    def wait_for_all(self, timeout_s: float) -> bool:
+        """Wait until each message that was sent up to now has an output; tells whether it has.
+
+        A verdict is about the messages up to then.
+        """
+        with self._changed:
+            due = self._due = dict(self._sent)
+
+            def there() -> bool:
+                return all(self._highest(key) >= count for key, count in due.items())
+
+            return self._changed.wait_for(there, timeout_s)
+
+    def judge(self) -> Verdict:
+        """Compare the outputs of the messages that were waited for with what is due."""
+        with self._changed:
+            lost: list[str] = []
+            doubled: list[str] = []
+            swapped: list[str] = []
+            miscounted: list[str] = []
+            total = 0
+            for key, due in self._due.items():
+                begin, self._judged[key] = self._judged[key], due
+                total += due - begin
+                seen: set[int] = set()
+                highest = begin
+                later: list[tuple[int, int]] = []
+                for number, count in self._received.pop(key, []):
+                    name = f"message {number} of key {key}"
+                    if number > due:
+                        later.append((number, count))
+                        continue
+                    if number in seen or number <= begin:
+                        doubled.append(name)
+                    elif number < highest or later:
+                        swapped.append(name)
+                    elif count != number:
+                        miscounted.append(f"{name} (as number {count})")
+                    seen.add(number)
+                    highest = max(highest, number)
+                self._received[key] = later
+                lost += [
+                    f"message {number} of key {key}"
+                    for number in range(begin + 1, due + 1)
+                    if number not in seen
+                ]
+            return Verdict(total, lost, doubled, swapped, miscounted)
+
+    def _highest(self, key: str) -> int:
+        received = self._received.get(key)
+        return received[-1][0] if received else self._judged[key]

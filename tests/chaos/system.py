@@ -1,0 +1,243 @@
+"""A running application with senders, a receiver, and whoever starts it again when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from tests.chaos.ledger import Ledger
+from wallaroo.api.place import Place
+from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.supervisor import reserved_ports
+from wallaroo.client import Sender
+from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.model.application import TCPSource
+from wallaroo.model.framing import Framing
+from wallaroo.model.sequence import NUMBER, SequenceCutter
+
+APPLICATION = Path(__file__).parent / "application"
+STREAMS = 3
+"""Senders that send all the time, each a stream of its own."""
+KEYS = 40
+"""Keys of each of them."""
+RATE = 400
+"""Messages a second of each of them."""
+_BURST_S = 0.02
+PATIENCE_S = 120.0
+"""How long to wait for what must happen."""
+
+
+class System:
+    """The application, its senders and its receiver; a context manager.
+
+    Args:
+        directory: For everything that it writes.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state = directory / "state"
+        self.faults = directory / "faults"
+        self.faults.mkdir()
+        self.ledger = Ledger()
+        self.receiver = Receiver(self.ledger)
+        self.driver_starts = 0
+        self.problems: list[str] = []
+        """What ended senders, receiver or the application for good."""
+        self._ending = threading.Event()
+        self._stack = contextlib.ExitStack()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        os.environ["WALLAROO_FAULTS"] = str(self.faults)
+        source = TCPSource("Chaos", Framing(4, ">I"), bytes, Place("", 0), "127.0.0.1", 0)
+        (self.port,) = self._stack.enter_context(reserved_ports([source]))
+        self.address = f"127.0.0.1:{self.port}"
+        self._run = self._start()
+        self._spawn(self._keep_running)
+        for number in range(STREAMS):
+            self._spawn(self._send, number)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+        self._run.__exit__()
+        self.receiver.close()
+        self._stack.close()
+        del os.environ["WALLAROO_FAULTS"]
+
+    def finish(self) -> int:
+        """End the senders, then the application in good order; its exit code."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+        return self._run.stop()
+
+    @property
+    def events(self) -> list[str]:
+        """The last log events of the application, in words."""
+        return [
+            " ".join(f"{key}={value}" for key, value in event.items() if key != "timestamp")
+            for event in self._run.events[-15:]
+        ]
+
+    def processes(self, kind: str) -> list[int]:
+        """Numbers of the processes of a kind: driver, gateway, java, worker."""
+        driver = self._run.process.pid
+        if kind == "driver":
+            return [driver]
+        return [pid for pid, of in _descendants(driver) if of == kind]
+
+    def signal(self, number: int, *pids: int) -> None:
+        """Send a signal to each of *pids* that is still there."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def reach(self, place: str, victim: int = 0, delay_ms: int = 0) -> bool:
+        """Kill a process at the next passing of *place*; tells whether it was passed."""
+        file = self.faults / place
+        fresh = self.faults / "new"
+        fresh.write_text(f"{victim} {delay_ms}")
+        fresh.rename(file)
+        give_up = time.monotonic() + 30.0
+        while file.exists():
+            if time.monotonic() > give_up:
+                file.unlink(missing_ok=True)
+                return False
+            time.sleep(0.005)
+        return True
+
+    def _start(self) -> BackgroundRun:
+        run = BackgroundRun(
+            [
+                *("run", str(APPLICATION), "--in", self.address, "--out", self.receiver.address),
+                *("--workers", "2", "--state-dir", str(self.state)),
+            ]
+        )
+        run.__enter__()
+        self.driver_starts += 1
+        return run
+
+    def _keep_running(self) -> None:
+        while not self._ending.wait(0.1):
+            if self._run.process.poll() is not None:
+                self._run.__exit__()
+                try:
+                    self._run = self._start()
+                except RuntimeFailure as error:
+                    self.problems.append(f"the application did not start again: {error}")
+                    return
+
+    def _send(self, number: int) -> None:
+        count = 0
+        try:
+            with Sender(self.address, f"stream {number}", timeout_s=PATIENCE_S) as sender:
+                while not self._ending.wait(_BURST_S):
+                    for _ in range(int(RATE * _BURST_S)):
+                        count += 1
+                        sender.send(self.ledger.next(f"s{number}k{count % KEYS}"))
+        except RuntimeFailure as error:
+            self.problems.append(f"sender {number}: {error}")
+
+    def _spawn(self, function: object, *arguments: object) -> None:
+        assert callable(function)
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+
+class Receiver:
+    """Takes outputs as long as it is told to; drops those that come again by their numbers."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.manner = "good"
+        """good, slow (1 kB at a time, 20 times a second), slamming or deaf."""
+        self.repeated = 0
+        self.problems: list[str] = []
+        self._seen: dict[str, int] = {}
+        self._connection: socket.socket | None = None
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def hang_up(self) -> None:
+        """End the connection, as it is."""
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.hang_up()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                if self.manner == "slamming":
+                    continue
+                self._connection = connection
+                self._take(connection)
+
+    def _take(self, connection: socket.socket) -> None:
+        cutter = SequenceCutter(self._seen)
+        try:
+            while True:
+                while self.manner == "deaf" and not self._closed:
+                    time.sleep(0.02)
+                if self.manner == "slow":
+                    time.sleep(0.05)
+                data = connection.recv(1024 if self.manner == "slow" else 1 << 16)
+                if not data:
+                    break
+                self._ledger.note(cutter.feed(data))
+                connection.sendall(NUMBER.pack(cutter.last))
+        except OSError:
+            pass
+        except FrameError as error:
+            self.problems.append(f"receiver: {error}")
+        self.repeated += cutter.repeated
+
+
+def _descendants(root: int) -> Iterator[tuple[int, str]]:
+    """Processes below *root*, each with what it is."""
+    listing = subprocess.run(
+        ["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    children: dict[int, list[tuple[int, str]]] = {}
+    for line in listing.splitlines():
+        number, parent, program = line.split(None, 2)
+        children.setdefault(int(parent), []).append((int(number), program))
+    below = [root]
+    while below:
+        for pid, command in children.get(below.pop(), []):
+            below.append(pid)
+            if " wallaroo gateway " in command:
+                yield pid, "gateway"
+            elif "SparkSubmit" in command:
+                yield pid, "java"
+            elif "pyspark" in command:
+                yield pid, "worker"
+
+
+KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT

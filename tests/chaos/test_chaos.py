@@ -1,0 +1,72 @@
+"""A short set of faults on a running application: `make chaos` injects all of them, for long."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.faults import FAULTS
+from tests.chaos.ledger import Ledger
+from tests.chaos.report import Report
+from tests.chaos.system import System
+from tests.chaos.trial import inject
+
+SHORT = [
+    "kill a worker",
+    "kill at journal-before-commit",
+    "disk full for the gateway",
+    "kill at worker-before-stage",
+    "kill at outbox-after-publish",
+    "receiver closes at once",
+    "kill at sink-in-mid-delivery",
+    "torn last write of the journal",
+    "connections with garbage",
+    "kill everything at once",
+]
+
+
+@pytest.mark.spark
+def test_nothing_is_lost_doubled_or_swapped() -> None:
+    with tempfile.TemporaryDirectory() as directory, System(Path(directory)) as system:
+        chance, report = random.Random(1), Report()
+        for name in SHORT:
+            inject(system, name, chance, report)
+        assert system.finish() == 0
+    assert {name: row.injected for name, row in report.rows.items()} == dict.fromkeys(SHORT, 1)
+    assert sum(row.messages for row in report.rows.values()) > 1000
+
+
+def test_what_is_wrong_is_named() -> None:
+    ledger = Ledger()
+    for _ in range(5):
+        ledger.next("k")
+    assert not ledger.wait_for_all(0.0)
+    ledger.note([b"k 1 1", b"k 3 2", b"k 2 3", b"k 3 4", b"k 5 4"])
+    verdict = ledger.judge()
+    assert verdict.messages == 5
+    assert verdict.lost == ["message 4 of key k"]
+    assert verdict.doubled == ["message 3 of key k"]
+    assert verdict.swapped == ["message 2 of key k"]
+    assert verdict.miscounted == [
+        "message 3 of key k (as number 2)",
+        "message 5 of key k (as number 4)",
+    ]
+
+
+def test_what_comes_late_again_is_doubled() -> None:
+    ledger = Ledger()
+    ledger.next("k")
+    ledger.note([b"k 1 1"])
+    assert ledger.wait_for_all(1.0)
+    assert ledger.judge().wrong == []
+    ledger.next("k")
+    ledger.note([b"k 1 1", b"k 2 2"])
+    assert ledger.wait_for_all(1.0)
+    assert ledger.judge().wrong == ["message 1 of key k was doubled"]
+
+
+def test_faults_have_names_of_their_own() -> None:
+    assert set(SHORT) <= set(FAULTS)

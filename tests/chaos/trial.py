@@ -1,0 +1,58 @@
+"""Faults one after the other on one system, each judged before the next."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from tests.chaos.faults import FAULTS
+from tests.chaos.report import Report, Row
+from tests.chaos.system import PATIENCE_S, System
+
+
+class Wrong(AssertionError):
+    """A message was lost, doubled, swapped or miscounted, or the system did not come back."""
+
+
+def inject(
+    system: System,
+    name: str,
+    chance: random.Random,
+    report: Report,
+    say: Callable[[str], None] = lambda _line: None,
+) -> None:
+    """Inject the fault *name*, let the system recover, and judge all outputs.
+
+    Raises:
+        Wrong: They are not those that were due.
+    """
+    row = report.rows.setdefault(name, Row())
+    system.ledger.longest_stop()
+    begun = time.monotonic()
+    injected = FAULTS[name](system, chance)
+    ended = time.monotonic()
+    complete = system.ledger.wait_for_all(PATIENCE_S)
+    recovered = time.monotonic()
+    stop = system.ledger.longest_stop()
+    verdict = system.ledger.judge()
+    row.injected += injected
+    row.messages += verdict.messages
+    row.lost += len(verdict.lost)
+    row.doubled += len(verdict.doubled)
+    row.swapped += len(verdict.swapped)
+    row.miscounted += len(verdict.miscounted)
+    row.stop_s = max(row.stop_s, stop)
+    row.recover_s = max(row.recover_s, recovered - ended)
+    say(
+        f"{name}: {'injected' if injected else 'NOT injected'} in {ended - begun:.1f} s, "
+        f"all out after {recovered - ended:.1f} s, longest stop {stop:.1f} s, "
+        f"{verdict.messages:,} messages"
+    )
+    wrong = [*verdict.wrong, *system.problems, *system.receiver.problems]
+    if not complete and not wrong:
+        wrong = [f"not all outputs came in {PATIENCE_S:.0f} s"]
+    if wrong:
+        told = "\n  ".join([*wrong[:20], "the application's last events:", *system.events])
+        msg = f"{name}: {len(wrong)} wrong:\n  {told}"
+        raise Wrong(msg)

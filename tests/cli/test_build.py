@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.helpers import ROOT
+from wallaroo.cli.main import main
+
+ENGINE = (
+    f"#!{sys.executable}"
+    + """
+import json, pathlib, shutil, sys
+here = pathlib.Path(__file__).parent
+if sys.argv[1] == "images":
+    print("769 MB")
+else:
+    (here / "asked.json").write_text(json.dumps(sys.argv[1:]))
+    shutil.copytree(sys.argv[-1], here / "context")
+    sys.exit((here / "fails").exists())
+"""
+)
+"""Takes down what it is asked, and keeps the context."""
+
+
+@pytest.fixture
+def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory for builders of images, alone on the PATH with git."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    if git := shutil.which("git"):
+        (directory / "git").symlink_to(git)
+    monkeypatch.setenv("PATH", str(directory))
+    return directory
+
+
+def install(engines: Path, name: str) -> None:
+    (engines / name).write_text(ENGINE)
+    (engines / name).chmod(0o755)
+
+
+def build(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["build", *arguments])
+    return done.exit_code, done.output
+
+
+def asked(engines: Path) -> list[str]:
+    return [str(argument) for argument in json.loads((engines / "asked.json").read_text())]
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman", "buildah"])
+def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) -> None:
+    install(engines, engine)
+    code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
+    assert (code, said) == (0, "votes:1 holds Word Count Application, 769 MB\n")
+    command = asked(engines)
+    assert command[0] == "build"
+    assert {
+        "--tag=votes:1",
+        "--build-arg=APP=app",
+        "--build-arg=NAME=Word Count Application",
+    } <= set(command)
+    assert ("--format=docker" in command) == (engine != "docker")
+    context = engines / "context"
+    assert (context / "Dockerfile").read_text() == (ROOT / "Dockerfile").read_text()
+    copied = {file.name for file in (context / "app").iterdir()}
+    assert copied >= {"application.py", "demo.py"}
+    assert not list(context.rglob("__pycache__"))
+
+
+def test_an_application_elsewhere_builds_the_same_way(engines: Path, tmp_path: Path) -> None:
+    install(engines, "docker")
+    application = tmp_path / "votes"
+    assert (
+        CliRunner().invoke(main, ["new", "votes", "--directory", str(application)]).exit_code == 0
+    )
+    (application / "requirements.txt").write_text("pytz\n")
+    code, said = build(str(application), "-t", "votes:1", "--base", "debian:13", "--option=--pull")
+    assert code == 0, said
+    assert {"--build-arg=BASE=debian:13", "--pull"} <= set(asked(engines))
+    assert (engines / "context" / "app" / "requirements.txt").read_text() == "pytz\n"
+
+
+def test_an_application_of_one_file_builds_too(engines: Path, tmp_path: Path) -> None:
+    install(engines, "podman")
+    shutil.copy(ROOT / "apps" / "word_count" / "application.py", tmp_path / "words.py")
+    code, said = build(str(tmp_path / "words.py"), "-t", "words:1")
+    assert code == 0, said
+    assert (engines / "context" / "app" / "application.py").exists()
+
+
+def test_what_is_wrong_is_said_before_anything_is_built(engines: Path, tmp_path: Path) -> None:
+    install(engines, "docker")
+    (tmp_path / "application.py").write_text("def application_setup(args):\n    return 1 / 0\n")
+    code, said = build(str(tmp_path), "-t", "votes:1")
+    assert code == 1
+    assert "ZeroDivisionError" in said
+    assert not (engines / "asked.json").exists()
+
+
+def test_a_build_that_fails_is_told(engines: Path) -> None:
+    install(engines, "docker")
+    (engines / "fails").touch()
+    code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
+    assert (code, said) == (1, "Error: docker did not build votes:1: what it said is above\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "none of docker, podman, buildah is on the PATH"),
+        (["--engine", "podman"], "podman is not on the PATH"),
+    ],
+)
+def test_no_engine_is_told(engines: Path, options: list[str], reason: str) -> None:
+    code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1", *options)
+    assert code == 2
+    assert reason in said

@@ -1,0 +1,74 @@
+"""Tests on a cluster run when they are asked for by their mark alone: `make test-cluster`."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness import Cluster, Peer, Release, run
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "cluster" in str(config.option.markexpr):
+        return
+    here = [item for item in items if _HERE in item.path.parents]
+    config.hook.pytest_deselected(items=here)
+    items[:] = [item for item in items if item not in here]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The current context's cluster, and a namespace that goes with the tests."""
+    if shutil.which("kubectl") is None:
+        pytest.fail("there is no kubectl on the PATH")
+    namespace = f"wallaroo-test-{secrets.token_hex(3)}"
+    run(["kubectl", "create", "namespace", namespace])
+    yield Cluster(namespace)
+    run(["kubectl", "delete", "namespace", namespace, "--timeout=120s"])
+
+
+@pytest.fixture(scope="session")
+def helms() -> list[str]:
+    """The helm commands on the PATH: helm3 and helm4, or what is called helm."""
+    found = [command for name in ("helm3", "helm4") if (command := shutil.which(name))]
+    if not found and (helm := shutil.which("helm")):
+        found = [helm]
+    if not found:
+        pytest.fail("there is no helm on the PATH")
+    return found
+
+
+@pytest.fixture(scope="module")
+def market_spread(cluster: Cluster, helms: list[str]) -> Release:
+    """Market Spread under the older helm, not installed yet."""
+    return Release(cluster, helms[0], "market-spread", "market-spread")
+
+
+@pytest.fixture(scope="module")
+def market_peer(market_spread: Release) -> Iterator[Peer]:
+    """What sends to Market Spread, and takes its outputs."""
+    peer = Peer(market_spread)
+    peer.start()
+    yield peer
+    peer.remove()
+
+
+@pytest.fixture(scope="module")
+def word_count(cluster: Cluster, helms: list[str]) -> Release:
+    """Word Count under the newer helm, with a name that is not the chart's; not installed yet."""
+    return Release(cluster, helms[-1], "words", "word-count", {"partitions": 4})
+
+
+@pytest.fixture(scope="module")
+def word_peer(word_count: Release) -> Iterator[Peer]:
+    """What sends to Word Count, and takes its outputs."""
+    peer = Peer(word_count)
+    peer.start()
+    yield peer
+    peer.remove()

@@ -1,0 +1,347 @@
+"""What tests on a cluster share: kubectl, helm, a namespace of their own, and a peer in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+IMAGES = os.environ.get("WALLAROO_TEST_IMAGES", "localhost")
+"""Where the cluster finds the images: a registry's address, without the images' names."""
+TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
+"""Tag of the images."""
+PATIENCE_S = 150.0
+"""How long to wait for what must happen before a test fails."""
+_PAUSE_S = 0.5
+_INSTANCE = "app.kubernetes.io/instance"
+
+SMALL: Mapping[str, Any] = {
+    "gateway": {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}},
+    "driver": {"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}},
+    "executor": {"cpuRequest": "100m", "memory": "512m", "memoryOverhead": "512m"},
+    "storage": {"journal": {"size": "4Gi"}, "state": {"size": "1Gi"}},
+}
+"""Values that let four workers run beside each other on a small node."""
+
+_KILL = """
+import os, pathlib, signal, sys
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+        line = (process / "cmdline").read_bytes()
+    except OSError:
+        continue
+    if int(process.name) not in (1, os.getpid()) and sys.argv[1].encode() in line:
+        os.kill(int(process.name), signal.SIGKILL)
+"""
+
+Found = TypeVar("Found")
+
+
+class CommandFailedError(Exception):
+    """A command ended with another exit code than 0; the message is what it said."""
+
+
+def run(command: Sequence[str], stdin: str | None = None, timeout_s: float = 300.0) -> str:
+    """What *command* prints.
+
+    Raises:
+        CommandFailedError: It failed.
+    """
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout_s
+    )
+    if done.returncode:
+        msg = f"{' '.join(command[:4])} ended with {done.returncode}: {done.stderr or done.stdout}"
+        raise CommandFailedError(msg)
+    return done.stdout
+
+
+def wait_for(what: str, look: Callable[[], Found | None], seconds: float = PATIENCE_S) -> Found:
+    """What *look* finds, as soon as it finds something true."""
+    give_up = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < give_up, f"no sign of {what} in {seconds:.0f} s"
+        time.sleep(_PAUSE_S)
+    return found
+
+
+class Cluster:
+    """The cluster of kubectl's current context, and a namespace in it.
+
+    Args:
+        namespace: The namespace, which is there.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """What kubectl prints."""
+        return run(["kubectl", "-n", self.namespace, *arguments], stdin)
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """An object, None if there is none."""
+        told = self.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
+        return json.loads(told) if told else None
+
+    def select(self, kind: str, selector: str = "") -> list[dict[str, Any]]:
+        """The objects of a kind."""
+        told = self.kubectl("get", kind, "-o", "json", "-l", selector)
+        return list(json.loads(told)["items"])
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Make or change *objects*."""
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def http(self, pod: str, port: int, path: str) -> str:
+        """What a pod answers, through the API server."""
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        return self.kubectl("get", "--raw", f"{pods}/{pod}:{port}/proxy/{path}")
+
+    def logs(self, pod: str, *options: str) -> str:
+        """What a pod has said."""
+        return self.kubectl("logs", pod, *options)
+
+
+class Release:
+    """A release of a chart of this repository.
+
+    Args:
+        cluster: Where it is.
+        helm: The helm command to use.
+        name: Its name.
+        chart: Its chart.
+        values: Values besides those that make it small.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        helm: str,
+        name: str,
+        chart: str,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.chart = chart
+        self.fullname = name if chart in name else f"{name}-{chart}"
+        self._helm = helm
+        image = {"repository": f"{IMAGES}/{chart}", "tag": TAG}
+        self._values: dict[str, Any] = {**SMALL, "image": image, **(values or {})}
+
+    def install(self, *options: str) -> None:
+        """Install it."""
+        self._call("install", self.name, str(ROOT / "helm" / self.chart), *self._given(), *options)
+
+    def upgrade(self, *options: str) -> None:
+        """Change it, with the values that it has."""
+        chart = str(ROOT / "helm" / self.chart)
+        self._call("upgrade", self.name, chart, "--reuse-values", *options)
+
+    def uninstall(self) -> None:
+        """Remove it."""
+        self._call("uninstall", self.name, "--wait", "--timeout", "120s")
+
+    def test(self) -> None:
+        """Run its tests."""
+        self._call("test", self.name)
+
+    def status(self) -> dict[str, Any]:
+        """What `wallaroo status` tells, as a whole."""
+        told = run([*self._status(), "--output", "json"])
+        return dict(json.loads(told))
+
+    def status_table(self) -> str:
+        """What `wallaroo status` shows."""
+        return run(self._status())
+
+    def problems(self) -> str:
+        """All that is wrong with it."""
+        return "\n".join(self.status()["problems"])
+
+    def pods(self, component: str = "") -> list[dict[str, Any]]:
+        """Its pods that are not on their way out."""
+        selector = f"{_INSTANCE}={self.name}"
+        if component:
+            selector += f",app.kubernetes.io/component={component}"
+        pods = self.cluster.select("pods", selector)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def lives(self, *components: str) -> dict[str, tuple[str, int]]:
+        """For each pod of *components* which one it is, and how often it has been restarted."""
+        return {
+            pod["metadata"]["name"]: (
+                pod["metadata"]["uid"],
+                sum(c["restartCount"] for c in pod["status"]["containerStatuses"]),
+            )
+            for component in components
+            for pod in self.pods(component)
+        }
+
+    def is_ready(self) -> bool:
+        """Whether gateway and driver are ready."""
+        pods = [*self.pods("gateway"), *self.pods("driver")]
+        return len(pods) == 2 and all(map(_is_ready, pods))
+
+    def wait_until_ready(self) -> None:
+        """Wait for gateway and driver."""
+        wait_for(f"{self.name} being ready", self.is_ready)
+
+    def crash(self, component: str, command: str) -> None:
+        """Kill the processes of a pod of *component* that have *command* in their command line."""
+        pod = self.pods(component)[0]["metadata"]["name"]
+        self.cluster.kubectl("exec", pod, "--", "python3", "-c", _KILL, command)
+
+    def runs(self, workers: int) -> bool:
+        """Whether *workers* executors run."""
+        return bool(self.status()["workers"]["running"] == workers)
+
+    def left(self) -> list[str]:
+        """All objects of it that there are."""
+        kinds = (
+            "pods,services,statefulsets,deployments,configmaps,secrets,serviceaccounts,roles,"
+            "rolebindings,persistentvolumeclaims,networkpolicies,poddisruptionbudgets"
+        )
+        told = self.cluster.kubectl("get", kinds, "-o", "name", "-l", f"{_INSTANCE}={self.name}")
+        return told.split()
+
+    def _given(self) -> list[str]:
+        return [f"--set-json={key}={json.dumps(value)}" for key, value in self._values.items()]
+
+    def _status(self) -> list[str]:
+        namespace = self.cluster.namespace
+        return [sys.executable, "-m", "wallaroo", "status", self.name, "-n", namespace]
+
+    def _call(self, *arguments: str) -> None:
+        run([self._helm, *arguments, "-n", self.cluster.namespace])
+
+
+class Peer:
+    """The sender and receiver of a release; see `peer.py`.
+
+    Args:
+        release: The release.
+    """
+
+    PORT, HTTP = 7002, 8080
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._cluster = release.cluster
+        self.name = f"{release.fullname}-peer"
+        self.address = f"{self.name}:{self.PORT}"
+
+    def start(self) -> None:
+        """Start it; returns when it answers."""
+        settings = {
+            "status": f"http://{self._release.fullname}-gateway:7980/status",
+            "host": f"{self._release.fullname}-sources",
+            "port": self.PORT,
+            "http": self.HTTP,
+            "seed": 7,
+        }
+        program = (Path(__file__).parent / "peer.py").read_text()
+        labels = {"peer-of": self._release.name}
+        restricted = {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        self._cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": self.name, "labels": labels},
+                "data": {"peer.py": program},
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": self.name, "labels": labels},
+                "spec": {
+                    "selector": labels,
+                    "ports": [{"name": "outputs", "port": self.PORT, "protocol": "TCP"}],
+                },
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": self.name, "labels": labels},
+                "spec": {
+                    "automountServiceAccountToken": False,
+                    "terminationGracePeriodSeconds": 0,
+                    "securityContext": {
+                        "runAsNonRoot": True,
+                        "runAsUser": 185,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [
+                        {
+                            "name": "peer",
+                            "image": f"{IMAGES}/{self._release.chart}:{TAG}",
+                            "command": ["python3", "/peer/peer.py", json.dumps(settings)],
+                            "securityContext": restricted,
+                            "volumeMounts": [{"name": "program", "mountPath": "/peer"}],
+                        }
+                    ],
+                    "volumes": [{"name": "program", "configMap": {"name": self.name}}],
+                },
+            },
+        )
+        wait_for("the peer", self._answers)
+
+    def send(self, messages: int, rate: float) -> None:
+        """Send so many messages more, *rate* a second."""
+        self._ask(f"send?messages={messages}&rate={rate}")
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._ask("stop")
+
+    def progress(self) -> dict[str, Any]:
+        """How it stands."""
+        return self._ask("progress")
+
+    def wait_until_sent(self, count: int) -> None:
+        """Wait until *count* messages are sent in all."""
+        wait_for(f"message {count:,}", lambda: self.progress()["sent"] >= count)
+
+    def settle(self) -> dict[str, Any]:
+        """How it stands when all is sent and all that is due has come, and is right."""
+
+        def settled() -> dict[str, Any] | None:
+            told = self.progress()
+            assert not told["wrong"], f"outputs that are not due: {told['examples']}"
+            done = not told["sending"] and told["received"] == told["due"]
+            return told if done else None
+
+        return wait_for("all outputs", settled)
+
+    def remove(self) -> None:
+        """Remove it."""
+        kinds = "pod,service,configmap"
+        self._cluster.kubectl("delete", kinds, self.name, "--ignore-not-found")
+
+    def _answers(self) -> bool:
+        try:
+            self.progress()
+        except (CommandFailedError, ValueError):
+            return False
+        return True
+
+    def _ask(self, path: str) -> dict[str, Any]:
+        return dict(json.loads(self._cluster.http(self.name, self.HTTP, path)))
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

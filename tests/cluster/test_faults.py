@@ -1,0 +1,135 @@
+"""What goes wrong on a cluster ends with the right results, and no hand on it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.harness import Peer, Release, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+RATE = 1000
+BURST = 8_000
+"""Messages sent around each fault: enough to stream before, meanwhile and after."""
+
+
+class Streaming:
+    """Sends a burst, with a fault in the middle of it."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    def __enter__(self) -> None:
+        self._peer.settle()
+        before = self._peer.progress()["sent"]
+        self._peer.send(BURST, RATE)
+        self._peer.wait_until_sent(before + BURST // 4)
+
+    def __exit__(self, *_exc: object) -> None:
+        if _exc[0] is None:
+            self.result = self._peer.settle()
+
+
+def test_outputs_wait_for_an_address_that_does_not_resolve(
+    word_count: Release, word_peer: Peer
+) -> None:
+    word_count.install("--set", "outputs[0]=nowhere.invalid:7002,workers=2")
+    word_count.wait_until_ready()
+    word_peer.send(BURST, RATE)
+    word_peer.wait_until_sent(BURST)
+    wait_for("outputs that wait", lambda: word_count.status()["undelivered"])
+    problem = word_count.problems()
+    assert "sink" in problem
+    assert "nowhere.invalid:7002: the name does not resolve" in problem
+    assert "does not resolve" in word_count.cluster.logs(f"{word_count.fullname}-gateway-0")
+    word_count.upgrade("--set", f"outputs[0]={word_peer.address}")
+    assert word_peer.settle()["repeated"] == 0
+    word_count.wait_until_ready()
+
+
+def test_an_executor_crashes(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        word_count.crash("executor", "KubernetesExecutorBackend")
+    wait_for("another executor", lambda: word_count.runs(2))
+
+
+def test_an_executor_is_gone_without_a_word(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        victim = word_count.pods("executor")[0]["metadata"]["name"]
+        word_count.cluster.kubectl("delete", "pod", victim, "--grace-period=0", "--force")
+    wait_for("another executor", lambda: word_count.runs(2))
+
+
+def test_the_driver_crashes(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        word_count.crash("driver", "wallaroo")
+    word_count.wait_until_ready()
+
+
+def test_the_driver_is_deleted(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        word_count.cluster.kubectl("delete", "pod", f"{word_count.fullname}-driver-0")
+    word_count.wait_until_ready()
+
+
+def test_the_gateway_crashes(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        word_count.crash("gateway", "wallaroo")
+    word_count.wait_until_ready()
+
+
+def test_the_gateway_is_deleted_while_senders_are_connected(
+    word_count: Release, word_peer: Peer
+) -> None:
+    connects = word_peer.progress()["connects"]
+    with Streaming(word_peer):
+        word_count.cluster.kubectl("delete", "pod", f"{word_count.fullname}-gateway-0")
+    result = word_peer.progress()
+    assert result["connects"] == connects + 1
+    assert result["repeated"] == 0, "a gateway that ends in good order has noted what it delivered"
+
+
+def test_all_pods_are_deleted_at_once(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        selector = f"app.kubernetes.io/instance={word_count.name}"
+        word_count.cluster.kubectl("delete", "pods", "-l", selector)
+    word_count.wait_until_ready()
+    wait_for("both executors", lambda: word_count.runs(2))
+
+
+def test_a_second_driver_finds_itself_fenced_out(word_count: Release, word_peer: Peer) -> None:
+    cluster, before = word_count.cluster, word_count.lives("driver")
+    (driver,) = cluster.select("statefulsets", "app.kubernetes.io/component=driver")
+    template = driver["spec"]["template"]
+    second = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "second-driver", "labels": {"app": "second"}},
+        "spec": {**template["spec"], "restartPolicy": "Never"},
+    }
+    with Streaming(word_peer):
+        cluster.apply(second)
+
+        def ended() -> dict[str, Any] | None:
+            pod = cluster.get("pod", "second-driver")
+            assert pod is not None
+            states = [c["state"] for c in pod["status"].get("containerStatuses", [])]
+            return next((s["terminated"] for s in states if "terminated" in s), None)
+
+        told = wait_for("the end of the second driver", ended)
+        assert told["exitCode"] == 1, json.dumps(told)
+        assert "two drivers cannot run one application" in told["message"]
+    cluster.kubectl("delete", "pod", "second-driver")
+    assert word_count.lives("driver") == before
+
+
+def test_helm_test_with_outputs_of_ones_own(word_count: Release) -> None:
+    word_count.test()
+
+
+def test_uninstall_leaves_nothing(word_count: Release) -> None:
+    word_count.uninstall()
+    wait_for("everything being gone", lambda: not word_count.left())

@@ -1,0 +1,62 @@
+"""A release as its user meets it: install, stream, scale, look, remove."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tests.cluster.harness import Peer, Release, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+MESSAGES = 200_000
+
+
+def test_install_and_helm_test(market_spread: Release) -> None:
+    market_spread.install("--wait", "--timeout", "240s")
+    market_spread.test()
+    receiver = market_spread.cluster.logs(f"deployment/{market_spread.fullname}-receiver")
+    assert receiver.count("20202054") == 1, "the rejected order of the test, in hex"
+
+
+def test_workers_go_up_and_down_while_messages_stream(
+    market_spread: Release, market_peer: Peer
+) -> None:
+    market_spread.upgrade("--set", f"outputs[0]={market_peer.address}", "--wait")
+    market_spread.wait_until_ready()
+    market_peer.send(MESSAGES, rate=2500)
+    market_peer.wait_until_sent(10_000)
+    before = market_spread.lives("gateway", "driver")
+    for workers in (3, 1):
+        market_spread.upgrade("--set", f"workers={workers}")
+        wait_for(f"{workers} workers", functools.partial(market_spread.runs, workers))
+        assert market_peer.progress()["sending"], "the stream ended before the workers were there"
+        market_peer.wait_until_sent(market_peer.progress()["sent"] + 20_000)
+    assert market_spread.lives("gateway", "driver") == before
+    result = market_peer.settle()
+    assert result["sent"] >= MESSAGES
+    assert result["connects"] == 2, "one connection for each source, from the first to the last"
+    assert result["repeated"] == 0
+
+
+def test_status_tells_what_runs(market_spread: Release) -> None:
+    status = market_spread.status()
+    assert status["state"] == "running"
+    assert status["workers"] == {"wanted": 1, "running": 1, "partitions": 8}
+    assert {source["name"] for source in status["sources"]} == {"Orders", "Market Data"}
+    assert sum(source["accepted"] for source in status["sources"]) >= MESSAGES
+    assert (status["backlog"], status["undelivered"], status["problems"]) == (0, 0, [])
+    table = market_spread.status_table()
+    assert "workers   1 running, 1 wanted, 8 at most" in table
+    assert table.rstrip().endswith("no problems")
+
+
+def test_another_number_of_partitions_is_refused(market_spread: Release) -> None:
+    with pytest.raises(Exception, match="fixed at the first install"):
+        market_spread.upgrade("--set", "partitions=4")
+
+
+def test_uninstall_leaves_nothing(market_spread: Release) -> None:
+    market_spread.uninstall()
+    wait_for("everything being gone", lambda: not market_spread.left())
