@@ -7,12 +7,19 @@ import re
 
 import structlog
 
+from wallaroo.engine.ports import SetAside
 from wallaroo.engine.running import Batch
 from wallaroo.logs import Repeats
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 
 log = structlog.get_logger("wallaroo")
+
+
+def _told(example: SetAside) -> dict[str, str]:
+    names = ("pipeline", "step", "place", "error", "message", "key")
+    told = {name: getattr(example, name) for name in names}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 class Reports:
@@ -26,7 +33,7 @@ class Reports:
         """Log what was set aside or dropped in *batch*."""
         for example in batch.tally.examples:
             if self._repeats.show((example.pipeline, example.step, example.place)):
-                log.warning("message set aside", **example._asdict())
+                log.warning("message set aside", **_told(example))
         if batch.tally.set_aside > len(batch.tally.examples):
             log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
         for (partition, key), count in batch.tally.unknown_keys.items():

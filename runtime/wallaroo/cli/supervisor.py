@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from wallaroo.edge.letters import STOPPED
 from wallaroo.engine.running import Batch, OnBatch, Progress, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Source, TCPSource
@@ -202,6 +203,8 @@ class SupervisedEngine:
             return f"the engine is gone ({error}); start again with the same --state-dir"
         if failure is None:
             return None
+        if STOPPED in failure:
+            return failure[failure.index(STOPPED) :]
         pause = self._restarts.pause()
         if pause is None:
             return f"the query failed {self._restarts.failures} times in a row: {failure}"
