@@ -19,7 +19,7 @@ GATEWAY = {
     "sources": [{"name": "Votes", "where": "0.0.0.0:7010", "accepted": 12345, "backlog": 45}],
     "sinks": [{"name": "Votes", "where": "results:7002", "problem": None}],
     "backlog": 45,
-    "waited_s": 0.2,
+    "waited_s": 0.204,
     "undelivered": 3,
     "delivered": 12000,
     "set_aside": 0,
@@ -165,7 +165,7 @@ def test_the_json_tells_all_that_the_table_tells(votes: Votes) -> None:
     assert code == 0
     told = json.loads(said)
     assert told["workers"] == {"wanted": 2, "running": 1, "partitions": 8}
-    assert (told["state"], told["batch"]["number"], told["lag_s"]) == ("running", 17, 0.2)
+    assert (told["state"], told["batch"]["number"], told["lag_s"]) == ("running", 17, 0.204)
     assert told["sources"] == GATEWAY["sources"]
     assert told["problems"] == []
 

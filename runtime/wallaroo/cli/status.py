@@ -64,7 +64,7 @@ def _lines(found: ReleaseStatus) -> Iterator[str]:
             f"{_shown(told['messages_per_s'])} messages a second"
         )
     if found.gateway is not None:
-        yield f"lag       {told['lag_s']} s, {_shown(told['backlog'])} messages wait"
+        yield f"lag       {told['lag_s']:.1f} s, {_shown(told['backlog'])} messages wait"
         yield (
             f"outputs   {_shown(told['delivered'])} delivered, "
             f"{_shown(told['undelivered'])} wait for their receivers"
