@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 
-COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
+COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo", "dead-letters", "state"]
 ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
 
 
@@ -228,3 +228,24 @@ def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> No
     result = CliRunner().invoke(main, ["check", str(tmp_path / "bad.py")])
     assert result.exit_code == 1
     assert result.output.count("bad.py:4: ") == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("ignore", "'ignore' is none of set-aside, stop, drop"),
+        ("Nobody=drop", "there is no source 'Nobody', but Split and Count"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_told(policy: str, said: str, tmp_path: Path) -> None:
+    state = ("--state-dir", str(tmp_path / "state"))
+    result = call("run", str(WORD_COUNT), *ADDRESSES, *state, "--on-error", policy)
+    assert_told(result, 2, said)
+    assert not (tmp_path / "state").exists()
+
+
+def test_tls_without_a_certificate_is_told(tmp_path: Path) -> None:
+    missing, state = str(tmp_path / "missing.pem"), str(tmp_path / "state")
+    options = ("--state-dir", state, "--listen", "127.0.0.1:0", "--in-tls-cert", missing)
+    result = call("gateway", str(WORD_COUNT), *ADDRESSES, *options)
+    assert_told(result, 2, "missing.pem cannot be used for TLS: No such file or directory")
