@@ -16,7 +16,8 @@ from click.testing import CliRunner, Result
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 
-COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo", "dead-letters", "state"]
+COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
+GROUPS = ["dead-letters", "state"]
 ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
 
 
@@ -44,7 +45,7 @@ def assert_told(result: Result, exit_code: int, *said: str) -> None:
         assert part in result.output
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS + GROUPS)
 def test_help_shows_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -60,7 +61,9 @@ def test_help_of_the_command_itself_tells_what_to_try_and_the_exit_codes() -> No
     assert all(f"  {command} " in result.output for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", [[], *[[command] for command in [*COMMANDS, "gateway"]]])
+@pytest.mark.parametrize(
+    "command", [[], *[[command] for command in [*COMMANDS, *GROUPS, "gateway"]]]
+)
 def test_help_has_no_stray_escapes(command: list[str]) -> None:
     assert "\\b" not in call(*command, "--help").output
 
