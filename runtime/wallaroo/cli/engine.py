@@ -151,6 +151,10 @@ class Engine:
             return self._workers, self._workers
         return self.executors.wanted, len(self.executors.running())
 
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+        return self._query.waits()
+
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
         self._query.finish_batch()

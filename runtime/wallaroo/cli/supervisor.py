@@ -218,6 +218,10 @@ class SupervisedEngine:
         for progress in told:
             self._on_progress(progress)
 
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+        return self._running.waits()
+
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
         self._running.finish_batch()
