@@ -88,6 +88,10 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
         "serviceMonitor.enabled is true, and the cluster has no monitoring.coreos.com/v1",
     ),
     (
+        {"prometheusRule": {"enabled": True}},
+        "prometheusRule.enabled is true, and the cluster has no monitoring.coreos.com/v1",
+    ),
+    (
         {"test": {"messages": [{"source": "trades", "text": "x"}]}},
         'test.messages names the source "trades", and the sources are orders, market-data.',
     ),

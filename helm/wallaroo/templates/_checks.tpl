@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "workers" "partitions" "token" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "serviceMonitor" "test" -}}
+{{- range $key := list "image" "workers" "partitions" "token" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}
@@ -100,6 +100,9 @@ executor.podDisruptionBudget.minAvailable is {{ int .minAvailable }} and workers
 {{- define "wallaroo.checks.capabilities" -}}
 {{- if and .Values.serviceMonitor.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
 serviceMonitor.enabled is true, and the cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or leave it off (with helm template, say --api-versions monitoring.coreos.com/v1).
+{{- end -}}
+{{- if and .Values.prometheusRule.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
+prometheusRule.enabled is true, and the cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or leave it off (with helm template, say --api-versions monitoring.coreos.com/v1).
 {{- end -}}
 {{- end }}
 

@@ -1,0 +1,92 @@
+"""Alert rules and the Grafana dashboard: what they ask for exists, and the rules fire when due."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.charts.harness import HELM, Helm, one
+from wallaroo.metrics.catalogue import METRICS
+
+FILES = HELM / "wallaroo" / "files"
+SERIES = {
+    metric.name + end
+    for metric in METRICS.values()
+    for end in {
+        "histogram": ("_bucket", "_count", "_sum"),
+        "summary": ("_count", "_sum"),
+    }.get(metric.kind, ("",))
+}
+LABELS = {label for metric in METRICS.values() for label in metric.labels}
+
+
+def expressions() -> list[str]:
+    rules = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"][0]["rules"]
+    panels = json.loads((FILES / "grafana.json").read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    return [rule["expr"] for rule in rules] + asked
+
+
+def test_every_series_that_is_asked_for_exists() -> None:
+    asked = {name for text in expressions() for name in re.findall(r"\bwallaroo_\w+", text)}
+    assert asked <= SERIES
+    of_metrics = {metric for metric in METRICS if any(name.startswith(metric) for name in asked)}
+    assert METRICS.keys() - of_metrics == {
+        "wallaroo_step_results_total",
+        "wallaroo_state_log_bytes",
+    }
+
+
+def test_series_are_grouped_by_labels_that_they_have() -> None:
+    grouped = {
+        label.strip()
+        for text in expressions()
+        for labels in re.findall(r"\bby \(([^)]*)\)", text)
+        for label in labels.split(",")
+    }
+    assert grouped <= LABELS | {"le"}
+
+
+def test_the_rules_of_a_release_ask_for_its_own_series(helm: Helm) -> None:
+    objects = helm.objects(
+        "word-count",
+        {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
+        api_versions=("monitoring.coreos.com/v1",),
+    )
+    rule = one(objects, "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    text = json.dumps(rule["spec"])
+    assert "$scope" not in text
+    assert 'service=~\\"word-count-(gateway|driver)\\"' in text
+    assert "{{ $labels.step }}" in text
+
+
+def test_the_dashboard_is_a_config_map_that_grafana_finds(helm: Helm) -> None:
+    objects = helm.objects("word-count", {"grafanaDashboard": {"enabled": True}})
+    found = one(objects, "ConfigMap", "-grafana")
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(found["data"]["wallaroo.json"])["title"] == "Wallaroo"
+
+
+def test_neither_is_there_unless_it_is_wanted(helm: Helm) -> None:
+    objects = helm.objects("word-count")
+    assert not [o for o in objects if o["kind"] == "PrometheusRule"]
+    assert not [o for o in objects if o["metadata"]["name"].endswith("-grafana")]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_rules_fire_when_they_should(tmp_path: Path) -> None:
+    rules = (FILES / "alerts.yaml").read_text().replace("{$scope}", "")
+    (tmp_path / "alerts.yaml").write_text(rules)
+    shutil.copy(Path(__file__).with_name("alerts_test.yaml"), tmp_path)
+    for command in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"]):
+        done = subprocess.run(
+            ["promtool", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
