@@ -21,6 +21,7 @@ from wallaroo.cli.receive import receive
 from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
+from wallaroo.cli.state import state
 from wallaroo.cli.status import status
 from wallaroo.errors import WallarooError
 
@@ -57,7 +58,7 @@ def main() -> None:
 
 for command in (
     *(new, check, graph, run, send, receive, demo, build, status),
-    *(dead_letters, repartition),
+    *(dead_letters, state, repartition),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)
