@@ -21,6 +21,7 @@ from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
 from wallaroo.cli.status import status
+from wallaroo.cli.warm_up import warm_up
 from wallaroo.errors import WallarooError
 
 
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, send, receive, demo, build, status, repartition),
+    *(new, check, graph, run, send, receive, demo, build, status, warm_up, repartition),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)
