@@ -41,10 +41,10 @@ def test_prints_and_logs_say_which_step_said_them(tmp_path: Path) -> None:
 
 
 def test_a_part_has_a_level_of_its_own_and_a_flood_is_cut(tmp_path: Path) -> None:
-    options = ("--log-level", "info,application=warning,gateway=error")
+    levels = "info,application=warning,gateway=error"
     with (
         Receiver("lines") as receiver,
-        run(APP, receiver, tmp_path, options=options) as running,
+        run(APP, receiver, tmp_path, options=("--log-level", levels)) as running,
     ):
         send(running.sources["Talk"], [b"ada"] * 20_000)
         receiver.wait_for(20_000)
@@ -53,3 +53,15 @@ def test_a_part_has_a_level_of_its_own_and_a_flood_is_cut(tmp_path: Path) -> Non
     assert not told(running, "receiver connected")
     assert told(running, "stopped")
     assert 1 <= len(told(running, "ADA came")) < 10_000
+
+
+def test_a_port_that_is_taken_does_not_stop_the_run(tmp_path: Path) -> None:
+    with (
+        Receiver("lines") as receiver,
+        run(APP, receiver, tmp_path, options=("--ui", receiver.address)) as running,
+    ):
+        (elsewhere,) = told(running, "dashboard elsewhere")
+        assert elsewhere["wanted"] == receiver.address
+        (ready,) = told(running, "ready")
+        assert ready["dashboard"] == elsewhere["dashboard"]
+        assert running.stop() == 0

@@ -20,6 +20,7 @@ from wallaroo.cli.receive import receive
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
 from wallaroo.cli.status import status
+from wallaroo.cli.top import top
 from wallaroo.errors import WallarooError
 
 
@@ -54,7 +55,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, send, receive, demo, build, status),
+    *(new, check, graph, run, top, send, receive, demo, build, status),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from wallaroo import logs
 from wallaroo.api.addresses import Address
@@ -17,6 +18,7 @@ from wallaroo.cli.options import (
     source_limits,
 )
 from wallaroo.cli.runner import Runner, RunSettings
+from wallaroo.cli.view import suits
 from wallaroo.errors import RuntimeFailure
 
 _GIB = 1024**3
@@ -90,6 +92,7 @@ _TASK_FAILURES = 4
     "Another port is taken if this one is.",
 )
 @click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
+@click.option("--no-live", is_flag=True, help="On a terminal, show logs alone, and no live view.")
 @click.option(
     "--until-done",
     is_flag=True,
@@ -116,6 +119,7 @@ def run(
     drain_timeout: float,
     ui: Address,
     no_ui: bool,
+    no_live: bool,
     until_done: bool,
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
@@ -132,6 +136,7 @@ def run(
     where the last committed batch ended.
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
+    console = Console(stderr=True)
     settings = RunSettings(
         application=application_ref(app, inputs, outputs, app_args, max_frame),
         workers=workers,
@@ -147,6 +152,7 @@ def run(
         gateway=gateway,
         log_level=log_level,
         ui=None if no_ui else ui,
+        live=None if no_ui or no_live or not suits(console) else console,
     )
     with Runner(settings) as runner:
         runner.start()
