@@ -1,11 +1,11 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs lock values metrics pictures bench chaos clean
+.PHONY: help setup demo test test-cluster check docs lock values metrics pictures bench chaos clean
 
 BIN := .venv/bin
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 setup: ## make .venv, with Java; at once when it is up to date
 	@sh scripts/setup
@@ -15,6 +15,9 @@ demo: setup ## run Market Spread on generated data and check every output
 
 test: setup ## run every test (ARGS="-k name" for some)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-cluster: setup ## run the tests on the cluster of kubectl's current context (docs/kubernetes.md)
+	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)
 
 check: setup ## formatting, lint, types, the direction of imports, documentation
 	@failed=0; for check in "ruff format --check ." "ruff check ." mypy lint-imports; do \

@@ -12,7 +12,7 @@ from tests.cluster.harness import Peer, Release, wait_for
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 RATE = 1000
-BURST = 8_000
+BURST = 6_000
 """Messages sent around each fault: enough to stream before, meanwhile and after."""
 
 
@@ -124,6 +124,18 @@ def test_a_second_driver_finds_itself_fenced_out(word_count: Release, word_peer:
         assert "two drivers cannot run one application" in told["message"]
     cluster.kubectl("delete", "pod", "second-driver")
     assert word_count.lives("driver") == before
+
+
+def test_partitions_change_in_an_upgrade_while_messages_stream(
+    word_count: Release, word_peer: Peer
+) -> None:
+    with Streaming(word_peer):
+        word_count.upgrade("--set", "partitions=8,repartition=true")
+    word_count.wait_until_ready()
+    status = word_count.status()
+    assert (status["workers"]["partitions"], status["problems"]) == (8, [])
+    word_count.upgrade("--set", "repartition=false")
+    word_count.wait_until_ready()
 
 
 def test_helm_test_with_outputs_of_ones_own(word_count: Release) -> None:

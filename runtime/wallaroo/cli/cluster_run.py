@@ -92,7 +92,6 @@ class ClusterRun:
     def __init__(self, settings: DriverSettings) -> None:
         self._settings = settings
         self._signalled = threading.Event()
-        self._batch_ended = threading.Event()
         self._surplus_due: float | None = None
         self._stack: list[Callable[[], object]] = []
         self._engine: Engine | None = None
@@ -200,10 +199,16 @@ class ClusterRun:
             if self._surplus_due is not None and time.monotonic() > self._surplus_due:
                 self._remove_surplus()
         self._status.say("stopping")
-        self._batch_ended.clear()
-        if self._status.busy():
-            self._batch_ended.wait(_LAST_BATCH_S)
-        log.info("stopped")
+        self._engine.hold()
+        ending = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
+        ending.start()
+        ending.join(_LAST_BATCH_S)
+        log.info("stopped", batch="left to be done over" if ending.is_alive() else "ended")
+
+    def _finish_batch(self) -> None:
+        assert self._engine is not None
+        with contextlib.suppress(Exception):  # what has failed is done over, as after a kill
+            self._engine.finish_batch()
 
     def _on_signal(self, number: int, _frame: object) -> None:
         log.info("signal", signal=signal.Signals(number).name)
@@ -213,7 +218,6 @@ class ClusterRun:
         self._status.on_batch(batch)
         if self._surplus_due is not None:
             self._remove_surplus()
-        self._batch_ended.set()
 
     def _on_wanted(self, number: int) -> None:
         assert self._engine is not None

@@ -93,11 +93,6 @@ class DriverStatus:
             return Health(False, msg)
         return Health(True, "advancing" if gateway.backlog else "idle")
 
-    def busy(self) -> bool:
-        """Whether messages wait for a batch, as far as the gateway tells."""
-        gateway = self._gateway()
-        return gateway is not None and gateway.backlog > 0
-
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         gateway = self._gateway()

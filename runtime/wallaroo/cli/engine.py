@@ -92,6 +92,7 @@ class Engine:
         )
         self._readers = Readers(str(scratch / "readers"))
         self._readers.set(settings.workers)
+        self._held = False
         self.executors: Executors | None = None
         """The executors, where the master is one that starts and stops them."""
         if not settings.master.startswith("local"):
@@ -155,7 +156,13 @@ class Engine:
         """Let there be *workers* executors, and batches be read in as many ranges."""
         if self.executors is not None:
             self.executors.want(workers)
-        self._readers.set(max(1, workers))
+        if not self._held:
+            self._readers.set(max(1, workers))
+
+    def hold(self) -> None:
+        """Let no batch begin any more."""
+        self._held = True
+        self._readers.set(0)
 
     def stop(self) -> None:
         """Stop the query and Spark; what is not committed is done over at the next start."""

@@ -17,6 +17,7 @@ from wallaroo.cli.graph import graph
 from wallaroo.cli.new import new
 from wallaroo.cli.probe import probe
 from wallaroo.cli.receive import receive
+from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
 from wallaroo.cli.status import status
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, top, send, receive, demo, build, status),
+    *(new, check, graph, run, top, send, receive, demo, build, status, repartition),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from wallaroo.edge.exclusive import hold
@@ -26,9 +26,9 @@ class Fixed:
     application: str
     """Name of the application."""
     partitions: int
-    """Partitions of the state: the upper bound of parallelism."""
+    """Partitions of the state: the upper bound of parallelism; `repartition` changes it."""
     buckets: int
-    """Buckets that keys are spread over."""
+    """Buckets that keys are spread over, for good."""
     format: int = FORMAT
     """Version of the directory's layout."""
 
@@ -72,6 +72,29 @@ class StateDirectory:
             )
             raise UsageError(msg)
 
+    @staticmethod
+    def has_state(path: Path) -> bool:
+        """Whether *path* is a state directory in which an application has been."""
+        return (path / "application.json").exists()
+
+    def check_repartition(self, wanted: int) -> None:
+        """Refuse a number of partitions that the state cannot be cut into.
+
+        Raises:
+            UsageError: It is more than there are buckets.
+        """
+        if wanted > self.fixed.buckets:
+            msg = (
+                f"the keys in {self.path} are spread over {self.fixed.buckets} buckets, and more "
+                f"partitions than that have nothing to do: choose {self.fixed.buckets} or fewer"
+            )
+            raise UsageError(msg)
+
+    def repartitioned(self, partitions: int) -> None:
+        """Note that the state has *partitions* partitions from now on."""
+        self.fixed = replace(self.fixed, partitions=partitions)
+        self._write(self.fixed)
+
     def check_journal(self, journal: str) -> None:
         """Refuse a gateway whose journal is not the one that the checkpoint's offsets belong to.
 
@@ -109,9 +132,7 @@ class StateDirectory:
         file = self.path / "application.json"
         if not file.exists():
             fixed = Fixed(application, partitions, partitions * _BUCKETS_PER_PARTITION)
-            fresh = file.with_suffix(".new")
-            fresh.write_text(json.dumps(asdict(fixed), indent=2) + "\n")
-            fresh.replace(file)
+            self._write(fixed)
             return fixed
         told = json.loads(file.read_text())
         if told.get("format") != FORMAT:
@@ -127,3 +148,8 @@ class StateDirectory:
             )
             raise UsageError(msg)
         return Fixed(**told)
+
+    def _write(self, fixed: Fixed) -> None:
+        fresh = self.path / "application.new"
+        fresh.write_text(json.dumps(asdict(fixed), indent=2) + "\n")
+        fresh.replace(self.path / "application.json")

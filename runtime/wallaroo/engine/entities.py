@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from wallaroo.engine.columns import Columns
 from wallaroo.engine.dues import Dues
 from wallaroo.errors import RuntimeFailure
 
@@ -135,7 +136,8 @@ class EntityCache:
             for name, (changed, forgotten) in pickle.loads(record).items():
                 if name in numbers:
                     of_partition = saved[numbers[name]]
-                    of_partition.update(changed)
+                    in_columns = isinstance(changed, Columns)
+                    of_partition.update(changed.entities() if in_columns else changed)
                     for key in forgotten:
                         of_partition.pop(key, None)
         for number, of_partition in enumerate(saved):
@@ -155,8 +157,12 @@ class EntityCache:
                 entities = {key: codec.dump(entity) for key, entity in entities.items()}
             if entities or gone:
                 named[name] = (entities, list(gone))
+        compact = {
+            name: (Columns.of(entities) or entities, gone)
+            for name, (entities, gone) in named.items()
+        }
         try:
-            return pickle.dumps(named, protocol=5)
+            return pickle.dumps(compact, protocol=5)
         except Exception as error:
             raise RuntimeFailure(_unpicklable(named, error)) from error
 

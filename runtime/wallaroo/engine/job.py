@@ -22,6 +22,8 @@ from wallaroo.model.windows import Windows
 class Readers:
     """Ranges that a batch is read in at most: one for each worker, of which there may be others.
 
+    None at all holds the query up: the batch under way ends, and no other begins.
+
     The number is in a file, which the driver writes and Spark's planning process, on the same
     machine, reads before each batch.
     """
@@ -35,7 +37,7 @@ class Readers:
         fresh.replace(self.file)
 
     def now(self) -> int:
-        """The number of ranges for a batch that begins now."""
+        """The number of ranges for a batch that begins now; 0 if none is to begin."""
         return int(Path(self.file).read_text())
 
 

@@ -14,6 +14,8 @@ Runs = list[tuple[int, list[Any]]]
 """What one key gets: in order of arrival, the number of a leg and items that go there."""
 Group = list[tuple[int, Any, Runs]]
 """What one bucket gets: (number of a state partition, key, runs)."""
+Rows = tuple[int, int, list[Any], list[Any]]
+"""Items of many keys: number of a state partition, number of a leg, keys, and an item for each."""
 Stamp = tuple[int, ...]
 """Place in the order of arrival: arrival number, wall clock at arrival in nanoseconds, number of
 the way; then, for what steps and forks made of the message, which it was of what they made."""
@@ -34,6 +36,7 @@ class Packed(NamedTuple):
 _PLAIN = {bytes, str, int, float, bool, type(None)}
 """Types that `marshal` gives back as they were: no subclasses, nothing mutable."""
 _MARSHALLED, _PICKLED = b"m", b"p"
+_ROWS_MARSHALLED, _ROWS_PICKLED = b"r", b"R"
 _STAMPED_MARSHALLED, _STAMPED_PICKLED = b"M", b"P"
 
 
@@ -59,6 +62,24 @@ def unpacked_group(blob: bytes) -> Group:
     return group
 
 
+def packed_rows(rows: list[Rows]) -> bytes:
+    """*rows* as bytes: for keys that have few items each, half the cost of `packed_group`.
+
+    Raises:
+        Exception: Something in it does not pickle.
+    """
+    if all(_PLAIN.issuperset(map(type, [*keys, *items])) for _, _, keys, items in rows):
+        return _ROWS_MARSHALLED + marshal.dumps(rows)
+    return _ROWS_PICKLED + pickle.dumps(rows, protocol=5)
+
+
+def unpacked_rows(blob: bytes) -> list[Rows]:
+    """The rows that `packed_rows` made *blob* of."""
+    load = marshal.loads if blob[:1] == _ROWS_MARSHALLED else pickle.loads
+    rows: list[Rows] = load(memoryview(blob)[1:])
+    return rows
+
+
 def packed_items(items: list[Stamped]) -> bytes:
     """*items* as bytes.
 
@@ -78,8 +99,13 @@ def unpacked_items(blob: bytes) -> list[Stamped]:
 
 
 def holds_items(blob: bytes) -> bool:
-    """Whether `packed_items` made *blob*, and not `packed_group`."""
+    """Whether `packed_items` made *blob*."""
     return blob[:1] in {_STAMPED_MARSHALLED, _STAMPED_PICKLED}
+
+
+def holds_rows(blob: bytes) -> bool:
+    """Whether `packed_rows` made *blob*."""
+    return blob[:1] in {_ROWS_MARSHALLED, _ROWS_PICKLED}
 
 
 def problem_of_pickling(key: Any, item: Any) -> Exception | None:

@@ -25,8 +25,8 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.keys import bucket_of
 
-_MAX_KNOWN_KEYS = 1 << 20
-"""Keys whose buckets are remembered: about 100 MiB at the most."""
+_MAX_KNOWN_KEYS = 1 << 16
+"""Keys whose buckets are remembered: more of them would not stay in the processor's cache."""
 
 
 @dataclass(frozen=True)

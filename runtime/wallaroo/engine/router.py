@@ -19,6 +19,7 @@ from wallaroo.engine.packing import (
     Packed,
     Runs,
     packed_group,
+    packed_rows,
     problem_of_pickling,
 )
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
@@ -27,6 +28,8 @@ from wallaroo.engine.results import Named, NamedStep, TaskResults
 from wallaroo.engine.steps import applied, emit, through
 from wallaroo.model.application import Compute
 
+_DENSE = 4
+"""Items for a key from which on grouping them saves more than it costs."""
 _DECODER = "decoder"
 """Name of the step that a decoder is; where payloads cross, finding the key counts to it."""
 
@@ -184,10 +187,12 @@ class Router:
         return [Packed(1, bucket, self._blob(group)) for bucket, group in groups.items()]
 
     def _blob(self, group: Group) -> bytes:
+        items = sum(len(items) for _, _, runs in group for _, items in runs)
+        packed = packed_group if items > _DENSE * len(group) else _packed_as_rows
         try:
-            return packed_group(group)
+            return packed(group)
         except Exception:
-            return packed_group(self._only_packable(group))
+            return packed(self._only_packable(group))
 
     def _only_packable(self, group: Group) -> Group:
         """*group* without the messages that do not pickle; those are set aside."""
@@ -204,6 +209,24 @@ class Router:
                         self._results.failed(leg, leg.step, leg.message(item), error)
             kept.append((number, key, kept_runs))
         return kept
+
+
+def _packed_as_rows(group: Group) -> bytes:
+    """*group* as rows: first what each key got first. So the order of each key stays as it is."""
+    rows: dict[tuple[int, int, int], tuple[list[Any], list[Any]]] = {}
+    for number, key, runs in group:
+        for turn, (leg, items) in enumerate(runs):
+            row = rows.get((turn, number, leg))
+            if row is None:
+                row = rows[turn, number, leg] = ([], [])
+            if len(items) == 1:
+                row[0].append(key)
+                row[1].append(items[0])
+            else:
+                row[0].extend([key] * len(items))
+                row[1].extend(items)
+    in_turn = sorted(rows.items(), key=lambda row: row[0][0])
+    return packed_rows([(number, leg, *columns) for (_, number, leg), columns in in_turn])
 
 
 def _decoder(way: Way) -> Named:

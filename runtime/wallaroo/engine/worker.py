@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +19,10 @@ from wallaroo.engine.packing import (
     Stamp,
     Stamped,
     holds_items,
+    holds_rows,
     unpacked_group,
     unpacked_items,
+    unpacked_rows,
 )
 from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import TaskResults
@@ -34,7 +36,7 @@ _TIMED_GROUPS = 8
 _FEW_KEYS = 64
 """In a group of at most so many keys, the messages of each are counted."""
 _HOT = 16
-"""In other groups, those of keys with at least so many messages."""
+"""In other groups, those of keys with at least so many messages; of rows, one of so many counts."""
 
 
 class Worker:
@@ -79,6 +81,8 @@ class Worker:
         for blob in packed:
             if holds_items(blob):
                 stamped += unpacked_items(blob)
+            elif holds_rows(blob):
+                self._run_rows(blob)
             else:
                 self._run_group(blob)
         if stamped:
@@ -123,6 +127,21 @@ class Worker:
                     figures.seconds += perf_counter() - began
         for produced_runs in outputs.values():
             self._finish(produced_runs)
+
+    def _run_rows(self, blob: bytes) -> None:
+        for number, leg_number, keys, items in unpacked_rows(blob):
+            leg, figures = self._program.legs[leg_number], self._figures[leg_number]
+            produced: list[Any] = []
+            began = perf_counter()
+            self._compute_each(leg, keys, items, self._state.entities[number], produced)
+            figures.seconds += perf_counter() - began
+            figures.entered += len(items)
+            figures.timed += len(items)
+            every = 1 if len(keys) <= _FEW_KEYS * _HOT else _HOT
+            for key, count in Counter(keys[::every]).items():
+                if count > 1 or every == 1:
+                    self._hot[number][key] += count * every
+            self._finish([(leg_number, produced)])
 
     def _finish(self, runs: Runs) -> None:
         for number, produced in runs:
@@ -179,6 +198,46 @@ class Worker:
                 changed = True  # it may have changed the entity before it raised
                 self._results.failed(leg, step, item, error)
         return changed
+
+    def _compute_each(
+        self,
+        leg: Leg,
+        keys: list[Any],
+        items: list[Any],
+        entities: dict[Any, Any],
+        outputs: list[Any],
+    ) -> None:
+        """Run a state computation over *items* of many keys, each over the entity of its key."""
+        step, number = leg.step, leg.partition
+        assert isinstance(step, StateCompute)
+        function, multi, append = step.function, step.multi, outputs.append
+        decode = leg.source.decode if leg.ships_payloads else self._load
+        tells_save, known = step.tells_save, entities.get
+        changed = self._changes.changed[number]
+        for key, item in zip(keys, items, strict=True):
+            entity = known(key, _MISSING)
+            if entity is _MISSING:
+                entity = self._entity(number, key)
+                if isinstance(entity, _NoEntity):
+                    self._no_entity([(leg.number, [item])], entity.error)
+                    continue
+            try:
+                result = function(decode(item), entity)
+                if tells_save:
+                    result, save = result
+                    if save:
+                        changed[key] = entity
+                else:
+                    changed[key] = entity
+                if result is None:
+                    continue
+                if multi:
+                    outputs.extend(output for output in result if output is not None)
+                else:
+                    append(result)
+            except (Exception, SystemExit) as error:
+                changed[key] = entity  # it may have changed the entity before it raised
+                self._results.failed(leg, step, item, error)
 
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, shipped = item

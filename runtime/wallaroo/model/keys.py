@@ -49,6 +49,8 @@ def stable_hash(key: Any) -> int:  # noqa: PLR0911
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))
     if kind is bytes:
         return zlib.crc32(key)
+    if kind is int:
+        return zlib.crc32(hash(key).to_bytes(8, "little", signed=True))
     hash(key)  # an unhashable key is refused here, with Python's own words
     if key is None or isinstance(key, numbers.Number):
         value = 0 if key is None else hash(key)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ SCHEMA = "level int, slot int, position bigint, blob binary"
 the order of arrival, what it is."""
 TOKEN = b"t"
 """First byte of a blob that is a token under which a task has left outputs."""
+
+_HELD_S = 0.05
+"""Pause of a query that is held up, before it looks again."""
 
 
 def job_to_option(job: Job) -> str:
@@ -81,12 +85,15 @@ class JournalReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802
         """Where the next batch ends; waits a while for messages, so that idling costs nothing."""
         job = self._job
+        if not job.readers.now():
+            time.sleep(_HELD_S)
+            return start
         latest = self._connected().latest(start["offset"], job.max_batch_bytes, job.idle_wait_s)
         return {"offset": latest}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The ranges of a batch; each is read by one task, in order of arrival."""
-        readers = self._job.readers.now()
+        readers = max(1, self._job.readers.now())
         ranges = self._connected().plan(start["offset"], end["offset"], readers)
         return [JournalRange(*bounds) for bounds in ranges]
 

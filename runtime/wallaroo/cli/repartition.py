@@ -1,0 +1,92 @@
+"""`wallaroo repartition`: another number of state partitions for an application that is stopped."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+import structlog
+
+from wallaroo import logs
+from wallaroo.cli.options import application_options, application_ref
+from wallaroo.cli.reports import Reports
+from wallaroo.cli.state_directory import StateDirectory
+
+log = structlog.get_logger("wallaroo")
+
+
+@click.command()
+@application_options
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="State directory of the application, which is stopped.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    required=True,
+    help="Partitions that its state is to have.",
+)
+@click.option("--memory", default="1g", show_default=True, help="Heap of Spark, as in 1g.")
+def repartition(
+    app: str,
+    inputs: str | None,
+    outputs: str | None,
+    max_frame: int,
+    log_level: str,
+    app_args: tuple[str, ...],
+    state_dir: Path,
+    partitions: int,
+    memory: str,
+) -> None:
+    """Change the partitions of an application's state: the upper bound of its parallelism.
+
+    The application must be stopped in good order. The number may go up to that of the buckets that
+    its keys are spread over, eight for each partition it began with; its divisors spread them
+    evenly. State that has the number already, or is not there yet, is left as it is. On a cluster
+    the chart does this: `helm upgrade --set partitions=16,repartition=true`.
+
+    \b
+    Example:
+      wallaroo repartition apps/word_count --in 127.0.0.1:7010 --out 127.0.0.1:7002 \\
+        --state-dir .wallaroo/word_count --partitions 4
+    """  # noqa: D301  (click reads \b)
+    logs.configure(log_level)
+    application = application_ref(app, inputs, outputs, app_args, max_frame).load()
+    if not StateDirectory.has_state(state_dir):
+        log.info("nothing to repartition", reason=f"there is no state in {state_dir} yet")
+        return
+    state = StateDirectory(state_dir, application.name, partitions)
+    try:
+        before = state.fixed.partitions
+        if before == partitions:
+            log.info("nothing to repartition", reason=f"there are {partitions} partitions already")
+            return
+        state.check_repartition(partitions)
+        if not state.is_new:
+            _rewrite(state, partitions, memory)
+        state.repartitioned(partitions)
+        log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)
+    finally:
+        state.close()
+
+
+def _rewrite(state: StateDirectory, partitions: int, memory: str) -> None:
+    from wallaroo.engine.spark import repartition as spark
+    from wallaroo.engine.spark.session import SparkSettings, start_session
+
+    if not spark.is_needed(state.checkpoint, partitions):
+        return  # a call that was broken off had come so far
+    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+        settings = SparkSettings(
+            f"local[{os.cpu_count() or 1}]", partitions, Path(scratch, "spark"), memory
+        )
+        session = start_session("repartition", settings, [], Reports().spark_line)
+        try:
+            spark.repartition(session.session, state.checkpoint, partitions)
+        finally:
+            session.stop()
