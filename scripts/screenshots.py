@@ -46,6 +46,11 @@ def main() -> None:
         run(APPS / "market_spread", receiver, Path(state), 2) as running,
     ):
         for address, data in zip(running.sources.values(), streams, strict=True):
+            host, port = address.rsplit(":", 1)
+            with socket.create_connection((host, int(port))) as warming_up:
+                warming_up.sendall(data)
+        running.wait_until_processed()
+        for address, data in zip(running.sources.values(), streams, strict=True):
             threading.Thread(target=_send, args=(address, data, ended), daemon=True).start()
         time.sleep(_STREAM_S)
         with browser() as chrome:

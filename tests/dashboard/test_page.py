@@ -85,7 +85,7 @@ def test_the_graph_has_every_part_and_its_figures(page: Page) -> None:
     expect(store).to_contain_text("2 entities")
     expect(page.locator("#graph .source")).to_contain_text("3 set aside")
     step = page.locator("#graph .step", has_text="split into words")
-    expect(step).to_contain_text("a message")
+    expect(step).to_contain_text("µs a message")
     expect(step.locator("title")).to_contain_text("application.py:")
 
 

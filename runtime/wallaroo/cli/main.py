@@ -16,6 +16,7 @@ from wallaroo.cli.gateway import gateway
 from wallaroo.cli.graph import graph
 from wallaroo.cli.new import new
 from wallaroo.cli.probe import probe
+from wallaroo.cli.profile import profile
 from wallaroo.cli.receive import receive
 from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, top, send, receive, demo, build, status, repartition),
+    *(new, check, graph, run, top, profile, send, receive, demo, build, status, repartition),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)

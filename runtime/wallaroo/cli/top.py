@@ -30,9 +30,7 @@ def top(url: str, once: bool) -> None:
     Example:
       wallaroo top http://127.0.0.1:7990/
     """  # noqa: D301  (click reads \b)
-    if not url.startswith(("http://", "https://")):
-        url = f"http://{url}"
-    asked = _Asked(url.rstrip("/"))
+    asked = Asked(url)
     name = asked.get("application")["name"]
     console = Console()
     if once:
@@ -51,14 +49,27 @@ def top(url: str, once: bool) -> None:
     raise RuntimeFailure(asked.failure)
 
 
-class _Asked:
-    """A dashboard that is asked."""
+class Asked:
+    """A dashboard that is asked.
+
+    Args:
+        url: Where its page is.
+    """
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        if not url.startswith(("http://", "https://")):
+            url = f"http://{url}"
+        self._url = url.rstrip("/")
         self.failure: str | None = None
+        """Why `look` did not get an answer."""
 
     def get(self, what: str) -> dict[str, Any]:
+        """What the dashboard tells at the path *what*.
+
+        Raises:
+            RuntimeFailure: Nobody answers.
+            UsageError: It is no dashboard.
+        """
         try:
             with urllib.request.urlopen(f"{self._url}/{what}", timeout=_ANSWER_S) as answer:
                 told: dict[str, Any] = json.load(answer)
@@ -72,6 +83,7 @@ class _Asked:
             raise (UsageError if isinstance(error, ValueError) else RuntimeFailure)(msg) from error
 
     def look(self, _after: float, timeout_s: float) -> dict[str, Any] | None:
+        """What there is after *timeout_s*; None, and `failure`, if nobody answers."""
         time.sleep(timeout_s)
         try:
             return self.get("snapshot")
