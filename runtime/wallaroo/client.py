@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -40,6 +41,7 @@ _HELD_BYTES = 16 * 1024**2
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 2.0
 """Pause before a connection is tried again: doubles from the first to the most."""
 _CONNECT_TIMEOUT_S = 5.0
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _MAX_ANSWER = 64 * 1024
 """Bytes of a frame that the gateway may send."""
 _SILENCE_MS = 30_000
@@ -59,6 +61,7 @@ class Sender:
         stream: Name of the stream, the same after every restart; one sender at a time uses it.
         timeout_s: Seconds that the gateway may be away, or take nothing, before `send` and `flush`
             give up.
+        tls: Makes the connection secret and the gateway show who it is; None for plain TCP.
 
     Raises:
         UsageError: *address* or *stream* cannot be used.
@@ -69,13 +72,21 @@ class Sender:
                 sender.send(order)
     """
 
-    def __init__(self, address: str, stream: str, *, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        stream: str,
+        *,
+        timeout_s: float = 60.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         host, port = parse_address(address, "address")
         if (problem := check_stream(stream)) is not None:
             raise UsageError(problem)
         self._address = (host, int(port))
         self._stream = stream
         self._timeout_s = timeout_s
+        self._tls = tls
         self._changed = threading.Condition()
         self._queue: deque[bytes] = deque()
         """Framed messages to send, in order."""
@@ -203,8 +214,15 @@ class Sender:
                 with socket.create_connection(self._address, _CONNECT_TIMEOUT_S) as connection:
                     if connection.getsockname() == connection.getpeername():
                         raise ConnectionRefusedError  # TCP has connected a free port to itself
-                    self._serve(connection)
+                    if self._tls is None:
+                        self._serve(connection)
+                    else:
+                        host, _ = self._address
+                        with self._tls.wrap_socket(connection, server_hostname=host) as secured:
+                            self._serve(secured)
                     pause = _PAUSE_FIRST_S
+            except ssl.SSLCertVerificationError as error:
+                self._note_trouble(error.verify_message)
             except OSError as error:
                 self._note_trouble(error.strerror or str(error) or "the connection was refused")
             except FrameError as error:
@@ -241,15 +259,17 @@ class Sender:
                         self._wake_in.recv(4096)
                         continue
                     if events & selectors.EVENT_WRITE:
-                        with contextlib.suppress(BlockingIOError):
+                        with contextlib.suppress(*_LATER):
                             pending = pending[connection.send(pending) :]
                     if events & selectors.EVENT_READ:
-                        data = connection.recv(1 << 16)
-                        if not data:
-                            msg = "the connection was closed"
-                            raise ConnectionError(msg)
-                        for frame in cutter.feed(data):
-                            self._hear(frame)
+                        with contextlib.suppress(*_LATER):
+                            while True:  # TLS may hold more than the socket shows
+                                data = connection.recv(1 << 16)
+                                if not data:
+                                    msg = "the connection was closed"
+                                    raise ConnectionError(msg)
+                                for frame in cutter.feed(data):
+                                    self._hear(frame)
 
     def _next(self) -> bytes:
         """What is to be sent now."""

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-from tests.chaos.system import GO_ON, KILL, STOP, System
+from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 from wallaroo.client import Sender
 from wallaroo.model.acked import PAYLOADS
 
@@ -138,10 +138,11 @@ def _byte_at_a_time(system: System, _chance: random.Random) -> bool:
 
 
 def _idle_connections(system: System, _chance: random.Random) -> bool:
-    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with contextlib.ExitStack() as stack:
         opened = 0
-        for _ in range(min(2_000, soft // 2)):
+        for _ in range(min(5_000, most // 2)):
             connection = _connected(system)
             if connection is not None:
                 stack.enter_context(connection)
@@ -170,6 +171,35 @@ def _flood(system: System, chance: random.Random) -> bool:
     return True
 
 
+def _bad_message(message: bytes) -> Fault:
+    """A message that is to become one dead letter, no more and no less."""
+
+    def send(system: System, chance: random.Random) -> bool:
+        before = system.dead_letters()
+        with Sender(system.address, f"b{chance.getrandbits(40):x}", timeout_s=120.0) as sender:
+            sender.send(message)
+        give_up = time.monotonic() + PATIENCE_S
+        while (after := system.dead_letters()) == before and time.monotonic() < give_up:
+            time.sleep(0.2)
+        if after != before + 1:
+            system.problems.append(f"{message!r} made {after - before} dead letters")
+        return True
+
+    return send
+
+
+def _clock_goes_back(system: System, chance: random.Random) -> bool:
+    """The gateway's clock jumps: an hour back, and on again."""
+    clock = system.faults / "clock"
+    for offset_s in (-3600 * chance.randint(1, 24), 0):
+        fresh = system.faults / "new"
+        fresh.write_text(str(offset_s))
+        fresh.rename(clock)
+        time.sleep(STOP_S)
+    clock.unlink()
+    return True
+
+
 FAULTS: Mapping[str, Fault] = {
     "kill a worker": _killing("worker"),
     "kill the gateway": _killing("gateway"),
@@ -192,7 +222,11 @@ FAULTS: Mapping[str, Fault] = {
     "receiver is slow": _receiver("slow"),
     "receiver's connection breaks ten times": _receiver_breaks,
     "sender of a byte at a time": _byte_at_a_time,
-    "2,000 idle connections": _idle_connections,
+    "5,000 idle connections": _idle_connections,
     "connections with garbage": _garbage,
     "flood": _flood,
+    "message that kills its worker": _bad_message(b"!kill 1"),
+    "message that hangs": _bad_message(b"!hang 1"),
+    "message that does not decode": _bad_message(b"nonsense"),
+    "clock stepped backwards": _clock_goes_back,
 }

@@ -50,6 +50,8 @@ class Ledger:
 
     def note(self, outputs: list[bytes]) -> None:
         """Take *outputs*, in the order in which they came."""
+        if not outputs:
+            return
         with self._changed:
             for output in outputs:
                 key, number, count = output.split()

@@ -15,10 +15,12 @@ from typing import Self
 
 from tests.chaos.ledger import Ledger
 from wallaroo.api.place import Place
+from wallaroo.cli.at_state import letter_desk
 from wallaroo.cli.background import BackgroundRun
 from wallaroo.cli.supervisor import reserved_ports
 from wallaroo.client import Sender
-from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.edge.letters import Choice
+from wallaroo.errors import FrameError, RuntimeFailure, UsageError
 from wallaroo.model.application import TCPSource
 from wallaroo.model.framing import Framing
 from wallaroo.model.sequence import NUMBER, SequenceCutter
@@ -31,6 +33,7 @@ KEYS = 40
 RATE = 400
 """Messages a second of each of them."""
 _BURST_S = 0.02
+FUNCTION_TIMEOUT_S = 5
 PATIENCE_S = 120.0
 """How long to wait for what must happen."""
 
@@ -118,11 +121,24 @@ class System:
             time.sleep(0.005)
         return True
 
+    def dead_letters(self) -> int:
+        """How many messages are kept as dead letters."""
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with letter_desk(self.state) as desk:
+                    return len(desk.letters(Choice(), 1_000_000))
+            except (RuntimeFailure, UsageError):  # it is just being started
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.5)
+
     def _start(self) -> BackgroundRun:
         run = BackgroundRun(
             [
                 *("run", str(APPLICATION), "--in", self.address, "--out", self.receiver.address),
                 *("--workers", "2", "--state-dir", str(self.state)),
+                *("--function-timeout", str(FUNCTION_TIMEOUT_S), "--max-connections", "20000"),
             ]
         )
         run.__enter__()

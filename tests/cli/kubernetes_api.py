@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.helpers import PATIENCE_S
 
@@ -25,7 +25,8 @@ class KubernetesAPI:
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[Query], Answer]] = {}
-        """By path, what is answered: a status code, and an object or text."""
+        """By path, what is answered: a status code, and an object or text; it gets the query, or
+        under `posted` what was posted."""
         self.watch: queue.SimpleQueue[Any] = queue.SimpleQueue()
         """What watchers get to see: events, DROP, END."""
         self.watched: queue.SimpleQueue[Query] = queue.SimpleQueue()
@@ -33,6 +34,10 @@ class KubernetesAPI:
         api = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                posted = self.rfile.read(int(self.headers["Content-Length"]))
+                self._answer({"posted": posted.decode()})
+
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
                 asked = {name: values[0] for name, values in parse_qs(url.query).items()}
@@ -40,7 +45,10 @@ class KubernetesAPI:
                     api.watched.put(asked)
                     api._stream(self)
                     return
-                answer = api.answers.get(url.path)
+                self._answer(asked)
+
+            def _answer(self, asked: Query) -> None:
+                answer = api.answers.get(unquote(urlsplit(self.path).path))
                 status, told = (404, {}) if answer is None else answer(asked)
                 body = (told if isinstance(told, str) else json.dumps(told)).encode()
                 self.send_response(status)
@@ -73,6 +81,12 @@ class KubernetesAPI:
         configuration.host = self.url
         configuration.retries = False
         return client.CoreV1Api(client.ApiClient(configuration))
+
+    def authorization(self) -> Any:
+        """Its part that tells who may do what."""
+        from kubernetes import client
+
+        return client.AuthorizationV1Api(self.client().api_client)
 
     def asked_to_watch(self) -> Query:
         """What the next watch asked for."""

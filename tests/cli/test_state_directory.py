@@ -8,7 +8,7 @@ import pytest
 
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.edge import exclusive
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, UsageError
 
 
 def test_what_is_fixed_at_first_stays(tmp_path: Path) -> None:
@@ -36,3 +36,27 @@ def test_a_directory_in_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         StateDirectory(tmp_path, "app", 1)
     owner.close()
     StateDirectory(tmp_path, "app", 1).close()
+
+
+def test_another_number_of_partitions_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app", 4)
+    directory.check_partitions(4)
+    with pytest.raises(UsageError, match=r"has 4 partitions, and 8 are wanted.*repartition"):
+        directory.check_partitions(8)
+    directory.repartitioned(8)
+    directory.check_partitions(8)
+    directory.close()
+    again = StateDirectory(tmp_path, "app", 4)
+    assert (again.fixed.partitions, again.fixed.buckets) == (8, 32)
+    again.close()
+
+
+def test_a_checkpoint_belongs_to_one_journal(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app", 1)
+    directory.check_journal("first")
+    directory.check_journal("second")  # nothing was read of the first
+    (directory.checkpoint / "offsets").mkdir(parents=True)
+    directory.check_journal("second")
+    with pytest.raises(UsageError, match="belongs to another journal"):
+        directory.check_journal("first")
+    directory.close()

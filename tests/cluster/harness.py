@@ -106,6 +106,17 @@ class Cluster:
         pods = f"/api/v1/namespaces/{self.namespace}/pods"
         return self.kubectl("get", "--raw", f"{pods}/{pod}:{port}/proxy/{path}")
 
+    def evict(self, pod: str) -> None:
+        """Have a pod leave, as a drain of its node does."""
+        version = "v1" if "policy/v1" in self.kubectl("api-versions").split() else "v1beta1"
+        eviction = {
+            "apiVersion": f"policy/{version}",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": self.namespace},
+        }
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
+        self.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
     def logs(self, pod: str, *options: str) -> str:
         """What a pod has said."""
         return self.kubectl("logs", pod, *options)

@@ -63,6 +63,12 @@ def test_an_executor_is_gone_without_a_word(word_count: Release, word_peer: Peer
     wait_for("another executor", lambda: word_count.runs(2))
 
 
+def test_an_executor_is_evicted(word_count: Release, word_peer: Peer) -> None:
+    with Streaming(word_peer):
+        word_count.cluster.evict(word_count.pods("executor")[0]["metadata"]["name"])
+    wait_for("another executor", lambda: word_count.runs(2))
+
+
 def test_the_driver_crashes(word_count: Release, word_peer: Peer) -> None:
     with Streaming(word_peer):
         word_count.crash("driver", "wallaroo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from array import array
 from collections.abc import Coroutine, Mapping, Sequence
@@ -67,8 +68,10 @@ class RunningIngress:
         sources: Sequence[Source],
         limits: JournalLimits | None = None,
         senders: SourceLimits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.sources = sources
+        self._tls = tls
         self._senders = senders
         self.loop = Loop()
         self.journal = Journal(
@@ -80,7 +83,7 @@ class RunningIngress:
         self.addresses = self.loop.run(self._listen())
 
     async def _listen(self) -> dict[int, tuple[str, int]]:
-        self.ingress = Ingress(self.sources, self.journal, self._senders)
+        self.ingress = Ingress(self.sources, self.journal, self._senders, self._tls)
         return await self.ingress.listen()
 
     def _on_room(self) -> None:

@@ -251,6 +251,27 @@ def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
     sending.stop()
 
 
+def test_a_receiver_may_acknowledge_what_a_former_gateway_sent(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    sending = Sending(tmp_path, receiver, sequenced=True)
+    receiver.listen()
+    sending.publish(b"a")
+    with receiver.accept() as connection:
+        connection.sendall(NUMBER.pack(1))
+        sending.wait_until_delivered()
+    sending.stop()
+    sending.start()
+    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    with receiver.accept() as connection:
+        connection.sendall(NUMBER.pack(1))
+        assert read(connection, len(name)) == name
+        wait_until(lambda: sending.egress._answered == 1, "the answer")
+        sending.publish(b"b")
+        assert read(connection, 13) == sequenced(2, [b"b"])
+    sending.stop()
+
+
 def test_what_a_receiver_had_not_read_when_it_closed_comes_again(
     tmp_path: Path, receiver: Receiver
 ) -> None:

@@ -152,7 +152,9 @@ def test_published_outputs_reach_the_receiver(
 
 
 def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> None:
-    tally = Tally(1, [SetAside("p", "s", "f.py:1", "E: é", "b'm'")], {("state", "'k'"): 2})
+    tally = Tally(
+        1, [SetAside("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
+    )
     client.stage("t", [], tally)
     assert client.publish("run", 0, ["t"]) == tally
     assert client.publish("run", 0, ["t"]) == Tally()

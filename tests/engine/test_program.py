@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.engine.harness import Driven, Sent, chunks
 from wallaroo.engine.entities import Bucket
-from wallaroo.engine.ports import Chunk, Outputs, Tally
+from wallaroo.engine.ports import Chunk, Outputs, SetAside, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
 from wallaroo.engine.router import Router
@@ -327,17 +327,23 @@ def test_a_task_that_has_nothing_delivers_nothing_unless_it_must() -> None:
     assert delivered == [[]]
 
 
+def set_aside(key: str) -> SetAside:
+    return SetAside("p", "s", "f.py:1", "E: x", "'m'", key)
+
+
 def test_unknown_keys_are_counted_one_by_one_only_while_they_are_few() -> None:
     tally = Tally()
     for number in range(Tally.MAX_UNKNOWN_KEYS + 50):
-        tally.add_unknown_key("numbers", number, 2)
+        for _ in range(2):
+            tally.add_unknown_key("numbers", set_aside(key=repr(number)))
     assert len(tally.unknown_keys) == Tally.MAX_UNKNOWN_KEYS + 1
     assert tally.unknown_keys["numbers", "…"] == 100
+    assert len(tally.letters) == 2 * (Tally.MAX_UNKNOWN_KEYS + 50)
 
 
 def test_a_tally_comes_back_from_json_as_it_was() -> None:
     tally = drive(application_of(no_fives), b"a5", b"zz").tally
-    tally.add_unknown_key("numbers", ("a", 1), 3)
+    tally.add_unknown_key("numbers", set_aside(key="('a', 1)")._replace(payload=b"\xff"))
     tally.add_late("one", "Sum")
     tally.due[1, 2] = 3
     assert Tally.from_json(tally.to_json()) == tally

@@ -59,7 +59,7 @@ class InProcess:
     """
 
     def __init__(self, session: SparkSession, directories: pytest.TempPathFactory) -> None:
-        self._session = session
+        self.session = session
         self._directories = directories
 
     def run(
@@ -71,6 +71,8 @@ class InProcess:
         max_batch_bytes: int = 1 << 20,
         choose: random.Random | None = None,
         until: Callable[[dict[str, list[bytes]]], bool] = lambda _: True,
+        directory: Path | None = None,
+        buckets: int | None = None,
     ) -> Result:
         """Run the application over *sent* until all of it is processed and *until* holds.
 
@@ -81,13 +83,15 @@ class InProcess:
             max_batch_bytes: Bounds the batches.
             choose: Decides how the messages are cut into chunks.
             until: What must hold of the outputs by sink.
+            directory: Where an earlier run left off, to go on there; else a new one.
+            buckets: Buckets that keys are spread over; eight for each partition if not given.
         """
         application = reference.load()
-        program = Program(application, 8 * workers)
-        directory = self._directories.mktemp("run")
+        program = Program(application, buckets or 8 * workers)
+        directory = directory or self._directories.mktemp("run")
         edge = _Edge(directory)
         edge.send(application, sent, choose or random.Random(0))
-        self._session.conf.set("spark.sql.shuffle.partitions", workers)
+        self.session.conf.set("spark.sql.shuffle.partitions", workers)
         readers = Readers(str(directory / "readers"))
         readers.set(workers)
         job = Job(
@@ -105,7 +109,7 @@ class InProcess:
         def committed(batch: Batch) -> None:
             tally.merge(batch.tally)
 
-        running = query.start(self._session, program, job, directory / "checkpoint", committed)
+        running = query.start(self.session, program, job, directory / "checkpoint", committed)
         try:
             wait_until(
                 lambda: (
@@ -116,6 +120,7 @@ class InProcess:
                 PATIENCE_S,
             )
             assert running.failure() is None
+            running.finish_batch()
             return Result(edge.outputs(application), tally)
         finally:
             running.stop()
@@ -128,7 +133,7 @@ class _Edge:
     def __init__(self, directory: Path) -> None:
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self._outbox = Outbox(directory / "outbox.db", 1 << 30)
-        self.location = f"grpc+unix://{directory}/door.sock"
+        self.location = f"grpc+unix://{directory}/{uuid.uuid4().hex[:8]}.sock"
         guard = Guard(None, Claims(directory / "claim.json"))
         self._service = Service(self.location, self.journal, self._outbox, {}, guard)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from tests.spark.harness import Receiver, run, send
-from wallaroo.cli.main import main
-from wallaroo.engine.spark.repartition import last_batch
+from tests.spark.harness import APPS, Receiver, run, send
+from tests.spark.in_process import InProcess
+from wallaroo.engine.spark.repartition import is_needed, last_batch, repartition
+from wallaroo.model.loader import ApplicationRef
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark
@@ -81,73 +83,69 @@ def by_initial(outputs: list[bytes]) -> dict[bytes, list[bytes]]:
     return found
 
 
-class Stage:
-    """The application on one state directory, run now and then."""
-
-    def __init__(self, directory: Path, receiver: Receiver) -> None:
-        self.state = directory / "state"
-        self._application = directory / "votes.py"
-        self._application.write_text(APPLICATION)
-        self._receiver = receiver
-        self._sent: list[bytes] = []
-
-    def run(self, partitions: int) -> None:
-        """Send some more votes, and hold all outputs so far against the oracle."""
-        payloads = votes(len(self._sent))
-        self._sent += payloads
-        options = ["--partitions", str(partitions)]
-        with run(self._application, self._receiver, self.state, options=options) as running:
-            send(running.sources[SOURCE], payloads)
-            oracle = simulate(load(self._application), [(SOURCE, p) for p in self._sent])
-            received = self._receiver.wait_for(len(oracle.outputs))
-            running.stop()
-        assert by_initial(received) == by_initial(oracle.outputs)
-
-    def repartition(self, partitions: int) -> tuple[int, str]:
-        done = CliRunner().invoke(
-            main,
-            [
-                *("repartition", str(self._application), "--in", "127.0.0.1:0"),
-                *("--out", "127.0.0.1:1", "--state-dir", str(self.state)),
-                *("--partitions", str(partitions)),
-            ],
+def test_state_counts_on_in_more_and_in_fewer_partitions(
+    on_spark: InProcess, tmp_path: Path
+) -> None:
+    application = tmp_path / "votes.py"
+    application.write_text(APPLICATION)
+    arguments = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
+    sent: list[tuple[str, bytes]] = []
+    for turn, partitions in enumerate((2, 4, 3)):
+        if turn:
+            assert is_needed(tmp_path / "checkpoint", partitions)
+            repartition(on_spark.session, tmp_path / "checkpoint", partitions)
+            assert last_batch(tmp_path / "checkpoint")[1:] == (True, partitions)
+        more = [(SOURCE, payload) for payload in votes(len(sent))]
+        sent += more
+        made = on_spark.run(
+            ApplicationRef(str(application), arguments),
+            more,
+            workers=partitions,
+            directory=tmp_path,
+            buckets=16,
         )
-        return done.exit_code, done.output
-
-    def partitions(self) -> tuple[bool, int]:
-        """Whether the last batch has ended, and how many partitions it left."""
-        _, committed, partitions = last_batch(self.state / "checkpoint")
-        return committed, partitions
+        oracle = simulate(load(application), sent)
+        assert by_initial(made.by_sink["Votes"]) == by_initial(oracle.outputs)
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path, Receiver("lines"))
+def call(state: Path, partitions: int) -> tuple[int, str]:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "wallaroo", "repartition", str(APPS / "word_count")),
+            *("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"),
+            *("--state-dir", str(state), "--partitions", str(partitions)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
 
 
-def test_state_counts_on_in_more_and_in_fewer_partitions(stage: Stage) -> None:
-    stage.run(2)
-    for partitions in (4, 3):
-        code, said = stage.repartition(partitions)
-        assert code == 0, said
-        assert stage.partitions() == (True, partitions)
-    stage.run(3)
-    refused = [(3, 0, "3 partitions already"), (17, 2, "choose 16 or fewer")]
-    for partitions, expected, reason in refused:
-        code, said = stage.repartition(partitions)
+def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    code, said = call(state, 4)
+    assert (code, "there is no state" in said) == (0, True), said
+    assert not state.exists()
+
+    with Receiver("lines") as receiver, run(APPS / "word_count", receiver, state) as running:
+        send(running.sources["Split and Count"], [b"one two"])
+        receiver.wait_for(2)
+        code, said = call(state, 4)
+        assert (code, "stop it" in said) == (1, True), said
+        running.stop()
+    code, said = call(state, 4)
+    assert code == 0, said
+    assert last_batch(state / "checkpoint")[1:] == (True, 4)
+
+    for partitions, expected, reason in [
+        (4, 0, "4 partitions already"),
+        (17, 2, "choose 16 or fewer"),
+    ]:
+        code, said = call(state, partitions)
         assert (code, reason in said) == (expected, True), said
-    max((stage.state / "checkpoint" / "commits").iterdir(), key=_number).unlink()
-    code, said = stage.repartition(4)
+    number = last_batch(state / "checkpoint")[0]
+    (state / "checkpoint" / "commits" / str(number)).unlink()
+    code, said = call(state, 2)
     assert code == 1
-    assert "start the application with its 3 partitions once more" in said
-
-
-def test_where_there_is_no_state_there_is_nothing_to_do(stage: Stage) -> None:
-    code, said = stage.repartition(4)
-    assert code == 0
-    assert "there is no state" in said
-    assert not stage.state.exists()
-
-
-def _number(file: Path) -> int:
-    return int(file.name) if file.name.isdecimal() else -1
+    assert "start the application with its 4 partitions once more" in said

@@ -21,6 +21,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.claiming import Claiming
 from wallaroo.cli.driver_status import DriverStatus
 from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.edge.client import GatewayClient
@@ -202,8 +203,22 @@ class ClusterRun:
         self._engine.hold()
         ending = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
         ending.start()
-        ending.join(_LAST_BATCH_S)
-        log.info("stopped", batch="left to be done over" if ending.is_alive() else "ended")
+        gone = threading.Event()
+        threading.Thread(target=self._look_for_gateway, args=(gone,), daemon=True).start()
+        give_up = time.monotonic() + _LAST_BATCH_S
+        while ending.is_alive() and time.monotonic() < give_up:
+            if gone.is_set() and self._engine.waits():
+                break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
+            ending.join(_LOOK_EVERY_S)
+        done_over = ending.is_alive() and not self._engine.waits()
+        log.info("stopped", batch="left to be done over" if done_over else "ended")
+
+    def _look_for_gateway(self, gone: threading.Event) -> None:
+        """Set *gone* once the gateway does not answer; in a thread, for that may take a while."""
+        while not gone.is_set():
+            if not self._status.gateway_answers():
+                gone.set()
+            time.sleep(_LOOK_EVERY_S)
 
     def _finish_batch(self) -> None:
         assert self._engine is not None
@@ -253,7 +268,9 @@ class ClusterRun:
             raise UsageError(msg) from error
         config.load_incluster_config()
         self._wanted = WantedWorkers(client.CoreV1Api(), namespace, name, self._on_wanted)
-        return self._wanted.read()
+        number = self._wanted.read()
+        check_rights(client.AuthorizationV1Api(), namespace)
+        return number
 
     def _spark(self, pod: Any, claim: int, workers: int) -> dict[str, str]:
         from wallaroo.engine.spark import kubernetes

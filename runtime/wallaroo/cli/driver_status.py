@@ -93,6 +93,10 @@ class DriverStatus:
             return Health(False, msg)
         return Health(True, "advancing" if gateway.backlog else "idle")
 
+    def gateway_answers(self) -> bool:
+        """Whether the gateway is there."""
+        return self._gateway() is not None
+
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         gateway = self._gateway()

@@ -43,6 +43,8 @@ class EngineSettings:
     """Whether workers have the application at the driver's path, as in copies of one image."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark."""
+    call_limit_s: float = 60.0
+    """Seconds that a function of the application may take for one message; 0 for no limit."""
 
 
 class Engine:
@@ -115,6 +117,7 @@ class Engine:
             slots_for(fixed.buckets),
             self._readers,
             settings.max_batch_bytes,
+            call_limit_s=settings.call_limit_s,
         )
 
         def start(committed: OnBatch) -> RunningApplication:
@@ -147,6 +150,10 @@ class Engine:
         if self.executors is None:  # local Spark: threads, which are there while Spark is
             return self._workers, self._workers
         return self.executors.wanted, len(self.executors.running())
+
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+        return self._query.waits()
 
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""

@@ -19,8 +19,12 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    error_option,
+    policies,
     source_limit_options,
     source_limits,
+    tls_files,
+    tls_options,
 )
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
@@ -37,6 +41,8 @@ log = structlog.get_logger("wallaroo.gateway")
 @click.command()
 @application_options
 @source_limit_options
+@error_option
+@tls_options
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -77,6 +83,7 @@ def gateway(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
+    on_error: tuple[str, ...],
     state_dir: Path,
     listen: str,
     token_file: Path | None,
@@ -84,6 +91,7 @@ def gateway(
     journal_limit_gib: float,
     child: bool,
     ports: str | None,
+    **tls: Path | None,
 ) -> None:
     """Own the sources and sinks of an application: journal what arrives, deliver what comes out.
 
@@ -106,6 +114,7 @@ def gateway(
         raise click.BadParameter(msg, param_hint="--listen")
     try:
         application = application_ref(app, inputs, outputs, app_args, max_frame).load()
+        source_tls, sink_tls = tls_files(tls)
         settings = GatewaySettings(
             state_dir,
             location,
@@ -113,6 +122,9 @@ def gateway(
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
             sources=source_limits(max_connections, idle_timeout),
+            policies=policies(on_error, application),
+            source_tls=source_tls.serving(),
+            sink_tls=sink_tls.connecting(),
             ports=[int(port) for port in ports.split(",")] if ports else (),
         )
         asyncio.run(_serve(application, settings, child))

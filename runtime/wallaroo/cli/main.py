@@ -9,6 +9,7 @@ import click
 from wallaroo import __version__
 from wallaroo.cli.build import build
 from wallaroo.cli.check import check
+from wallaroo.cli.dead_letters import dead_letters
 from wallaroo.cli.demo import demo
 from wallaroo.cli.driver import driver
 from wallaroo.cli.executor import executor
@@ -57,7 +58,8 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, top, profile, send, receive, demo, build, status, repartition),
+    *(new, check, graph, run, top, profile, send, receive, demo, build, status),
+    *(dead_letters, repartition),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from wallaroo.api.addresses import Address, parse_address
+from wallaroo.edge.letters import Policy
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import UsageError
 from wallaroo.logs import parse_levels
 from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.tls import TLSFiles
 
 _ENOUGH = ",".join(["127.0.0.1:0"] * 16)
 """Addresses for an application that is not going to run."""
@@ -121,6 +124,65 @@ def source_limits(max_connections: int, idle_timeout: float) -> SourceLimits:
     """What `source_limit_options` ask for."""
     per_peer = (max_connections + 1) // 2
     return SourceLimits(max_connections, per_peer, idle_timeout)
+
+
+def error_option(command: Command) -> Command:
+    """What becomes of messages that are set aside."""
+    return click.option(
+        "--on-error",
+        "on_error",
+        multiple=True,
+        metavar="[SOURCE=]POLICY",
+        help="What to do with a message that cannot be processed: set-aside keeps it (see "
+        "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
+        "counts. For one source or for all; may be given several times.  [default: set-aside]",
+    )(command)
+
+
+def tls_options(command: Command) -> Command:
+    """TLS on the ports of sources and sinks."""
+    helps = {
+        "in-tls-cert": "Certificate, PEM, that sources show: turns TLS on for their ports.",
+        "in-tls-key": "Private key of that certificate.",
+        "in-tls-client-ca": "Authorities, PEM; senders have to show a certificate of theirs.",
+        "out-tls-ca": "Authorities, PEM, that receivers must have a certificate of: turns TLS "
+        "on for connections to sinks.",
+        "out-tls-cert": "Certificate, PEM, to show to receivers.",
+        "out-tls-key": "Private key of that certificate.",
+    }
+    for name, help_ in reversed(helps.items()):
+        of = click.Path(path_type=Path, dir_okay=False)
+        command = click.option(f"--{name}", type=of, help=help_)(command)
+    return command
+
+
+def tls_files(options: Mapping[str, Path | None]) -> tuple[TLSFiles, TLSFiles]:
+    """What `tls_options` ask for, for sources and for sinks."""
+    sources = (options["in_tls_cert"], options["in_tls_key"], options["in_tls_client_ca"])
+    sinks = (options["out_tls_cert"], options["out_tls_key"], options["out_tls_ca"])
+    return TLSFiles(*sources), TLSFiles(*sinks)
+
+
+def policies(texts: Sequence[str], application: Application) -> dict[str, Policy]:
+    """What `--on-error` asks for, by source.
+
+    Raises:
+        UsageError: There is no such policy or source.
+    """
+    names = [source.name for source in application.sources]
+    chosen: dict[str, Policy] = {}
+    for text in texts:
+        source, equals, policy = text.rpartition("=")
+        if policy not in {*Policy}:
+            due = ", ".join(Policy)
+            msg = f"--on-error {text!r}: {policy!r} is none of {due}"
+            raise UsageError(msg)
+        if equals and source not in names:
+            msg = f"--on-error {text!r}: there is no source {source!r}, but {', '.join(names)}"
+            raise UsageError(msg)
+        for name in [source] if equals else names:
+            chosen[name] = Policy(policy)
+    return chosen
 
 
 def application_ref(

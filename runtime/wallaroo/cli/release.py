@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -107,7 +108,7 @@ class ReleaseStatus:
 def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
     """The Kubernetes API of a context of kubectl's configuration, and the namespace to look in.
 
-    In a pod, where there is no such configuration, it is the pod's own cluster and namespace.
+    In a pod, where there is no such configuration, it is the pod's own cluster.
 
     Raises:
         UsageError: There is no cluster to ask, or no such context.
@@ -117,9 +118,10 @@ def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
     except ImportError as error:
         msg = "this needs the Python package kubernetes: install wallaroo[kubernetes]"
         raise UsageError(msg) from error
+    file = os.environ.get("KUBECONFIG")  # the package looks at it once, when it is imported
     try:
-        config.load_kube_config(context=context)
-        contexts, active = config.list_kube_config_contexts()
+        api = client.CoreV1Api(config.new_client_from_config(file, context))
+        contexts, active = config.list_kube_config_contexts(file)
         chosen = next((c for c in contexts if c["name"] == context), active)
         default = chosen["context"].get("namespace", "default")
     except config.ConfigException as error:
@@ -128,8 +130,8 @@ def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
         except config.ConfigException:
             msg = f"no cluster to ask: {error}; set KUBECONFIG, or give --context"
             raise UsageError(msg) from error
-        default = "default"
-    return client.CoreV1Api(), namespace or default
+        api, default = client.CoreV1Api(), "default"
+    return api, namespace or default
 
 
 def release_status(api: Any, namespace: str, release: str) -> ReleaseStatus:
@@ -227,10 +229,9 @@ def _pod_problem(
 ) -> str | None:
     statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
     for status in statuses:
-        waiting, ended = (
-            status.state.waiting,
-            status.state.terminated or (status.last_state.terminated if not ready else None),
-        )
+        last = status.last_state.terminated if status.last_state is not None else None
+        waiting = status.state.waiting
+        ended = status.state.terminated or (None if ready else last)
         if ended is not None and ended.exit_code:
             said = (ended.message or "").strip() or ended.reason or "no reason told"
             return _with_remedy(

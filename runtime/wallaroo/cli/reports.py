@@ -7,12 +7,19 @@ import re
 
 import structlog
 
+from wallaroo.engine.ports import SetAside
 from wallaroo.engine.running import Batch
 from wallaroo.logs import Repeats, relay
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 
 log = structlog.get_logger("wallaroo")
+
+
+def _told(example: SetAside) -> dict[str, str]:
+    names = ("pipeline", "step", "place", "error", "message", "key")
+    told = {name: getattr(example, name) for name in names}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 class Reports:
@@ -26,7 +33,7 @@ class Reports:
         """Log what was set aside or dropped in *batch*."""
         for example in batch.tally.examples:
             if self._repeats.show((example.pipeline, example.step, example.place)):
-                told = example._asdict()
+                told = _told(example)
                 message = told.pop("message")
                 log.warning("message set aside", **told)
                 log.debug("message was", place=example.place, message=message)

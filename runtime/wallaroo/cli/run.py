@@ -13,22 +13,27 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    error_option,
     setting_pairs,
     source_limit_options,
     source_limits,
+    tls_options,
 )
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.cli.view import suits
 from wallaroo.errors import RuntimeFailure
 
 _GIB = 1024**3
-_TASK_FAILURES = 4
-"""Times that local Spark tries a task: its own 1 would fail the batch with each worker killed."""
+_TASK_FAILURES = 8
+"""Times that local Spark tries a task: its own 1 would fail the batch with each worker killed, and
+a message that kills its worker has to be found."""
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @application_options
 @source_limit_options
+@error_option
+@tls_options
 @click.option(
     "--workers",
     default=1,
@@ -70,6 +75,14 @@ _TASK_FAILURES = 4
     help="MiB of messages that a batch takes at most.",
 )
 @click.option(
+    "--function-timeout",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds that a function of the application may take for one message, which is set "
+    "aside then; 0 for no limit.",
+)
+@click.option(
     "--journal-limit-gib",
     default=4.0,
     show_default=True,
@@ -108,6 +121,7 @@ def run(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
+    on_error: tuple[str, ...],
     workers: int,
     partitions: int | None,
     state_dir: Path | None,
@@ -115,12 +129,14 @@ def run(
     gateway: str | None,
     conf: tuple[str, ...],
     max_batch_mib: int,
+    function_timeout: float,
     journal_limit_gib: float,
     drain_timeout: float,
     ui: Address,
     no_ui: bool,
     no_live: bool,
     until_done: bool,
+    **tls: Path | None,
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
 
@@ -146,6 +162,9 @@ def run(
         spark=setting_pairs(conf),
         max_batch_bytes=max_batch_mib * 1024**2,
         sources=source_limits(max_connections, idle_timeout),
+        on_error=on_error,
+        tls=tls,
+        call_limit_s=function_timeout,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
         until_done=until_done,

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from wallaroo.api.addresses import Address
 from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.options import policies
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
 from wallaroo.cli.view import LiveView
@@ -65,6 +66,12 @@ class RunSettings:
     """Bytes of messages that a batch takes at most."""
     sources: SourceLimits = field(default_factory=SourceLimits)
     """What senders may cost."""
+    on_error: tuple[str, ...] = ()
+    """What becomes of messages that are set aside, as `[SOURCE=]POLICY`."""
+    tls: Mapping[str, Path | None] = field(default_factory=dict)
+    """Files for TLS, by the names of their options."""
+    call_limit_s: float = 60.0
+    """Seconds that a function of the application may take for one message; 0 for no limit."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -110,6 +117,7 @@ class Runner:
         """
         settings = self._settings
         application = settings.application.load()
+        policies(settings.on_error, application)  # says what is wrong with them before all else
         if settings.until_done:
             _check_that_sources_end(application)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
@@ -151,6 +159,7 @@ class Runner:
                 settings.workers,
                 settings.max_batch_bytes,
                 spark=extra,
+                call_limit_s=settings.call_limit_s,
             ),
             program,
             state,
@@ -293,6 +302,12 @@ class Runner:
             *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-connections", str(self._settings.sources.connections)),
             *("--idle-timeout", str(self._settings.sources.idle_s)),
+            *(
+                f"--{name.replace('_', '-')}={file}"
+                for name, file in self._settings.tls.items()
+                if file is not None
+            ),
+            *(f"--on-error={policy}" for policy in self._settings.on_error),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import click
@@ -15,6 +17,7 @@ from wallaroo.cli.options import AddressType
 from wallaroo.cli.transfer import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.tls import TLSFiles
 
 _READ_BYTES = 256 * 1024
 _PACE_S = 0.005
@@ -43,6 +46,21 @@ _CONNECT_TIMEOUT_S = 10.0
     help="Send with acknowledgements, as a stream of this name: each message is accepted exactly "
     "once, whatever breaks. Called again with the same name, it goes on behind what is accepted.",
 )
+@click.option(
+    "--tls-ca",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Authorities, PEM, that the source must have a certificate of: turns TLS on.",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Certificate, PEM, to show to the source.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Private key of that certificate.",
+)
 def send(
     file: BinaryIO,
     to: Address,
@@ -50,6 +68,9 @@ def send(
     rate: float | None,
     repeat: int,
     stream: str | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
 ) -> None:
     """Send the messages of FILE (- for standard input) to a source.
 
@@ -60,20 +81,23 @@ def send(
     if repeat > 1 and not file.seekable():
         msg = "--repeat needs a file that can be read again, and this is a stream"
         raise click.UsageError(msg)
+    tls = TLSFiles(tls_cert, tls_key, tls_ca).connecting()
     if stream is None:
-        _send_plain(to, _paced(_messages(file, framing, repeat), rate))
+        _send_plain(to, tls, _paced(_messages(file, framing, repeat), rate))
     elif framing == "raw":
         msg = "--acked sends messages one by one, and --framing raw does not tell them apart"
         raise click.UsageError(msg)
     else:
-        _send_acked(to, stream, _paced(_messages(file, framing, repeat), rate))
+        _send_acked(to, tls, stream, _paced(_messages(file, framing, repeat), rate))
 
 
-def _send_acked(to: Address, stream: str, groups: Iterator[tuple[int, bytes]]) -> None:
+def _send_acked(
+    to: Address, tls: ssl.SSLContext | None, stream: str, groups: Iterator[tuple[int, bytes]]
+) -> None:
     host, port = to
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     progress = Progress("sent")
-    with Sender(address, stream) as sender:
+    with Sender(address, stream, tls=tls) as sender:
         skip = sender.acknowledged
         if skip:
             print(f"{skip:,} messages of {stream!r} are accepted already", file=sys.stderr)
@@ -91,10 +115,14 @@ def _send_acked(to: Address, stream: str, groups: Iterator[tuple[int, bytes]]) -
     progress.close()
 
 
-def _send_plain(to: Address, groups: Iterator[tuple[int, bytes]]) -> None:
+def _send_plain(
+    to: Address, tls: ssl.SSLContext | None, groups: Iterator[tuple[int, bytes]]
+) -> None:
     host, port = to
     try:
         connection = socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S)
+        if tls is not None:
+            connection = tls.wrap_socket(connection, server_hostname=host)
     except OSError as error:
         msg = (
             f"cannot connect to {host}:{port}: {error.strerror or error}; is the source listening?"
@@ -107,14 +135,22 @@ def _send_plain(to: Address, groups: Iterator[tuple[int, bytes]]) -> None:
             for count, data in groups:
                 connection.sendall(data)
                 progress.add(count, len(data))
-            connection.shutdown(socket.SHUT_WR)
-            while connection.recv(4096):
-                pass  # the other side closes when it has taken everything
+            _finish(connection)
         except OSError as error:
             progress.close()
             msg = f"{host}:{port} closed the connection: {error.strerror or error}"
             raise RuntimeFailure(msg) from error
     progress.close()
+
+
+def _finish(connection: socket.socket) -> None:
+    """Wait until the other side, which closes when it has taken everything, has closed."""
+    if isinstance(connection, ssl.SSLSocket):
+        connection.unwrap()
+    else:
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(4096):
+            pass
 
 
 def _messages(file: BinaryIO, framing: FramingName, repeat: int) -> Iterator[list[bytes]]:

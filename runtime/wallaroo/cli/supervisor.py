@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import structlog
 
+from wallaroo.edge.letters import STOPPED
 from wallaroo.engine.running import Batch, OnBatch, Progress, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Source, TCPSource
@@ -215,6 +216,8 @@ class SupervisedEngine:
             return f"the engine is gone ({error}); start again with the same --state-dir"
         if failure is None:
             return None
+        if STOPPED in failure:
+            return failure[failure.index(STOPPED) :]
         pause = self._restarts.pause()
         if pause is None:
             return f"the query failed {self._restarts.failures} times in a row: {failure}"
@@ -227,6 +230,10 @@ class SupervisedEngine:
         self._untold = not told  # Spark tells a moment after it has published the batch
         for progress in told:
             self._on_progress(progress)
+
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+        return self._running.waits()
 
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""

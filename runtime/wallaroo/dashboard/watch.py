@@ -225,7 +225,15 @@ class Watch:
             "restarts": of.get(catalogue.QUERY_RESTARTS.name),
             "hot_keys": self._watched.hot_keys(),
             "errors": [
-                known.example._asdict() | {"count": known.count, "at": known.at}
+                {
+                    "pipeline": known.example.pipeline,
+                    "step": known.example.step,
+                    "place": known.example.place,
+                    "error": known.example.error,
+                    "message": known.example.message,
+                    "count": known.count,
+                    "at": known.at,
+                }
                 for known in self._watched.errors()
             ],
             "batches": [_batch(batch) for batch in self._watched.batches()],

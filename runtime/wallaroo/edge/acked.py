@@ -89,7 +89,9 @@ class Streams:
     def accepted(self, marks: Mapping[StreamName, int]) -> None:
         """Acknowledge what the journal has on disk now."""
         for name, last in marks.items():
-            stream = self._streams[name]
+            stream = self._streams.get(name)
+            if stream is None:  # what commands let arrive
+                continue
             stream.accepted = last
             if stream.connection is not None:
                 stream.connection.acknowledge()

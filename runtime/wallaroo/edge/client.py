@@ -11,7 +11,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pyarrow import flight
 
 from wallaroo.edge.faults import fault
 from wallaroo.edge.guard import Credentials, token_here
+from wallaroo.edge.letters import Choice, Letter
 from wallaroo.edge.service import NO_ROOM, pack_staged
 from wallaroo.engine.ports import Chunk, Outputs, Tally
 from wallaroo.errors import RuntimeFailure
@@ -70,6 +71,10 @@ class GatewayStatus:
     """Messages dropped since then because their key is not listed."""
     late: int
     """Messages dropped since then because their windows had closed."""
+    dead_letters: int = 0
+    """Dead letters kept now."""
+    dead_letters_gone: int = 0
+    """Dead letters that were too old or too many to be kept."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +128,21 @@ class GatewayClient:
         location: Where the gateway's inner door is, `grpc+unix:///PATH` or `grpc://HOST:PORT`.
         claim: Number of the claim under which calls are made; None for calls without one.
         patience_s: Seconds to go on trying while the gateway does not answer.
+        token: What to show there; None for what this process has in its environment, if anything.
     """
 
     def __init__(
-        self, location: str, *, claim: int | None = None, patience_s: float = PATIENCE_S
+        self,
+        location: str,
+        *,
+        claim: int | None = None,
+        patience_s: float = PATIENCE_S,
+        token: str | None = None,
     ) -> None:
         self._location = location
         self._patience_s = patience_s
         self._claim = claim
-        credentials = Credentials(token_here(), lambda: self._claim)
+        credentials = Credentials(token or token_here(), lambda: self._claim)
         self._client = flight.FlightClient(
             location, generic_options=_CHANNEL_OPTIONS, middleware=[credentials]
         )
@@ -233,6 +244,19 @@ class GatewayClient:
     def stop_accepting(self) -> None:
         """Close the sources, once what their senders have delivered is accepted."""
         self._ask("stop_accepting", {})
+
+    def letters(self, choice: Choice, most: int) -> list[Letter]:
+        """See `LetterDesk.letters`."""
+        found = self._ask("letters", {**asdict(choice), "most": most})
+        return [Letter.from_json(letter) for letter in found]
+
+    def drop_letters(self, choice: Choice) -> int:
+        """See `LetterDesk.drop_letters`."""
+        return int(self._ask("drop_letters", asdict(choice)))
+
+    def replay_letters(self, choice: Choice) -> int:
+        """See `LetterDesk.replay_letters`."""
+        return int(self._ask("replay_letters", asdict(choice)))
 
     def close(self) -> None:
         """Close the connection."""

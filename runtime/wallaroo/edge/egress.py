@@ -9,12 +9,12 @@ receiver of numbered outputs says itself what it has: then only that counts.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
 import socket
 import sqlite3
+import ssl
 import struct
 import termios
 import threading
@@ -113,6 +113,7 @@ class Egress:
         sink: The sink.
         outbox: Where the outputs are.
         on_failure: Called in the sink's thread if the outbox cannot be used; nothing is sent then.
+        tls: Makes the connection secret, and the receiver show who it is; None for plain TCP.
     """
 
     def __init__(
@@ -121,7 +122,11 @@ class Egress:
         sink: TCPSink,
         outbox: Outbox,
         on_failure: Callable[[Exception], None] = lambda _error: None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
+        self._surely_acknowledged = 0
+        """Bytes sent when last nothing was on its way: with TLS, less can be told."""
         self._on_failure = on_failure
         self._index = index
         self._sink = sink
@@ -179,6 +184,8 @@ class Egress:
         while not self._stopping.is_set():
             try:
                 connection = _connected(address)
+                if self._tls is not None:
+                    connection = self._secured(connection, self._tls)
             except (OSError, UnicodeError) as error:
                 self.problem = _reason(error)
                 if not told:
@@ -196,9 +203,21 @@ class Egress:
             return connection
         return None
 
+    def _secured(self, connection: socket.socket, tls: ssl.SSLContext) -> socket.socket:
+        """*connection* with TLS begun.
+
+        Raises:
+            OSError: The receiver does not speak it, or is not who it should be.
+        """
+        try:
+            return tls.wrap_socket(connection, server_hostname=self._sink.host)
+        except BaseException:
+            connection.close()
+            raise
+
     def _serve(self, connection: socket.socket) -> None:
         """Send what is there and what comes, until stopped; raises OSError when it breaks."""
-        self._sent = 0
+        self._sent = self._surely_acknowledged = 0
         if self._sink.sequenced:
             self._answers = b""
             connection.sendall(sequenced(0, [f"{self._outbox.identity}/{self._index}".encode()]))
@@ -264,21 +283,30 @@ class Egress:
             return self._heard(connection)
         answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
         (unacknowledged,) = struct.unpack("i", answer)
-        return self._sent - int(unacknowledged)
+        if self._tls is None:
+            return self._sent - int(unacknowledged)
+        if not unacknowledged:
+            self._surely_acknowledged = self._sent
+        return self._surely_acknowledged
 
     def _heard(self, connection: socket.socket) -> int:
         """Number of the last output that the receiver says it has."""
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(connection.fileno(), 4096):
+        connection.settimeout(0.0)
+        try:
+            while data := connection.recv(4096):
                 self._answers += data
             msg = "the receiver closed the connection"
             raise ConnectionError(msg)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass  # that is all for now
+        finally:
+            connection.settimeout(_SEND_TIMEOUT_S)
         whole = len(self._answers) // NUMBER.size * NUMBER.size
         if whole:
             (last,) = NUMBER.unpack_from(self._answers, whole - NUMBER.size)
             self._answers = self._answers[whole:]
-            sent = self._flight[-1] if self._flight else None
-            if last > (sent.last if isinstance(sent, _Numbered) else self._answered):
+            # a gateway before this one may have sent more than it has noted as delivered
+            if last > self._answered and last > self._outbox.published_to(self._index):
                 msg = f"the receiver acknowledged output {last}, which it was not sent"
                 raise ConnectionError(msg)
             self._answered = max(self._answered, last)
@@ -316,6 +344,8 @@ class Egress:
 def _reason(error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror):
         return f"the name does not resolve ({error.strerror}): is the address right?"
+    if isinstance(error, ssl.SSLError):
+        return getattr(error, "verify_message", None) or error.reason or str(error)
     return getattr(error, "strerror", None) or str(error)
 
 

@@ -13,12 +13,13 @@ _WAIT_S = 15.0
 """Seconds to wait for the last user of the directory to end: as long as its processes may take."""
 
 
-def hold(file: Path, remedy: str) -> int:
+def hold(file: Path, remedy: str, wait_s: float = _WAIT_S) -> int:
     """Lock *file* until this process ends, or closes what is returned.
 
     Args:
         file: The file, in the directory in question; made if it is not there.
         remedy: What to do where another process holds it for long.
+        wait_s: Seconds to wait for it.
 
     Returns:
         The open file.
@@ -28,7 +29,7 @@ def hold(file: Path, remedy: str) -> int:
         OSError: It cannot be made.
     """
     opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    give_up = time.monotonic() + _WAIT_S
+    give_up = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

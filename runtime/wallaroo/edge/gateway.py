@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sqlite3
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +20,16 @@ from wallaroo.api.addresses import Address
 from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.edge.database import claim
+from wallaroo.edge.desk import Desk
+from wallaroo.edge.door import Door
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
+from wallaroo.edge.faults import clock_ns
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
 from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
@@ -67,8 +72,17 @@ class GatewaySettings:
     """Bounds of the journal."""
     sources: SourceLimits = field(default_factory=SourceLimits)
     """What senders may cost."""
+    source_tls: ssl.SSLContext | None = None
+    """TLS on the sources' ports; None for plain TCP."""
+    sink_tls: ssl.SSLContext | None = None
+    """TLS to the sinks' receivers; None for plain TCP."""
     ports: Sequence[int] = ()
     """Ports to bind, by source; where there are none, those of the application."""
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    """What becomes of messages that are set aside, by source; where there is none, they are kept
+    as dead letters."""
+    letters: LetterLimits = field(default_factory=LetterLimits)
+    """Bounds of the dead letters."""
     outbox_bytes: int = 1024**3
     """Bytes of undelivered outputs over which the engine waits, and so, in the end, the senders."""
 
@@ -104,24 +118,31 @@ class Gateway:
             for name in ("journal.db", "outbox.db"):
                 claim(directory / name, self._application.name)
             self._claims = Claims(directory / "claim.json")
-            self._outbox = Outbox(directory / "outbox.db", self._settings.outbox_bytes)
+            self._outbox = Outbox(
+                directory / "outbox.db", self._settings.outbox_bytes, self._settings.letters
+            )
             self._journal = Journal(
                 directory / "journal.db",
                 self._settings.journal,
                 on_room=self._on_room,
                 on_failure=self._on_failure,
                 on_accepted=self._on_accepted,
+                clock=clock_ns,
             )
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
             raise RuntimeFailure(msg) from error
+        self._desk = Desk(self._outbox, self._journal)
         sources = self._application.sources
         if self._settings.ports:
             sources = tuple(
                 dataclasses.replace(source, port=port) if isinstance(source, TCPSource) else source
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
-        self._ingress = Ingress(sources, self._journal, self._settings.sources)
+        self._ingress = Ingress(
+            sources, self._journal, self._settings.sources, self._settings.source_tls
+        )
+        self._desk.finish_replays()
         self._bound = await self._ingress.listen()
         self._feeders = {
             index: Feeder(index, source, self._journal)
@@ -137,13 +158,18 @@ class Gateway:
             "hot_keys": lambda _: self._outbox.hot_keys(),
             "stop_accepting": lambda _: self._stop_accepting(),
             "wait_accepted": self._wait_accepted,
+            "letters": self._letters,
+            "drop_letters": lambda asked: self._desk.drop_letters(Choice.from_json(asked)),
+            "replay_letters": lambda asked: self._desk.replay_letters(Choice.from_json(asked)),
             "claim": self._claim,
             "renew": lambda _: self._claims.renew(),
             "release": lambda _: self._claims.release(),
         }
         guard = Guard(self._settings.token, self._claims)
         location = self._settings.location
-        self._service = Service(location, self._journal, self._outbox, control, guard)
+        judge = Judge(self._application, self._journal, self._settings.policies)
+        self._service = Service(location, self._journal, self._outbox, control, guard, judge)
+        Door(location, self._settings.token).write(directory)
         self._health = None
         if self._settings.health is not None:
             probes = {"/healthz": self._alive, "/readyz": self._accepting}
@@ -179,6 +205,8 @@ class Gateway:
             set_aside=counters.get("set_aside", 0),
             unknown_key=counters.get("unknown_key", 0),
             late=counters.get("late", 0),
+            dead_letters=counters["letters"],
+            dead_letters_gone=counters["letters_gone"],
         )
 
     def samples(self) -> list[Sample]:
@@ -235,7 +263,7 @@ class Gateway:
 
     def _egress(self, index: int, sink: Sink) -> Egress | Writer:
         if isinstance(sink, TCPSink):
-            return Egress(index, sink, self._outbox, self._on_failure)
+            return Egress(index, sink, self._outbox, self._on_failure, self._settings.sink_tls)
         assert isinstance(sink, CustomSink)
         return Writer(index, sink, self._outbox)
 
@@ -284,6 +312,10 @@ class Gateway:
         return self._journal.wait_accepted(
             names.index(asked["source"]), asked["count"], asked["timeout_s"]
         )
+
+    def _letters(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        found = self._desk.letters(Choice.from_json(asked), asked["most"])
+        return [letter.to_json() for letter in found]
 
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
         number = self._claims.claim(asked["holder"])

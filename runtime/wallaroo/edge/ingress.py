@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -27,6 +28,8 @@ from wallaroo.logs import Repeats
 from wallaroo.model.acked import PREAMBLE
 from wallaroo.model.application import Source, TCPSource
 
+_HANDSHAKE_S = 10.0
+"""Seconds that a sender has for the beginning of TLS."""
 _READ_BYTES = 256 * 1024
 """Bytes taken from a socket at a time."""
 _BACKLOG = 1024
@@ -46,6 +49,7 @@ class Ingress:
         sources: All sources, in the order of their indices.
         journal: Takes the messages.
         limits: What senders may cost.
+        tls: Makes connections secret, and senders show who they are; None for plain TCP.
     """
 
     def __init__(
@@ -53,7 +57,9 @@ class Ingress:
         sources: Sequence[Source],
         journal: Journal,
         limits: SourceLimits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self.tls = tls
         self.limits = limits or SourceLimits()
         self._open_connections: Counter[tuple[int, str]] = Counter()
         """Connections by source and address of the sender."""
@@ -99,7 +105,12 @@ class Ingress:
             listener.setblocking(False)
             make = functools.partial(_Connection, self, index, source)
             opening = functools.partial(self._open, make)
-            server = await self._loop.create_server(opening, sock=listener)
+            server = await self._loop.create_server(
+                opening,
+                sock=listener,
+                ssl=self.tls,
+                ssl_handshake_timeout=None if self.tls is None else _HANDSHAKE_S,
+            )
             self._listeners.append((server, listener, make))
             if self.limits.idle_s and self._idle_look is None:
                 self._look_for_idle()
@@ -186,7 +197,10 @@ class Ingress:
             with contextlib.suppress(OSError):
                 while True:  # connections that wait to be accepted may have delivered, too
                     accepted, peer = listener.accept()
-                    make().take_over(accepted, peer)
+                    if self.tls is None:
+                        make().take_over(accepted, peer)
+                    else:
+                        accepted.close()
             server.close()
         self._listeners.clear()
         for connection in list(self._connections):
@@ -214,7 +228,8 @@ class Ingress:
 
     def _open(self, make: Callable[[], _Connection]) -> _Connection:
         connection = make()
-        self._opening.add(connection)
+        if self.tls is None:  # with TLS, some never open
+            self._opening.add(connection)
         return connection
 
     def _resume(self) -> None:
@@ -317,7 +332,8 @@ class _Connection(asyncio.BufferedProtocol):
         """Take what the kernel has of this connection, and close it."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-            self._drain(self._transport.get_extra_info("socket").fileno())
+            if self._ingress.tls is None:
+                self._drain(self._transport.get_extra_info("socket").fileno())
             self._transport.close()
 
     def take_over(self, accepted: socket.socket, peer: Any) -> None:

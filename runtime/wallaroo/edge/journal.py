@@ -216,6 +216,16 @@ class Journal:
                     return None
             return self._streams.setdefault(name, 0)
 
+    def last_of(self, name: StreamName) -> int:
+        """The number of the last message of a stream that is on disk, 0 where there is none."""
+        with self._changed:
+            return self._streams.get(name, 0)
+
+    def wait_for_mark(self, name: StreamName, number: int, timeout_s: float) -> bool:
+        """Wait until message *number* of a stream is on disk; tells whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._streams.get(name, 0) >= number, timeout_s)
+
     def drop_stream(self, name: StreamName) -> None:
         """Forget a stream that never had a message."""
         with self._changed:
@@ -369,6 +379,16 @@ class Journal:
             _check_gapless(reached, end)
             if block:
                 yield block
+
+    def unprocessed(self) -> Iterator[Chunk]:
+        """The chunks that no batch has published, in order of arrival."""
+        with self._reading() as database:
+            for row in database.execute(
+                "SELECT first, count, source, arrived_ns, data FROM chunk "
+                "WHERE first + count > ? ORDER BY first",
+                (self._processed,),
+            ):
+                yield Chunk(*row)
 
     def note_processed(self, end: int) -> None:
         """Note that a batch has published what the messages before offset *end* lead to."""

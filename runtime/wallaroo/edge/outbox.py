@@ -7,11 +7,12 @@ batch. Published outputs keep their order for each sink and are deleted when the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from wallaroo.edge.database import connect, transaction
 from wallaroo.edge.faults import fault
 from wallaroo.edge.figures import SCHEMA as FIGURES_SCHEMA
 from wallaroo.edge.figures import FigureTable
+from wallaroo.edge.letters import Judge, LetterLimits, Letters
 from wallaroo.engine.ports import Outputs, Tally
 from wallaroo.metrics.samples import Sample
 
@@ -55,13 +57,15 @@ class Outbox:
     Args:
         path: File of the database; made if it is not there.
         limit_bytes: Bytes of undelivered outputs over which `full` is true, and the engine waits.
+        letters: Bounds of the dead letters.
     """
 
-    def __init__(self, path: Path, limit_bytes: int) -> None:
+    def __init__(self, path: Path, limit_bytes: int, letters: LetterLimits | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
         self._database.executescript(_SCHEMA + FIGURES_SCHEMA)
         self._figures = FigureTable(self._database)
+        self._letters = Letters(self._database, letters or LetterLimits())
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
             (uuid.uuid4().hex,),
@@ -83,6 +87,14 @@ class Outbox:
             ).fetchone()
         return row[0] if row else 0
 
+    def published_to(self, sink: int) -> int:
+        """Number of the last output that *sink* was ever given, 0 where there was none."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT last FROM sequence WHERE sink = ?", (sink,)
+            ).fetchone()
+        return row[0] if row else 0
+
     @property
     def undelivered(self) -> int:
         """Outputs published and not delivered."""
@@ -96,10 +108,13 @@ class Outbox:
     def counters(self) -> dict[str, int]:
         """Totals since the outbox was new.
 
-        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`.
+        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`; and of dead
+        letters, those that are kept now, `letters`, and those that limits made go, `letters_gone`.
         """
         with self._changed:
-            return dict(self._database.execute("SELECT name, value FROM counter"))
+            counters = dict(self._database.execute("SELECT name, value FROM counter"))
+            totals = self._letters.totals
+        return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
 
     def figures(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
         """What published batches have counted; *pipelines* by source, as sources feed them."""
@@ -145,14 +160,35 @@ class Outbox:
                     [(token, *of_sink) for of_sink in outputs],
                 )
 
-    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
+    @contextlib.contextmanager
+    def letters(self) -> Iterator[Letters]:
+        """The dead letters, for one transaction."""
+        with self._changed, transaction(self._database):
+            yield self._letters
+
+    def publish(
+        self,
+        run: str,
+        batch: int,
+        tokens: Sequence[str],
+        judge: Judge | None = None,
+        end: int | None = None,
+    ) -> Tally:
         """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
 
+        Args:
+            run: Name of the query that numbers the batches.
+            batch: Number of the batch.
+            tokens: What tasks have staged their outputs under.
+            judge: Says what becomes of messages that were set aside; None to keep none.
+            end: Offset behind the batch, where that is known.
+
         Returns:
-            What the tasks reported; empty where the batch was published before.
+            What the tasks reported, without letters; empty where the batch was published before.
 
         Raises:
-            LookupError: Nothing is staged under a token.
+            LookupError: Nothing is staged under a token, or a message was set aside of a source
+                whose policy is to stop.
         """
         tally = Tally()
         with self._changed:
@@ -160,6 +196,9 @@ class Outbox:
                 if not self._published_before(run, batch):
                     for token in tokens:
                         tally.merge(self._publish_token(token))
+                    if judge is not None and tally.letters:
+                        self._letters.keep(judge.kept(tally.letters, end))
+                    tally.letters = []
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
                     self._count_up("late", sum(tally.late.values()))

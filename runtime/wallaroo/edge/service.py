@@ -20,6 +20,7 @@ from wallaroo.edge.claims import ClaimHeld
 from wallaroo.edge.database import lacks_room
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal
+from wallaroo.edge.letters import Judge
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Outputs, Tally
 
@@ -74,6 +75,7 @@ class Service(flight.FlightServerBase):
         outbox: The outbox.
         control: Further actions by name: the gateway's own, such as `status`.
         guard: Decides who may come in.
+        judge: Says what becomes of messages that are set aside; None to keep none.
     """
 
     def __init__(
@@ -83,10 +85,12 @@ class Service(flight.FlightServerBase):
         outbox: Outbox,
         control: dict[str, Callable[[dict[str, Any]], Any]],
         guard: Guard,
+        judge: Judge | None = None,
     ) -> None:
         super().__init__(location, middleware={"guard": guard})
         self._journal = journal
         self._outbox = outbox
+        self._judge = judge
         self._planned_end = 0
         self._actions: dict[str, Callable[[dict[str, Any]], Any]] = {
             "latest": self._latest,
@@ -153,7 +157,10 @@ class Service(flight.FlightServerBase):
         return self._journal.split(asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES)
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any]:
-        tally = self._outbox.publish(asked["run"], asked["batch"], asked["tokens"])
+        end = self._planned_end or None
+        tally = self._outbox.publish(
+            asked["run"], asked["batch"], asked["tokens"], self._judge, end
+        )
         self._journal.note_processed(self._planned_end)
         return tally.to_json()
 

@@ -17,8 +17,8 @@ from wallaroo.api.place import place_of
 from wallaroo.engine.figures import StepFigures
 from wallaroo.engine.packing import Packed, Stamp, Stamped, packed_items, problem_of_pickling
 from wallaroo.engine.program import Leg, Program, Stretch
-from wallaroo.engine.results import NamedStep, TaskResults
-from wallaroo.engine.steps import emit
+from wallaroo.engine.results import NOWHERE, NamedStep, Origin, TaskResults
+from wallaroo.engine.steps import Messages, emit
 from wallaroo.model.application import Compute, KeyBy
 
 SAMPLE = 16
@@ -34,15 +34,22 @@ class Flow:
         program: What to run.
         results: Takes outputs and what is set aside.
         arrive: Called with each message that has come to a leg.
+        fresh: Whether no state has seen the messages before.
     """
 
     def __init__(
-        self, program: Program, results: TaskResults, arrive: Callable[[Stamped], None]
+        self,
+        program: Program,
+        results: TaskResults,
+        arrive: Callable[[Stamped], None],
+        *,
+        fresh: bool,
     ) -> None:
         self._program = program
         self._results = results
         self._arrive = arrive
-        self._outputs: dict[int, list[tuple[Stretch, list[Any]]]] = defaultdict(list)
+        self._fresh = fresh
+        self._outputs: dict[int, list[tuple[Stretch, list[Any], list[int]]]] = defaultdict(list)
         """By tail, in order: what goes to the sinks of a stretch."""
         self._figures: dict[int, list[StepFigures]] = {}
         """By the stretch's identity, those of its steps."""
@@ -71,7 +78,9 @@ class Flow:
     def finish(self) -> None:
         """Encode what has come to the sinks."""
         for runs in self._outputs.values():
-            for stretch, messages in runs:
+            for stretch, items, arrivals in runs:
+                known = self._fresh
+                messages = Messages(items, arrivals.__getitem__) if known else Messages(items)
                 emit(stretch, messages, self._results)
         self._outputs.clear()
 
@@ -85,8 +94,9 @@ class Flow:
         else:
             runs = self._outputs[stretch.tail]
             if not runs or runs[-1][0] is not stretch:
-                runs.append((stretch, []))
+                runs.append((stretch, [], []))
             runs[-1][1].append(message)
+            runs[-1][2].append(stamp[0])
 
     def _figures_of(self, stretch: Stretch) -> list[StepFigures]:
         found = self._figures.get(id(stretch))
@@ -109,7 +119,7 @@ class Flow:
                 if output is not None:
                     made.append(((*stamp, number), key, output))
         except (Exception, SystemExit) as error:
-            self._results.failed(stretch, step, message, error)
+            self._results.failed(stretch, step, message, error, self._origin(stamp))
         return made
 
     def _keyed(self, stretch: Stretch, step: KeyBy, item: _Item) -> list[_Item]:
@@ -117,7 +127,8 @@ class Flow:
         try:
             return [(stamp, step.key(message), message)]
         except (Exception, SystemExit) as error:
-            self._results.failed(stretch, NamedStep(step.name, step.place), message, error)
+            named = NamedStep(step.name, step.place)
+            self._results.failed(stretch, named, message, error, self._origin(stamp))
             return []
 
     def cross(
@@ -137,19 +148,27 @@ class Flow:
             if leg.step.key is not None:
                 key = leg.step.key(message)
             if not partition.holds(key):
-                self._results.tally.add_unknown_key(partition.name, key, 1)
+                origin = self._origin(stamp)
+                step = leg.step
+                self._results.unroutable(leg, step, partition.name, key, message, origin)
                 return
         except (Exception, SystemExit) as error:
-            key_failed(leg, message, error, self._results)
+            key_failed(leg, message, error, self._results, self._origin(stamp).arrival)
             return
         self._arrive((stamp, leg.number, key, message if payload is None else payload))
 
+    def _origin(self, stamp: Stamp) -> Origin:
+        return Origin(None, stamp[0]) if self._fresh else NOWHERE
 
-def key_failed(leg: Leg, message: Any, error: BaseException, results: TaskResults) -> None:
+
+def key_failed(
+    leg: Leg, message: Any, error: BaseException, results: TaskResults, arrival: int | None
+) -> None:
     """Set *message* aside, because its key at *leg* cannot be found or used."""
     # finding the place costs more than all the rest of a small chunk: only where it is told
     place = leg.step.place if leg.step.key is None else place_of(leg.step.key)
-    results.failed(leg, NamedStep(f"key of {leg.step.name}", place), message, error)
+    step = NamedStep(f"key of {leg.step.name}", place)
+    results.failed(leg, step, message, error, Origin(None, arrival))
 
 
 class Outgoing:
@@ -158,9 +177,11 @@ class Outgoing:
     Args:
         program: What is run.
         results: Takes what is set aside.
+        fresh: Whether no state has seen the messages before.
     """
 
-    def __init__(self, program: Program, results: TaskResults) -> None:
+    def __init__(self, program: Program, results: TaskResults, *, fresh: bool) -> None:
+        self._fresh = fresh
         self._program = program
         self._results = results
         self._serialization = program.application.serialization
@@ -169,17 +190,18 @@ class Outgoing:
     def add(self, item: Stamped) -> None:
         """Send *item* to the level and bucket of its leg's partition and its key."""
         stamp, number, key, message = item
-        leg = self._program.legs[number]
+        leg, arrival = self._program.legs[number], stamp[0] if self._fresh else None
         try:
             bucket = self._program.bucket_in(leg.partition, key)
         except Exception as error:
-            key_failed(leg, leg.message(message), error, self._results)
+            key_failed(leg, leg.message(message), error, self._results, arrival)
             return
         if self._serialization is not None and not leg.ships_payloads:
             try:
                 message = self._serialization.serialize(message)
             except (Exception, SystemExit) as error:
-                self._results.failed(leg, leg.step, message, error)
+                origin = Origin(None, arrival)
+                self._results.failed(leg, leg.step, message, error, origin)
                 return
         level = self._program.levels.level(leg.partition)
         self._items[level, bucket].append((stamp, number, key, message))
@@ -206,9 +228,10 @@ class Outgoing:
             return packed_items([item for item in items if self._is_packable(item)])
 
     def _is_packable(self, item: Stamped) -> bool:
-        _, number, key, message = item
+        stamp, number, key, message = item
         error = problem_of_pickling(key, message)
         if error is not None:
             leg = self._program.legs[number]
-            self._results.failed(leg, leg.step, leg.message(message), error)
+            origin = Origin(None, stamp[0] if self._fresh else None)
+            self._results.failed(leg, leg.step, leg.message(message), error, origin)
         return error is None

@@ -55,6 +55,8 @@ class Job:
         readers: Tells how many ranges a batch is read in at most.
         max_batch_bytes: Bytes of messages that a batch takes at most.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
+        call_limit_s: Seconds that a function of the application may take for one message; 0 for as
+            long as it likes.
     """
 
     run: str
@@ -65,6 +67,7 @@ class Job:
     readers: Readers
     max_batch_bytes: int
     idle_wait_s: float = 1.0
+    call_limit_s: float = 60.0
 
 
 @dataclass(frozen=True)

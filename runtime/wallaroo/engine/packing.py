@@ -10,12 +10,16 @@ import marshal
 import pickle
 from typing import Any, NamedTuple
 
-Runs = list[tuple[int, list[Any]]]
-"""What one key gets: in order of arrival, the number of a leg and items that go there."""
+Arrivals = list[int | None]
+"""Arrival numbers of messages; empty for payloads, which tell by themselves what they are."""
+Runs = list[tuple[int, list[Any], Arrivals]]
+"""What one key gets: in order of arrival, the number of a leg, items that go there, and where they
+come from."""
 Group = list[tuple[int, Any, Runs]]
 """What one bucket gets: (number of a state partition, key, runs)."""
-Rows = tuple[int, int, list[Any], list[Any]]
-"""Items of many keys: number of a state partition, number of a leg, keys, and an item for each."""
+Rows = tuple[int, int, list[Any], list[Any], Arrivals]
+"""Items of many keys: number of a state partition, number of a leg, keys, an item for each, and
+where they come from."""
 Stamp = tuple[int, ...]
 """Place in the order of arrival: arrival number, wall clock at arrival in nanoseconds, number of
 the way; then, for what steps and forks made of the message, which it was of what they made."""
@@ -47,7 +51,7 @@ def packed_group(group: Group) -> bytes:
         Exception: Something in it does not pickle.
     """
     plain = all(
-        type(key) in _PLAIN and all(_PLAIN.issuperset(map(type, items)) for _, items in runs)
+        type(key) in _PLAIN and all(_PLAIN.issuperset(map(type, items)) for _, items, _ in runs)
         for _, key, runs in group
     )
     if plain:
@@ -68,7 +72,7 @@ def packed_rows(rows: list[Rows]) -> bytes:
     Raises:
         Exception: Something in it does not pickle.
     """
-    if all(_PLAIN.issuperset(map(type, [*keys, *items])) for _, _, keys, items in rows):
+    if all(_PLAIN.issuperset(map(type, [*keys, *items])) for _, _, keys, items, _ in rows):
         return _ROWS_MARSHALLED + marshal.dumps(rows)
     return _ROWS_PICKLED + pickle.dumps(rows, protocol=5)
 

@@ -6,6 +6,7 @@ picklable because workers in other processes, and on other machines, call it too
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -43,7 +44,7 @@ class Outputs(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """A message that was taken out of the stream because user code raised on it."""
+    """A message that was taken out of the stream: user code raised on it, or its key is unknown."""
 
     pipeline: str
     step: str
@@ -53,6 +54,25 @@ class SetAside(NamedTuple):
     """Class and text of the exception."""
     message: str
     """Start of the message, printable."""
+    key: str | None = None
+    """Its key, printable, where that was known."""
+    arrival: int | None = None
+    """Arrival number of what it was made of; None behind a state, which a second arrival would
+    change twice."""
+    payload: bytes | None = None
+    """What it was made of, where the arrival number is not at hand."""
+
+
+def packed_letter(letter: SetAside) -> list[Any]:
+    """*letter* as plain JSON values."""
+    payload = letter.payload
+    return [*letter[:-1], None if payload is None else base64.b64encode(payload).decode("ascii")]
+
+
+def unpacked_letter(values: Sequence[Any]) -> SetAside:
+    """The letter that `packed_letter` packed."""
+    letter = SetAside(*values)
+    return letter._replace(payload=letter.payload and base64.b64decode(letter.payload))
 
 
 @dataclass
@@ -63,6 +83,8 @@ class Tally:
     """Messages set aside."""
     examples: list[SetAside] = field(default_factory=list)
     """The first few of them."""
+    letters: list[SetAside] = field(default_factory=list)
+    """All that was set aside or has an unknown key, until the edge keeps it."""
     unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages dropped by (state partition, printable key), because the key is not listed."""
     late: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -81,15 +103,17 @@ class Tally:
     def add_set_aside(self, example: SetAside) -> None:
         """Count a message set aside, and keep it as an example while there are few."""
         self.set_aside += 1
+        self.letters.append(example)
         if len(self.examples) < self.MAX_EXAMPLES:
-            self.examples.append(example)
+            self.examples.append(example._replace(payload=None))
 
-    def add_unknown_key(self, partition: str, key: Any, count: int) -> None:
-        """Count *count* messages dropped for their unlisted *key*."""
-        entry = (partition, repr(key)[:100])
+    def add_unknown_key(self, partition: str, letter: SetAside) -> None:
+        """Count a message whose key is not listed in the state *partition*, and keep it."""
+        self.letters.append(letter)
+        entry = (partition, letter.key or "")
         if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
             entry = (partition, "…")
-        self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
+        self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + 1
 
     def add_late(self, pipeline: str, step: str) -> None:
         """Count a message that came too late for its windows."""
@@ -99,6 +123,7 @@ class Tally:
         """Add what *other* has."""
         self.set_aside += other.set_aside
         self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
+        self.letters += other.letters
         for entry, count in other.unknown_keys.items():
             self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
         for step, count in other.late.items():
@@ -113,7 +138,8 @@ class Tally:
         """As plain JSON values."""
         return {
             "set_aside": self.set_aside,
-            "examples": [list(example) for example in self.examples],
+            "examples": [packed_letter(example) for example in self.examples],
+            "letters": [packed_letter(letter) for letter in self.letters],
             "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
             "late": [[*step, count] for step, count in self.late.items()],
             "due": [[*bucket, due] for bucket, due in self.due.items()],
@@ -125,7 +151,8 @@ class Tally:
         """The tally that `to_json` wrote."""
         return cls(
             value["set_aside"],
-            [SetAside(*example) for example in value["examples"]],
+            [unpacked_letter(example) for example in value["examples"]],
+            [unpacked_letter(letter) for letter in value["letters"]],
             {(partition, key): count for partition, key, count in value["unknown_keys"]},
             {(pipeline, step): count for pipeline, step, count in value["late"]},
             {(level, bucket): due for level, bucket, due in value["due"]},

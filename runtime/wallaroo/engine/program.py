@@ -64,6 +64,8 @@ class Leg:
     after: Stretch
     ships_payloads: bool
     """Whether payloads cross the exchange to it, and not messages."""
+    fresh: bool
+    """Whether no state has seen the messages before."""
 
     def message(self, shipped: Any) -> Any:
         """The message of what is on its way here: what the user is told when that fails."""
@@ -165,7 +167,11 @@ class Program:
                 if behind is not None:
                     self._hops.append(Hop(behind, number, same_key=keyed and step.key is None))
                 leg = self._leg(
-                    pipeline, step, rest, at_once=branch is pipeline.trunk and not steps
+                    pipeline,
+                    step,
+                    rest,
+                    at_once=branch is pipeline.trunk and not steps,
+                    fresh=behind is None,
                 )
                 return Stretch(pipeline.name, tuple(steps), (), leg, (), 0)
             steps.append(step)
@@ -175,12 +181,14 @@ class Program:
         tail = self._tails.setdefault(tuple(index for index, _ in sinks), len(self._tails))
         return Stretch(pipeline.name, tuple(steps), forks, None, sinks, tail)
 
-    def _leg(self, pipeline: Pipeline, step: Stateful, rest: Branch, *, at_once: bool) -> int:
+    def _leg(
+        self, pipeline: Pipeline, step: Stateful, rest: Branch, *, at_once: bool, fresh: bool
+    ) -> int:
         partition = self.partition_numbers[step.partition]
         after = self._stretch(pipeline, rest, partition, keyed=True)
         number = len(self.legs)
         self.legs.append(
-            Leg(number, pipeline.name, step, partition, pipeline.source, after, at_once)
+            Leg(number, pipeline.name, step, partition, pipeline.source, after, at_once, fresh)
         )
         return number
 

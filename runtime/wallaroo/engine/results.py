@@ -5,15 +5,17 @@ from __future__ import annotations
 import traceback
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from wallaroo.api.place import Place
+from wallaroo.api.place import Place, place_of_error
 from wallaroo.engine.figures import Figures
 from wallaroo.engine.ports import Outputs, SetAside, Tally
 
 _RUNTIME = str(Path(__file__).parent)
+_LETTER_BYTES = 500
+"""What a letter takes besides its payload, about."""
 
 
 class Named(Protocol):
@@ -37,6 +39,40 @@ class NamedStep(NamedTuple):
 
     name: str
     place: Place
+
+
+class Origin(NamedTuple):
+    """Where a message comes from, as far as a task knows it."""
+
+    key: str | None = None
+    """Its key, printable."""
+    arrival: int | None = None
+    """Its arrival number; None behind a state."""
+    payload: bytes | None = None
+    """Its payload, where the arrival number is not at hand."""
+
+
+NOWHERE = Origin()
+"""The origin of what has come through a state, or of no message."""
+
+
+class Bearer(Protocol):
+    """A leg, to which payloads or messages go."""
+
+    @property
+    def ships_payloads(self) -> bool: ...  # noqa: D102
+
+
+def origins(
+    leg: Bearer, key: Any, items: Sequence[Any], arrivals: Sequence[int | None]
+) -> Iterator[tuple[Any, Origin]]:
+    """*items* that go to *key* of *leg*, each with where it comes from."""
+    printable = shown(key, 100)
+    for place, item in enumerate(items):
+        if leg.ships_payloads:
+            yield item, Origin(printable, None, item)
+        else:
+            yield item, Origin(printable, arrivals[place] if arrivals else None)
 
 
 class TaskResults:
@@ -77,18 +113,38 @@ class TaskResults:
             self._flush()
         return self._delivered
 
-    def failed(self, owner: Owner, step: Named, message: Any, error: BaseException) -> None:
+    def failed(
+        self,
+        owner: Owner,
+        step: Named,
+        message: Any,
+        error: BaseException,
+        origin: Origin = NOWHERE,
+    ) -> None:
         """Set *message* aside: user code raised *error* on it in *step* of *owner*."""
         self.figures.step(owner.pipeline, step.name).set_aside += 1
         text = f"{type(error).__name__}: {error}"[:500]
-        shown = bytes(message[:60]) if isinstance(message, (bytes, bytearray)) else message
-        try:
-            printable = repr(shown)[:200]
-        except Exception as unprintable:
-            printable = f"<{type(message).__name__} whose repr raises {unprintable!r}>"[:200]
-        self.tally.add_set_aside(
-            SetAside(owner.pipeline, step.name, _place_of_error(error, step), text, printable)
+        letter = SetAside(
+            owner.pipeline, step.name, _place_of_error(error, step), text, shown(message), *origin
         )
+        self.tally.add_set_aside(letter)
+        self._note_letter(letter)
+
+    def unroutable(
+        self, owner: Owner, step: Named, partition: str, key: Any, message: Any, origin: Origin
+    ) -> None:
+        """Set *message* aside: its *key* is not among those that *partition* lists."""
+        printable = shown(key, 100)
+        text = f"its key {printable} is not among those of state {partition!r}"
+        letter = SetAside(owner.pipeline, step.name, str(step.place), text, shown(message), *origin)
+        self.tally.add_unknown_key(partition, letter._replace(key=printable))
+        self._note_letter(letter)
+
+    def _note_letter(self, letter: SetAside) -> None:
+        """Deliver before letters, too, take more memory than they may."""
+        self._held_bytes += _LETTER_BYTES + len(letter.payload or b"")
+        if self._held_bytes >= self.FLUSH_BYTES:
+            self._flush()
 
     def _flush(self) -> None:
         outputs = [
@@ -102,9 +158,18 @@ class TaskResults:
         self._held_bytes = 0
 
 
+def shown(value: Any, most: int = 200) -> str:
+    """The start of *value*, printable."""
+    start = bytes(value[:60]) if isinstance(value, (bytes, bytearray)) else value
+    try:
+        return repr(start)[:most]
+    except Exception as unprintable:
+        return f"<{type(value).__name__} whose repr raises {unprintable!r}>"[:most]
+
+
 def _place_of_error(error: BaseException, step: Named) -> str:
     """The deepest line of the traceback, or where *step* is defined if no user code is in it."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or frames[-1].filename.startswith(_RUNTIME):
-        return str(step.place)
+        return str(place_of_error(error) or step.place)
     return str(Place(frames[-1].filename, frames[-1].lineno or 0))

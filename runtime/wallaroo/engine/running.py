@@ -48,6 +48,9 @@ class RunningApplication(Protocol):
     def progress(self) -> Sequence[Progress]:
         """How the batches went that have ended since this was asked last; some of many."""
 
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
 

@@ -5,47 +5,67 @@ An exception sets aside the one message on which it was raised; None is no outpu
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from wallaroo.engine.program import Stretch
-from wallaroo.engine.results import Named, NamedStep, Owner, TaskResults
+from wallaroo.engine.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
 from wallaroo.model.application import Compute, Sink
 
 _BYTES = {bytes}
 
 
-def emit(stretch: Stretch, messages: list[Any], results: TaskResults) -> None:
+class Messages(NamedTuple):
+    """Messages, and what leads from one of them back to what it was made of."""
+
+    items: Sequence[Any]
+    arrival: Callable[[int], int | None] = lambda _place: None
+    """The arrival number of the message at a place, if that is known."""
+
+    def origin(self, place: int) -> Origin:
+        """Where the message at *place* comes from."""
+        number = self.arrival(place)
+        return NOWHERE if number is None else Origin(None, number)
+
+
+def emit(stretch: Stretch, messages: Messages, results: TaskResults) -> None:
     """Encode *messages* for each sink of *stretch*."""
-    if not messages:
+    if not messages.items:
         return
     for index, sink in stretch.sinks:
         encoded = applied(stretch, NamedStep("encoder", sink.place), sink.encode, messages, results)
-        if not _BYTES.issuperset(map(type, encoded)):
-            encoded = _as_bytes(stretch, sink, encoded, results)
-        results.add(index, encoded)
+        outputs = encoded.items
+        assert isinstance(outputs, list)
+        if not _BYTES.issuperset(map(type, outputs)):
+            outputs = _as_bytes(stretch, sink, encoded, results)
+        results.add(index, outputs)
 
 
-def _as_bytes(owner: Owner, sink: Sink, encoded: list[Any], results: TaskResults) -> list[bytes]:
+def _as_bytes(owner: Owner, sink: Sink, encoded: Messages, results: TaskResults) -> list[bytes]:
     made: list[bytes] = []
-    for output in encoded:
+    for place, output in enumerate(encoded.items):
+        problem: Exception
         if isinstance(output, str):
             try:
                 made.append(output.encode())
+                continue
             except UnicodeEncodeError as error:  # half of a surrogate pair
-                results.failed(owner, NamedStep("encoder", sink.place), output, error)
+                problem = error
         elif isinstance(output, (bytes, bytearray, memoryview)):
             made.append(bytes(output))
+            continue
         else:
             problem = TypeError(f"the encoder returned {type(output).__name__}, and bytes are due")
-            results.failed(owner, NamedStep("encoder", sink.place), output, problem)
+        step = NamedStep("encoder", sink.place)
+        results.failed(owner, step, output, problem, encoded.origin(place))
     return made
 
 
 def through(
-    owner: Owner, steps: Sequence[Compute], messages: list[Any], results: TaskResults
-) -> list[Any]:
+    owner: Owner, steps: Sequence[Compute], messages: Messages, results: TaskResults
+) -> Messages:
     """What becomes of *messages* in *steps*, one after the other."""
     for step in steps:
         apply = applied_multi if step.multi else applied
@@ -57,43 +77,54 @@ def applied(
     owner: Owner,
     step: Named,
     function: Callable[[Any], Any],
-    messages: Sequence[Any],
+    messages: Messages,
     results: TaskResults,
-) -> list[Any]:
+) -> Messages:
     """The results of *function* on each of *messages*."""
     made: list[Any] = []
+    dropped: list[int] = []
+    """For each message without a result, how many were made before it."""
     append = made.append
     began = perf_counter()
-    for message in messages:
+    for message in messages.items:
         try:
             result = function(message)
         except (Exception, SystemExit) as error:
-            results.failed(owner, step, message, error)
-            continue
-        if result is not None:
+            results.failed(owner, step, message, error, messages.origin(len(made) + len(dropped)))
+            result = None
+        if result is None:
+            dropped.append(len(made))
+        else:
             append(result)
     seconds = perf_counter() - began
-    results.figures.step(owner.pipeline, step.name).note(len(messages), len(made), seconds)
-    return made
+    figures = results.figures.step(owner.pipeline, step.name)
+    figures.note(len(messages.items), len(made), seconds)
+    before = messages.arrival
+    return Messages(made, lambda place: before(place + bisect_right(dropped, place)))
 
 
 def applied_multi(
     owner: Owner,
     step: Named,
     function: Callable[[Any], Any],
-    messages: Sequence[Any],
+    messages: Messages,
     results: TaskResults,
-) -> list[Any]:
+) -> Messages:
     """The results of *function*, which gives several or None for a message."""
     made: list[Any] = []
+    ends: list[int] = []
+    """For each message, how many were made when it was done."""
     began = perf_counter()
-    for message in messages:
+    for message in messages.items:
         try:
             several = function(message)
             if several is not None:
                 made.extend(result for result in several if result is not None)
         except (Exception, SystemExit) as error:
-            results.failed(owner, step, message, error)
+            results.failed(owner, step, message, error, messages.origin(len(ends)))
+        ends.append(len(made))
     seconds = perf_counter() - began
-    results.figures.step(owner.pipeline, step.name).note(len(messages), len(made), seconds)
-    return made
+    figures = results.figures.step(owner.pipeline, step.name)
+    figures.note(len(messages.items), len(made), seconds)
+    before = messages.arrival
+    return Messages(made, lambda place: before(bisect_right(ends, place)))

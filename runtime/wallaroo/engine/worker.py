@@ -14,6 +14,7 @@ from wallaroo.engine.entities import Bucket, Changes
 from wallaroo.engine.flow import SAMPLE, Flow, Outgoing
 from wallaroo.engine.packing import (
     TICK,
+    Arrivals,
     Packed,
     Runs,
     Stamp,
@@ -25,8 +26,8 @@ from wallaroo.engine.packing import (
     unpacked_rows,
 )
 from wallaroo.engine.program import Leg, Program
-from wallaroo.engine.results import TaskResults
-from wallaroo.engine.steps import emit, through
+from wallaroo.engine.results import Origin, TaskResults, origins, shown
+from wallaroo.engine.steps import Messages, emit, through
 from wallaroo.model.application import Compute, StateCompute, WindowCompute
 from wallaroo.model.windows import Late
 
@@ -55,8 +56,8 @@ class Worker:
         self._timed = [n for n in program.partitions_at(level) if n in program.timed]
         self._leg_of = {leg.partition: leg for leg in reversed(program.legs)}
         """A leg for each partition; of windows, all legs go on alike."""
-        self._outgoing = Outgoing(program, results)
-        self._flow = Flow(program, results, self._arrive)
+        self._outgoing = Outgoing(program, results, fresh=False)
+        self._flow = Flow(program, results, self._arrive, fresh=False)
         serialization = program.application.serialization
         self._figures = [results.figures.step(leg.pipeline, leg.step.name) for leg in program.legs]
         """By number of the leg."""
@@ -109,18 +110,30 @@ class Worker:
         for number, key, runs in group:
             entity = self._entity(number, key)
             if isinstance(entity, _NoEntity):
-                self._no_entity(runs, entity.error)
+                self._no_entity(key, runs, entity.error)
                 continue
-            for leg_number, items in runs:
+            for leg_number, items, arrivals in runs:
                 leg = self._program.legs[leg_number]
                 produced = _last_run(outputs[leg.after.tail], leg_number)
                 decode = leg.source.decode if leg.ships_payloads else self._load
+
+                def origin(
+                    place: int,
+                    leg: Leg = leg,
+                    key: Any = key,
+                    items: list[Any] = items,
+                    arrivals: Arrivals = arrivals,
+                ) -> Origin:
+                    of = slice(place, place + 1)
+                    ((_, found),) = origins(leg, key, items[of], arrivals[of])
+                    return found
+
                 figures, count = self._figures[leg_number], len(items)
                 figures.entered += count
                 if count >= hot_from:
                     self._hot[number][key] += count
                 began = perf_counter() if timed else 0.0
-                if self._compute(leg, items, entity, produced, decode):
+                if self._compute(leg, items, entity, produced, decode, origin):
                     self._changes.changed[number][key] = entity
                 if timed:
                     figures.timed += count
@@ -129,11 +142,11 @@ class Worker:
             self._finish(produced_runs)
 
     def _run_rows(self, blob: bytes) -> None:
-        for number, leg_number, keys, items in unpacked_rows(blob):
+        for number, leg_number, keys, items, arrivals in unpacked_rows(blob):
             leg, figures = self._program.legs[leg_number], self._figures[leg_number]
             produced: list[Any] = []
             began = perf_counter()
-            self._compute_each(leg, keys, items, self._state.entities[number], produced)
+            self._compute_each(leg, keys, items, arrivals, self._state.entities[number], produced)
             figures.seconds += perf_counter() - began
             figures.entered += len(items)
             figures.timed += len(items)
@@ -141,14 +154,15 @@ class Worker:
             for key, count in Counter(keys[::every]).items():
                 if count > 1 or every == 1:
                     self._hot[number][key] += count * every
-            self._finish([(leg_number, produced)])
+            self._finish([(leg_number, produced, [])])
 
     def _finish(self, runs: Runs) -> None:
-        for number, produced in runs:
+        for number, produced, _ in runs:
             leg = self._program.legs[number]
             self._figures[number].left += len(produced)
             steps = [step for step in leg.after.steps if isinstance(step, Compute)]
-            emit(leg.after, through(leg, steps, produced, self._results), self._results)
+            made = through(leg, steps, Messages(produced), self._results)
+            emit(leg.after, made, self._results)
 
     def _entity(self, number: int, key: Any) -> Any:
         """The entity of *key*, made if need be; `_NoEntity` where that raises."""
@@ -162,11 +176,11 @@ class Worker:
             entities[key] = entity
         return entity
 
-    def _no_entity(self, runs: Runs, error: BaseException) -> None:
-        for number, items in runs:
+    def _no_entity(self, key: Any, runs: Runs, error: BaseException) -> None:
+        for number, items, arrivals in runs:
             leg = self._program.legs[number]
-            for item in items:
-                self._results.failed(leg, leg.step, item, error)
+            for item, origin in origins(leg, key, items, arrivals):
+                self._results.failed(leg, leg.step, item, error, origin)
 
     def _compute(
         self,
@@ -175,13 +189,14 @@ class Worker:
         entity: Any,
         outputs: list[Any],
         decode: Callable[[Any], Any],
+        origin: Callable[[int], Origin],
     ) -> bool:
         """Run a state computation over *items* of one key; tells whether the entity changed."""
         step = leg.step
         assert isinstance(step, StateCompute)
         function, multi, append = step.function, step.multi, outputs.append
         tells_save, changed = step.tells_save, not step.tells_save
-        for item in items:
+        for place, item in enumerate(items):
             try:
                 result = function(decode(item), entity)
                 if tells_save:
@@ -196,7 +211,7 @@ class Worker:
                     append(result)
             except (Exception, SystemExit) as error:
                 changed = True  # it may have changed the entity before it raised
-                self._results.failed(leg, step, item, error)
+                self._results.failed(leg, step, item, error, origin(place))
         return changed
 
     def _compute_each(
@@ -204,6 +219,7 @@ class Worker:
         leg: Leg,
         keys: list[Any],
         items: list[Any],
+        arrivals: Arrivals,
         entities: dict[Any, Any],
         outputs: list[Any],
     ) -> None:
@@ -214,12 +230,14 @@ class Worker:
         decode = leg.source.decode if leg.ships_payloads else self._load
         tells_save, known = step.tells_save, entities.get
         changed = self._changes.changed[number]
-        for key, item in zip(keys, items, strict=True):
+        for place, (key, item) in enumerate(zip(keys, items, strict=True)):
             entity = known(key, _MISSING)
             if entity is _MISSING:
                 entity = self._entity(number, key)
                 if isinstance(entity, _NoEntity):
-                    self._no_entity([(leg.number, [item])], entity.error)
+                    self._no_entity(
+                        key, [(leg.number, [item], arrivals[place : place + 1])], entity.error
+                    )
                     continue
             try:
                 result = function(decode(item), entity)
@@ -237,7 +255,8 @@ class Worker:
                     append(result)
             except (Exception, SystemExit) as error:
                 changed[key] = entity  # it may have changed the entity before it raised
-                self._results.failed(leg, step, item, error)
+                ((_, origin),) = origins(leg, key, [item], arrivals[place : place + 1])
+                self._results.failed(leg, step, item, error, origin)
 
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, shipped = item
@@ -249,7 +268,7 @@ class Worker:
         try:
             message = decode(shipped)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, leg.step, shipped, error)
+            self._results.failed(leg, leg.step, shipped, error, _origin(leg, stamp, key))
             return
         self._take(leg, stamp, key, message)
 
@@ -266,7 +285,7 @@ class Worker:
         """Run *message* through the step of *leg*, and what becomes of it through the rest."""
         entity = self._entity(leg.partition, key)
         if isinstance(entity, _NoEntity):
-            self._results.failed(leg, leg.step, message, entity.error)
+            self._results.failed(leg, leg.step, message, entity.error, _origin(leg, stamp, key))
             return
         outputs: list[Any] = []
         figures = self._figures[leg.number]
@@ -275,7 +294,9 @@ class Worker:
         began = perf_counter() if timed else 0.0
         if isinstance(leg.step, WindowCompute):
             self._gather(leg, leg.step, stamp, key, message, entity, outputs)
-        elif self._compute(leg, [message], entity, outputs, _itself):
+        elif self._compute(
+            leg, [message], entity, outputs, _itself, lambda _place: _origin(leg, stamp, key)
+        ):
             self._changes.changed[leg.partition][key] = entity
         if timed:
             figures.timed += 1
@@ -302,7 +323,7 @@ class Worker:
         except Late:
             self._results.tally.add_late(leg.pipeline, step.name)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, step, message, error)
+            self._results.failed(leg, step, message, error, _origin(leg, stamp, key))
         self._note(leg.partition, step, key, entity)
 
     def _tick(self, stamp: Stamp) -> None:
@@ -362,8 +383,13 @@ class _NoEntity:
 def _last_run(runs: Runs, leg: int) -> list[Any]:
     """The list that what *leg* produces next belongs in."""
     if not runs or runs[-1][0] != leg:
-        runs.append((leg, []))
+        runs.append((leg, [], []))
     return runs[-1][1]
+
+
+def _origin(leg: Leg, stamp: Stamp, key: Any) -> Origin:
+    """Where a message at *leg* comes from."""
+    return Origin(shown(key, 100), stamp[0] if leg.fresh else None)
 
 
 def _stamp_of(item: Stamped) -> Stamp:

@@ -1,6 +1,10 @@
 """What the chaos tests run: each key counts its messages, and says which one it saw as the n-th."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
+import os
+import signal
+import time
+
 import wallaroo
 from wallaroo.edge.faults import fault
 
@@ -24,6 +28,8 @@ class Seen:
 def decode(payload):
     if payload.startswith(b"-"):
         return None
+    if payload.startswith(b"!kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
     name, number = payload.decode().split()
     return name, int(number)
 
@@ -35,6 +41,8 @@ def key(message):
 
 @wallaroo.state_computation(name="count")
 def count(message, seen):
+    while message[0] == "!hang":
+        time.sleep(0.1)
     seen.messages += 1
     if message[1] % 100 == 0:
         fault("worker-in-user-code")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from wallaroo.engine.entities import Changes
+from wallaroo.engine.isolation import run_isolated
 from wallaroo.engine.job import Job, WorkerContext, worker_context
+from wallaroo.engine.packing import Packed
+from wallaroo.engine.patience import Patience
+from wallaroo.engine.program import Program
+from wallaroo.engine.results import TaskResults
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
-from wallaroo.engine.spark.source import TOKEN
+from wallaroo.engine.spark.source import TOKEN, is_tried_again
 from wallaroo.engine.worker import Worker
 
 
@@ -48,6 +54,9 @@ class LevelProcessor(StatefulProcessor):
                 self._context = worker_context(self._job, found)
                 token, self._results = self._context.results()
                 self._worker = Worker(self._context.program, self._results, self._level)
+                self._patience = Patience(self._job.call_limit_s)
+                self._patience.start()
+                self._isolates = is_tried_again()
                 yield _row(0, self._job.slots[0], TOKEN + token.encode())
             positions: list[tuple[int, bytes]] = []
             for row in rows:
@@ -57,19 +66,32 @@ class LevelProcessor(StatefulProcessor):
                     yield row
             if positions:
                 positions.sort(key=lambda positioned: positioned[0])
-                self._run(key[0], [blob for _, blob in positions], self._context)
-                for packed in self._worker.sent():
+                blobs = [blob for _, blob in positions]
+                for packed in self._run(key[0], blobs, self._context):
                     yield _row(packed.level, self._job.slots[packed.bucket], packed.blob)
 
-    def _run(self, slot: int, packed: Iterable[bytes], context: WorkerContext) -> None:
+    def _run(self, slot: int, packed: Sequence[bytes], context: WorkerContext) -> list[Packed]:
+        """Run a bucket; what it sends to later levels."""
         cache = context.cache(self._level)
         bucket = cache.open(slot, self._log)
-        cache.commit(slot, self._log, self._worker.run(packed, slot, bucket))
+
+        def run(program: Program, results: TaskResults) -> tuple[Changes, list[Packed]]:
+            worker = Worker(program, results, self._level)
+            return worker.run(packed, slot, bucket), worker.sent()
+
+        if self._isolates:
+            limit_s = self._job.call_limit_s
+            changes, sent = run_isolated(context.program, self._results, limit_s, run)
+        else:
+            changes, sent = self._worker.run(packed, slot, bucket), self._worker.sent()
+        cache.commit(slot, self._log, changes)
         self._worker.note_state(slot, bucket)
+        return sent
 
     def close(self) -> None:
         """Leave the rest of the outputs at the edge, before the task counts as done."""
         if self._context is not None:
+            self._patience.stop()
             self._results.close(always=True)
             self._context = None
 

@@ -59,6 +59,10 @@ class SparkApplication:
             self._told = fresh[-1].number
         return fresh
 
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+        return str(self._query.status["message"]).startswith("Getting offsets")
+
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
         self._query.processAllAvailable()

@@ -11,10 +11,14 @@ import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from wallaroo.engine.isolation import Run, run_isolated
 from wallaroo.engine.job import Job, worker_context
 from wallaroo.engine.packing import Packed
+from wallaroo.engine.patience import Patience
+from wallaroo.engine.ports import Chunk
 from wallaroo.engine.router import Router
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
@@ -123,8 +127,27 @@ def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
     context = worker_context(job, found)
     token, results = context.results()
     router = Router(context.program, results)
-    for block in context.edge.read(journal.start, journal.end):
-        if packed := router.route(block):
-            yield rows(packed, block[0].first)
+    isolates, patience = is_tried_again(), Patience(job.call_limit_s)
+    patience.start()
+    try:
+        for block in context.edge.read(journal.start, journal.end):
+            if isolates:
+                packed = run_isolated(context.program, results, job.call_limit_s, _routing(block))
+            else:
+                packed = router.route(block)
+            if packed:
+                yield rows(packed, block[0].first)
+    finally:
+        patience.stop()
     if results.close():
         yield rows([Packed(0, 0, TOKEN + token.encode())], journal.start)
+
+
+def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
+    return lambda program, results: Router(program, results).route(block)
+
+
+def is_tried_again() -> bool:
+    """Whether this task was tried before, and failed: perhaps because of one of its messages."""
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() > 0

@@ -1,0 +1,170 @@
+"""`wallaroo dead-letters`: what was set aside, and what to do with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wallaroo.cli.at_state import letter_desk
+from wallaroo.edge.letters import Choice, Letter
+from wallaroo.errors import UsageError
+
+_MOST = 1_000_000
+"""As many letters as can be asked for at a time."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _directory(command: Command) -> Command:
+    return click.option(
+        "--state-dir",
+        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        required=True,
+        help="State directory of the application, which may be running.",
+    )(command)
+
+
+def _which(command: Command) -> Command:
+    """Which letters."""
+    for option in reversed(
+        [
+            click.option("--source", help="Only those of this source."),
+            click.option("--pipeline", help="Only those of this pipeline."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _chosen(command: Command) -> Command:
+    """Letters to do something with."""
+    command = click.option("--all", "every", is_flag=True, help="All letters.")(_which(command))
+    return click.argument("numbers", nargs=-1, type=click.IntRange(1), metavar="[NUMBER…]")(command)
+
+
+def _choice(
+    numbers: tuple[int, ...], every: bool, source: str | None, pipeline: str | None
+) -> Choice:
+    if not (numbers or every or source or pipeline):
+        msg = "which letters? give numbers, --source, --pipeline, or --all"
+        raise UsageError(msg)
+    return Choice(numbers or None, source, pipeline)
+
+
+@click.group(name="dead-letters")
+def dead_letters() -> None:
+    """See to messages that were set aside: undecodable, raising, hanging, of unknown key.
+
+    \b
+    Example:
+      wallaroo dead-letters list --state-dir .wallaroo/word-count
+      wallaroo dead-letters show 7 --state-dir .wallaroo/word-count
+      wallaroo dead-letters replay --source Orders --state-dir .wallaroo/word-count
+    """  # noqa: D301  (click reads \b)
+
+
+@dead_letters.command("list")
+@_directory
+@_which
+@click.option(
+    "--last", default=50, show_default=True, type=click.IntRange(1, _MOST), help="So many."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with payloads.")
+def list_letters(
+    state_dir: Path, source: str | None, pipeline: str | None, last: int, as_json: bool
+) -> None:
+    """List dead letters, the oldest first."""
+    with letter_desk(state_dir) as desk:
+        for letter in desk.letters(Choice(None, source, pipeline), last):
+            click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
+
+
+@dead_letters.command()
+@click.argument("number", type=click.IntRange(1))
+@_directory
+@click.option("--payload", is_flag=True, help="Only the payload, as it arrived.")
+def show(number: int, state_dir: Path, payload: bool) -> None:
+    """Show one dead letter."""
+    with letter_desk(state_dir) as desk:
+        found = desk.letters(Choice((number,)), 1)
+    if not found:
+        msg = f"there is no dead letter {number} in {state_dir}"
+        raise UsageError(msg)
+    (letter,) = found
+    if not payload:
+        click.echo(_page(letter))
+    elif letter.payload is None:
+        msg = f"dead letter {number} has no payload: it was set aside behind a state"
+        raise UsageError(msg)
+    else:
+        sys.stdout.buffer.write(letter.payload)
+
+
+@dead_letters.command()
+@_chosen
+@_directory
+def replay(
+    numbers: tuple[int, ...],
+    every: bool,
+    source: str | None,
+    pipeline: str | None,
+    state_dir: Path,
+) -> None:
+    """Let messages arrive once more, behind all that has arrived since, and forget their letters.
+
+    All pipelines of the source get them. Letters without a payload stay: a state has seen them.
+    """
+    with letter_desk(state_dir) as desk:
+        count = desk.replay_letters(_choice(numbers, every, source, pipeline))
+    click.echo(f"{count} replayed")
+
+
+@dead_letters.command()
+@_chosen
+@_directory
+def drop(
+    numbers: tuple[int, ...],
+    every: bool,
+    source: str | None,
+    pipeline: str | None,
+    state_dir: Path,
+) -> None:
+    """Forget dead letters."""
+    with letter_desk(state_dir) as desk:
+        count = desk.drop_letters(_choice(numbers, every, source, pipeline))
+    click.echo(f"{count} dropped")
+
+
+def _line(letter: Letter) -> str:
+    when, key = _time(letter.set_aside_ns), f"key {letter.key}  " if letter.key else ""
+    where = f"{letter.pipeline} / {letter.step}"
+    return f"{letter.id:>6}  {when}  {where}  {key}{letter.error}"
+
+
+def _page(letter: Letter) -> str:
+    fields = {
+        "number": letter.id,
+        "set aside": _time(letter.set_aside_ns),
+        "arrived": "?" if letter.arrived_ns is None else _time(letter.arrived_ns),
+        "source": letter.source,
+        "pipeline": letter.pipeline,
+        "step": letter.step,
+        "place": letter.place,
+        "error": letter.error,
+        "key": letter.key or "?",
+        "message": letter.message,
+        "payload": "none: it was set aside behind a state, and cannot be replayed"
+        if letter.payload is None
+        else f"{len(letter.payload)} bytes: {letter.payload[:60]!r}",
+    }
+    return "\n".join(f"{name:<10} {value}" for name, value in fields.items())
+
+
+def _time(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,163 @@
+"""TLS on the ports of sources and sinks, with certificates of both sides."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from tests.edge.harness import U32, RunningIngress, outputs, sink, source
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.cli.main import main
+from wallaroo.client import Sender
+from wallaroo.edge.egress import Egress
+from wallaroo.edge.outbox import Outbox
+from wallaroo.engine.ports import Tally
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.model.sequence import NUMBER, SequenceCutter
+from wallaroo.tls import TLSFiles
+
+
+class Authority:
+    """An authority, and the files that it makes."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory, self._name = directory, name
+        self._authority = trustme.CA()
+        self.file = directory / f"{name}.pem"
+        self._authority.cert_pem.write_to_path(self.file)
+
+    def files(self, trusts: Authority | None = None) -> TLSFiles:
+        """A certificate for this machine, its key, and whom its holder trusts."""
+        made = self._authority.issue_cert("127.0.0.1")
+        key, certificate = self._directory / "key.pem", self._directory / "certificate.pem"
+        made.private_key_pem.write_to_path(key)
+        certificate.unlink(missing_ok=True)
+        for pem in made.cert_chain_pems:
+            pem.write_to_path(certificate, append=True)
+        return TLSFiles(certificate, key, None if trusts is None else trusts.file)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "authority")
+
+
+@pytest.fixture
+def listening(tmp_path: Path, authority: Authority) -> Iterator[RunningIngress]:
+    tls = authority.files(trusts=authority).serving()
+    with RunningIngress(tmp_path, [source()], tls=tls) as running:
+        yield running
+
+
+def address(running: RunningIngress) -> str:
+    host, port = running.addresses[0]
+    return f"{host}:{port}"
+
+
+def test_a_sender_with_a_certificate_is_heard(
+    listening: RunningIngress, authority: Authority, tmp_path: Path
+) -> None:
+    tls = authority.files(trusts=authority).connecting()
+    with Sender(address(listening), "stream", tls=tls) as sender:
+        for number in range(5_000):
+            sender.send(b"%d" % number)
+    assert listening.payloads() == [b"%d" % number for number in range(5_000)]
+
+
+def test_send_speaks_tls(listening: RunningIngress, authority: Authority, tmp_path: Path) -> None:
+    files, lines = authority.files(trusts=authority), tmp_path / "lines"
+    lines.write_text("a\nb\n")
+    options = ("--tls-ca", files.authorities, "--tls-cert", files.certificate, "--tls-key")
+    to = ("--to", address(listening), "--framing", "lines")
+    arguments = ["send", lines, *to, *options, files.key]
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    listening.wait_for(2)
+    assert listening.payloads() == [b"a", b"b"]
+
+
+def test_who_shows_no_certificate_of_the_right_authority_is_not_heard(
+    listening: RunningIngress, authority: Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "other")
+    stranger = other.files(trusts=authority).connecting()
+    with pytest.raises(RuntimeFailure, match="took nothing"):  # noqa: SIM117
+        with Sender(address(listening), "stream", tls=stranger, timeout_s=0.5) as sender:
+            sender.send(b"hello")
+    with socket.create_connection(listening.addresses[0], PATIENCE_S) as plain:
+        plain.sendall(U32.frame(b"hello"))
+        plain.settimeout(PATIENCE_S)
+        while plain.recv(4096):
+            pass
+    assert listening.journal.end == 0
+
+
+def test_a_sender_does_not_talk_to_whom_it_does_not_trust(
+    listening: RunningIngress, authority: Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "other")
+    distrusting = authority.files(trusts=other).connecting()
+    with pytest.raises(RuntimeFailure, match=r"certificate|issuer"):  # noqa: SIM117
+        with Sender(address(listening), "stream", tls=distrusting, timeout_s=0.5) as sender:
+            sender.send(b"hello")
+
+
+def test_a_stop_while_senders_begin_ends(listening: RunningIngress) -> None:
+    with socket.create_connection(listening.addresses[0], PATIENCE_S):
+        listening.stop()
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_outputs_go_to_a_receiver_with_a_certificate(
+    tmp_path: Path, authority: Authority, numbered: bool
+) -> None:
+    tls = authority.files(trusts=authority)
+    serving, connecting = tls.serving(), tls.connecting()
+    assert serving is not None
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
+    made = [b"%d;" % number for number in range(1_000)]
+    outbox.stage("t", [outputs(*made)], Tally())
+    outbox.publish("run", 0, ["t"])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        to = sink(listener.getsockname())
+        if numbered:
+            to = type(to)(to.name, to.encode, to.place, to.host, to.port, sequenced=True)
+        egress = Egress(0, to, outbox, tls=connecting)
+        accepted, _ = listener.accept()
+        with serving.wrap_socket(accepted, server_side=True) as connection:
+            assert connection.getpeercert() is not None
+            take(connection, b"".join(made), numbered)
+            wait_until(lambda: outbox.undelivered == 0, "delivery")
+            egress.stop()
+    outbox.close()
+
+
+def take(connection: ssl.SSLSocket, due: bytes, numbered: bool) -> None:
+    received, cutter = b"", SequenceCutter({})
+    while len(received) < len(due):
+        data = connection.recv(4096)
+        received += b"".join(cutter.feed(data)) if numbered else data
+        if numbered:
+            connection.sendall(NUMBER.pack(cutter.last))
+    assert received == due
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: Authority) -> None:
+    files = authority.files()
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(UsageError, match=r"missing.pem cannot be used.*No such file"):
+        TLSFiles(authorities=missing).connecting()
+    with pytest.raises(UsageError, match=r"certificate.pem with the key .*authority.pem"):
+        TLSFiles(files.certificate, authority.file).serving()
+    with pytest.raises(UsageError, match="give --in-tls-cert"):
+        TLSFiles(authorities=authority.file).serving()
+    with pytest.raises(UsageError, match="whom to trust"):
+        TLSFiles(certificate=files.certificate, key=files.key).connecting()
