@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 import wallaroo
+from benchmarks import page
 from benchmarks.figures import GROUPS, Figure, Settings
 
 _HISTORY = Path(__file__).with_name("history.jsonl")
@@ -24,7 +25,11 @@ _SMALL = Settings(200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000)
 @click.option("--small", is_flag=True, help="Little data, one pass: to see that it works.")
 @click.option("--passes", type=int, help="Measured passes, after one that warms up.")
 @click.option("--workers", type=int, help="Worker processes.")
-@click.option("--keep", is_flag=True, help="Add the figures to benchmarks/history.jsonl.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Add the figures to benchmarks/history.jsonl, and write docs/benchmarks.md.",
+)
 def main(
     groups: tuple[str, ...], small: bool, passes: int | None, workers: int | None, keep: bool
 ) -> None:
@@ -50,12 +55,13 @@ def main(
         }
         with _HISTORY.open("a") as history:
             history.write(json.dumps(kept) + "\n")
+        if not groups:
+            click.echo(f"wrote {page.write(_HISTORY)}")
 
 
 def shown(figure: Figure) -> str:
     """A figure as a line of text."""
-    value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.2f}"
-    text = f"{figure.what}: {value} {figure.unit}"
+    text = f"{figure.what}: {page.number(figure.value)} {figure.unit}"
     if figure.lowest is not None and figure.highest is not None:
         text += f" (from {figure.lowest:,.0f} to {figure.highest:,.0f})"
     if figure.detail:

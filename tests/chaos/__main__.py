@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -50,7 +51,8 @@ def main() -> int:
         report.rows = {name: report.rows[name] for name in names if name in report.rows}
         heading = (
             f"Seed {seed}, {hours:.2f} hours, {run.ledger.received:,} outputs, "
-            f"{run.receiver.repeated:,} dropped by their numbers, {run.driver_starts} starts:"
+            f"{run.receiver.repeated:,} dropped by their numbers, {run.driver_starts} starts; "
+            f"{os.cpu_count()} cores, load average {os.getloadavg()[2]:.0f} over the last 15 min:"
         )
     print(table := report.table(heading))
     if chosen.write:

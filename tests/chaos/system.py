@@ -25,7 +25,7 @@ from wallaroo.model.application import TCPSource
 from wallaroo.model.framing import Framing
 from wallaroo.model.sequence import NUMBER, SequenceCutter
 
-APPLICATION = Path(__file__).parent / "application"
+APPLICATION = Path(__file__).parent / "counting.py"
 STREAMS = 3
 """Senders that send all the time, each a stream of its own."""
 KEYS = 40
@@ -34,7 +34,7 @@ RATE = 400
 """Messages a second of each of them."""
 _BURST_S = 0.02
 FUNCTION_TIMEOUT_S = 5
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """How long to wait for what must happen."""
 
 

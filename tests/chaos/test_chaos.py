@@ -29,6 +29,7 @@ SHORT = [
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_nothing_is_lost_doubled_or_swapped() -> None:
     with tempfile.TemporaryDirectory() as directory, System(Path(directory)) as system:
         chance, report = random.Random(1), Report()

@@ -32,7 +32,11 @@ def inject(
     begun = time.monotonic()
     injected = FAULTS[name](system, chance)
     ended = time.monotonic()
-    complete = system.ledger.wait_for_all(PATIENCE_S)
+    if not system.ledger.wait_for_all(PATIENCE_S):  # perhaps lost, perhaps late: nobody knows
+        problems = [*system.problems, *system.receiver.problems]
+        told = "\n  ".join([*problems, "the application's last events:", *system.events])
+        msg = f"{name}: not all outputs came in {PATIENCE_S:.0f} s\n  {told}"
+        raise Wrong(msg)
     recovered = time.monotonic()
     stop = system.ledger.longest_stop()
     verdict = system.ledger.judge()
@@ -50,8 +54,6 @@ def inject(
         f"{verdict.messages:,} messages"
     )
     wrong = [*verdict.wrong, *system.problems, *system.receiver.problems]
-    if not complete and not wrong:
-        wrong = [f"not all outputs came in {PATIENCE_S:.0f} s"]
     if wrong:
         told = "\n  ".join([*wrong[:20], "the application's last events:", *system.events])
         msg = f"{name}: {len(wrong)} wrong:\n  {told}"

@@ -17,6 +17,7 @@ from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
+GROUPS = ["dead-letters", "state"]
 ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
 
 
@@ -44,7 +45,7 @@ def assert_told(result: Result, exit_code: int, *said: str) -> None:
         assert part in result.output
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS + GROUPS)
 def test_help_shows_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -60,7 +61,9 @@ def test_help_of_the_command_itself_tells_what_to_try_and_the_exit_codes() -> No
     assert all(f"  {command} " in result.output for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", [[], *[[command] for command in [*COMMANDS, "gateway"]]])
+@pytest.mark.parametrize(
+    "command", [[], *[[command] for command in [*COMMANDS, *GROUPS, "gateway"]]]
+)
 def test_help_has_no_stray_escapes(command: list[str]) -> None:
     assert "\\b" not in call(*command, "--help").output
 
@@ -228,3 +231,24 @@ def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> No
     result = CliRunner().invoke(main, ["check", str(tmp_path / "bad.py")])
     assert result.exit_code == 1
     assert result.output.count("bad.py:4: ") == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("ignore", "'ignore' is none of set-aside, stop, drop"),
+        ("Nobody=drop", "there is no source 'Nobody', but Split and Count"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_told(policy: str, said: str, tmp_path: Path) -> None:
+    state = ("--state-dir", str(tmp_path / "state"))
+    result = call("run", str(WORD_COUNT), *ADDRESSES, *state, "--on-error", policy)
+    assert_told(result, 2, said)
+    assert not (tmp_path / "state").exists()
+
+
+def test_tls_without_a_certificate_is_told(tmp_path: Path) -> None:
+    missing, state = str(tmp_path / "missing.pem"), str(tmp_path / "state")
+    options = ("--state-dir", state, "--listen", "127.0.0.1:0", "--in-tls-cert", missing)
+    result = call("gateway", str(WORD_COUNT), *ADDRESSES, *options)
+    assert_told(result, 2, "missing.pem cannot be used for TLS: No such file or directory")

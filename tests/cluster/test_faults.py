@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.harness import Peer, Release, wait_for
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 RATE = 1000
 BURST = 6_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.spark.harness import Receiver, run, send
+from tests.spark.harness import PATIENCE_S, Receiver, run, send
 from wallaroo.cli.main import main
 
 pytestmark = pytest.mark.spark
@@ -83,3 +83,19 @@ def test_the_batch_goes_on_without_the_messages_that_kill_or_hang(tmp_path: Path
         ("decoder", "Refused: it killed its process (SIGABRT)"),
     ]
     assert all(letter["payload"] for letter in letters)
+
+
+def test_the_policy_stop_ends_the_application_before_the_batch_counts(tmp_path: Path) -> None:
+    (tmp_path / "application.py").write_text(APPLICATION)
+    state = tmp_path / "state"
+    options = ("--on-error", "Poison=stop")
+    with Receiver("lines") as receiver, run(tmp_path, receiver, state, options=options) as running:
+        ready = running.wait_for_event("ready", 60.0)
+        send(ready["sources"]["Poison"], [b"a", b"\xff"])
+        assert running.process.wait(PATIENCE_S) == 1
+        running._reader.join()
+        assert receiver.messages == []
+    said = running.events[-1]["event"]
+    assert "stopped, as --on-error asks: a message of source 'Poison'" in said
+    assert "UnicodeDecodeError" in said
+    assert "application.py:" in said

@@ -22,6 +22,7 @@ from wallaroo.cli.claiming import Claiming
 from wallaroo.cli.driver_status import DriverStatus
 from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.rights import check_rights
+from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.edge.client import GatewayClient
@@ -141,6 +142,7 @@ class ClusterRun:
         self._status.client = GatewayClient(location, patience_s=0)
         state = StateDirectory(settings.state_dir, application.name, settings.partitions)
         self._stack.append(state.close)
+        check_state_classes(state.path, application)
         state.check_partitions(settings.partitions)
         state.check_journal(claim.journal)
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))

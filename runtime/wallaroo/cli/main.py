@@ -22,8 +22,10 @@ from wallaroo.cli.receive import receive
 from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
+from wallaroo.cli.state import state
 from wallaroo.cli.status import status
 from wallaroo.cli.top import top
+from wallaroo.cli.warm_up import warm_up
 from wallaroo.errors import WallarooError
 
 
@@ -59,7 +61,7 @@ def main() -> None:
 
 for command in (
     *(new, check, graph, run, top, profile, send, receive, demo, build, status),
-    *(dead_letters, repartition),
+    *(dead_letters, state, repartition, warm_up),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)

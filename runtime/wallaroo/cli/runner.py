@@ -22,6 +22,7 @@ from rich.console import Console
 from wallaroo.api.addresses import Address
 from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.options import policies
+from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
 from wallaroo.cli.view import LiveView
@@ -123,6 +124,7 @@ class Runner:
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
         state = StateDirectory(path, application.name, settings.partitions)
         self._stack.append(state.close)
+        check_state_classes(state.path, application)
         program = Program(application, state.fixed.buckets)
         if state.fixed.partitions != settings.partitions:
             log.warning(

@@ -33,6 +33,26 @@ class Fixed:
     """Version of the directory's layout."""
 
 
+def read_fixed(path: Path) -> Fixed:
+    """What is fixed of the state directory at *path*, which another process may use.
+
+    Raises:
+        UsageError: It is none, or is of another version.
+    """
+    file = path / "application.json"
+    if not file.exists():
+        msg = f"{path} is no state directory of an application: there is no {file.name} in it"
+        raise UsageError(msg)
+    told = json.loads(file.read_text())
+    if told.get("format") != FORMAT:
+        msg = (
+            f"the state directory {path} has format {told.get('format')}, and this "
+            f"version of wallaroo reads format {FORMAT}; give another --state-dir"
+        )
+        raise UsageError(msg)
+    return Fixed(**told)
+
+
 class StateDirectory:
     """A state directory in use by this process.
 
@@ -134,20 +154,14 @@ class StateDirectory:
             fixed = Fixed(application, partitions, partitions * _BUCKETS_PER_PARTITION)
             self._write(fixed)
             return fixed
-        told = json.loads(file.read_text())
-        if told.get("format") != FORMAT:
-            msg = (
-                f"the state directory {self.path} has format {told.get('format')}, and this "
-                f"version of wallaroo reads format {FORMAT}; give another --state-dir"
-            )
-            raise UsageError(msg)
-        if told["application"] != application:
+        fixed = read_fixed(self.path)
+        if fixed.application != application:
             msg = (
                 f"the state directory {self.path} belongs to the application "
-                f"{told['application']!r}, and this is {application!r}; give another --state-dir"
+                f"{fixed.application!r}, and this is {application!r}; give another --state-dir"
             )
             raise UsageError(msg)
-        return Fixed(**told)
+        return fixed
 
     def _write(self, fixed: Fixed) -> None:
         fresh = self.path / "application.new"

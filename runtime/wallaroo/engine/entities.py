@@ -126,12 +126,14 @@ class EntityCache:
         known.version = version
 
     def _read(self, version: str | None, log: BucketLog) -> Bucket:
+        return self.read(() if version is None else log.records(), version)
+
+    def read(self, records: Iterable[bytes], version: str | None = None) -> Bucket:
+        """The bucket of which *records* tell, as of *version*."""
         bucket = Bucket([{} for _ in self.partitions], version)
-        if version is None:
-            return bucket
         numbers = {name: number for number, name in enumerate(self.partitions)}
         saved: list[dict[Any, Any]] = [{} for _ in self.partitions]
-        for record in log.records():
+        for record in records:
             bucket.log_bytes += len(record)
             for name, (changed, forgotten) in pickle.loads(record).items():
                 if name in numbers:

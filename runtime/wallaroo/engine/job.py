@@ -104,12 +104,12 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
     """
     program = Program(found(job.application).load(), job.buckets)
     listen(program.application.name)
-    names, codecs = [partition.name for partition in program.partitions], _codecs(program)
+    names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
     return WorkerContext(job, program, job.connect(), caches)
 
 
-def _codecs(program: Program) -> dict[int, Codec]:
+def codecs_of(program: Program) -> dict[int, Codec]:
     """Codecs by partition number, where the application says how to save its objects."""
     own = program.application.serialization
     if own is None:

@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from wallaroo.engine.spark.archive import sharing_options
 from wallaroo.errors import RuntimeFailure, UsageError
 
 MIN_VERSION = 17
 """Oldest Java that Spark 4 runs on."""
 
 _START_TIMEOUT_S = 60.0
-_END_TIMEOUT_S = 10.0
+_END_TIMEOUT_S = 60.0
 _OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -111,8 +112,13 @@ def java_command(java: str, memory: str, options: Sequence[str]) -> list[str]:
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
         *options,
         "-cp",
-        f"{_spark_home()}/jars/*",
+        f"{spark_jars()}/*",
     ]
+
+
+def spark_jars() -> Path:
+    """Directory of Spark's jars."""
+    return _spark_home() / "jars"
 
 
 def _spark_home() -> Path:
@@ -140,8 +146,11 @@ def start_java(
     home = _spark_home()
     with tempfile.TemporaryDirectory(prefix="wallaroo-java-") as directory:
         told = Path(directory, "connection")
+        java = find_java()
+        archiving = any("Archive" in option for option in options)
+        shared = [] if archiving else sharing_options(java, spark_jars())
         command = [
-            *java_command(find_java(), memory, options),
+            *java_command(java, memory, [*shared, *options]),
             "org.apache.spark.deploy.SparkSubmit",
             "pyspark-shell",
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +111,8 @@ def start_session(
         [*python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    java = start_java(settings.memory, [], log_line)
+    java_options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
+    java = start_java(settings.memory, java_options, log_line)
 
     from pyspark.sql import SparkSession
 

@@ -1,0 +1,87 @@
+"""`wallaroo warm-up`: make later starts faster."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from wallaroo.errors import RuntimeFailure, UsageError
+
+_APPLICATION = """\
+import wallaroo
+
+
+class Count:
+    def __init__(self):
+        self.lines = 0
+
+
+@wallaroo.key_extractor
+def first_letter(line):
+    return line[:1]
+
+
+@wallaroo.state_computation(name="count", state=Count)
+def count(line, state):
+    state.lines += 1
+    return f"{line} {state.lines}"
+
+
+@wallaroo.encoder
+def encode(text):
+    return text
+
+
+def application_setup(args):
+    lines = wallaroo.source("lines", wallaroo.FileSourceConfig("lines.txt", bytes.decode, "lines"))
+    counts = lines.key_by(first_letter).to(count)
+    return wallaroo.build_application(
+        "warm up", counts.to_sink(wallaroo.FileSinkConfig("counts.txt", encode, "lines"))
+    )
+"""
+
+
+@click.command("warm-up")
+def warm_up() -> None:
+    """Make later starts faster: keep the classes that Java loads, for this Java and this Spark.
+
+    Runs a small application once and leaves about 190 MB beside Spark. Takes half a minute; later
+    starts take a third less of the processor.
+    """
+    from wallaroo.engine.spark.archive import archive_of, recording_options
+    from wallaroo.engine.spark.java import find_java, spark_jars
+
+    java, jars = find_java(), spark_jars()
+    archive = archive_of(java, jars)
+    if archive.exists():
+        click.echo(f"{archive} is there")
+        return
+    if not os.access(archive.parent, os.W_OK):
+        msg = f"{archive.parent} cannot be written, and the archive has to be beside Spark"
+        raise UsageError(msg)
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix="warm-up-") as directory:
+        made = Path(directory, archive.name)
+        options = recording_options(java, jars, made)
+        Path(directory, "application.py").write_text(_APPLICATION)
+        Path(directory, "lines.txt").write_text("".join(f"{n}\n" for n in range(1000)))
+        told = subprocess.run(
+            [
+                *(sys.executable, "-m", "wallaroo", "run", ".", "--until-done", "--no-ui"),
+                *("--conf", f"spark.driver.extraJavaOptions={shlex.join(options)}"),
+            ],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if told.returncode or not made.exists():
+            msg = f"no archive of Java's classes was made: {told.stderr.strip()[-500:]}"
+            raise RuntimeFailure(msg)
+        made.replace(archive)
+    click.echo(f"made {archive}, {archive.stat().st_size >> 20} MB")

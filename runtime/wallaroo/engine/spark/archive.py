@@ -1,0 +1,61 @@
+"""Java's archive of loaded classes, which a virtual machine maps instead of loading them anew.
+
+Spark loads some fifteen thousand classes before its first batch, a third of its start. The archive
+belongs to one Java and one set of jars: it lies beside those, is found by a digest of both, and a
+Java that does not like it runs without (`-Xshare:auto`). Source: JEP 350, dynamic archives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from wallaroo.errors import RuntimeFailure
+
+_QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+def archive_of(java: str, jars: Path) -> Path:
+    """Where the archive of *java* and *jars* is, if it has been made."""
+    digest = hashlib.sha256(os.path.realpath(java).encode())
+    for jar in sorted(jars.glob("*.jar")):
+        told = jar.stat()
+        digest.update(f"{jar} {told.st_size} {told.st_mtime_ns}\n".encode())
+    return jars.parent / f"wallaroo-{digest.hexdigest()[:16]}.jsa"
+
+
+def sharing_options(java: str, jars: Path) -> list[str]:
+    """What to start *java* with, so that it uses the archive; nothing if there is none."""
+    archive = archive_of(java, jars)
+    if not archive.exists():
+        return []
+    base = _base_of(archive)
+    files = f"{base}:{archive}" if base.exists() else str(archive)
+    return [f"-XX:SharedArchiveFile={files}", *_QUIET]
+
+
+def recording_options(java: str, jars: Path, made: Path) -> list[str]:
+    """What to start *java* with, so that it leaves an archive of its classes behind in *made*.
+
+    Raises:
+        RuntimeFailure: This Java cannot.
+    """
+    options = [f"-XX:ArchiveClassesAtExit={made}", *_QUIET]
+    home = Path(os.path.realpath(java)).parents[1]
+    if (home / "lib" / "server" / "classes.jsa").exists():
+        return options
+    # the small runtimes of packages come without an archive of Java's own classes
+    base, dumped = _base_of(archive_of(java, jars)), made.with_suffix(".base")
+    command = [java, "-XX:+UseSerialGC", "-Xshare:dump", f"-XX:SharedArchiveFile={dumped}"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    if told.returncode or not dumped.exists():
+        msg = f"{java} makes no archive of its classes: {told.stdout.strip()[-300:]}"
+        raise RuntimeFailure(msg)
+    dumped.replace(base)  # where it stays: the archive above it names it
+    return [f"-XX:SharedArchiveFile={base}", *options]
+
+
+def _base_of(archive: Path) -> Path:
+    return archive.with_suffix(".base.jsa")

@@ -1,0 +1,32 @@
+"""The archive of Java's classes: used when it is there, and only for what it was made from."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from wallaroo.engine.spark.archive import archive_of, sharing_options
+from wallaroo.engine.spark.java import find_java, java_command, spark_jars
+
+
+def test_java_takes_the_archive_that_setup_made() -> None:
+    java, jars = find_java(), spark_jars()
+    if not archive_of(java, jars).exists():
+        pytest.skip("`wallaroo warm-up` has not run")
+    options = ["-Xshare:on" if o == "-Xshare:auto" else o for o in sharing_options(java, jars)]
+    command = java_command(java, "64m", options)
+    told = subprocess.run([*command, "-version"], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_other_jars_have_no_archive(tmp_path: Path) -> None:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "one.jar").write_bytes(b"one")
+    before = archive_of("java", jars)
+    before.touch()
+    assert f"-XX:SharedArchiveFile={before}" in sharing_options("java", jars)
+    (jars / "one.jar").write_bytes(b"other")
+    assert sharing_options("java", jars) == []
