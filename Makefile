@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster check docs lock audit sbom values bench chaos clean
+.PHONY: help setup demo test test-cluster check docs lock audit sbom values metrics pictures bench chaos clean
 
 BIN := .venv/bin
 
@@ -53,6 +53,12 @@ sbom: setup ## write the software bill of materials of the image's packages to b
 
 values: setup ## write the table of values in docs/kubernetes.md anew from the charts
 	@$(BIN)/python scripts/values_table.py
+
+metrics: setup ## write the table of metrics in docs/observability.md anew
+	@$(BIN)/python scripts/metrics_table.py
+
+pictures: setup ## make the pictures of the dashboard in docs anew; needs Chromium
+	@$(BIN)/python scripts/screenshots.py
 
 chaos: setup ## inject faults into a running application (HOURS=0.5; ARGS="--seed 7" replays a run)
 	@$(BIN)/python -m tests.chaos --hours $(or $(HOURS),0.5) $(ARGS)

@@ -1,21 +1,73 @@
-"""Structured logs: readable on a terminal, one JSON object a line elsewhere; always on stderr."""
+"""Structured logs: readable on a terminal, one JSON object a line elsewhere; always on stderr.
+
+Every event has `event`, `level`, `timestamp` and `part`: who tells it (driver, gateway, spark,
+application, or a library's name). What user code prints or logs comes as part `application`, with
+application, pipeline, step and worker.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+import time
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
+
+from wallaroo.errors import UsageError
+
+LEVELS = ("debug", "info", "warning", "error")
+"""From the least to the most severe."""
+PARTS = ("driver", "gateway", "spark", "application")
+"""Parts that may have a level of their own."""
+_PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
 
 
-def configure(level: str = "info") -> None:
+def parse_levels(text: str) -> dict[str, str]:
+    """The least severe level that is shown: by part, and under the empty name for all others.
+
+    Raises:
+        UsageError: It is something else.
+
+    Example:
+        >>> parse_levels("warning,spark=debug")
+        {'': 'warning', 'spark': 'debug'}
+        >>> parse_levels("application=error")
+        {'': 'info', 'application': 'error'}
+    """
+    levels = {"": "info"}
+    for piece in text.split(","):
+        part, _, level = piece.strip().rpartition("=")
+        if level not in LEVELS or part not in {"", *PARTS}:
+            msg = (
+                f"{piece.strip()!r} is no log level: one of {', '.join(LEVELS)} is due, for all or "
+                f"for one part ({', '.join(PARTS)}), as in info,spark=debug"
+            )
+            raise UsageError(msg)
+        levels[part] = level
+    return levels
+
+
+def configure(levels: str = "info") -> None:
     """Set up logging for this process.
 
     Args:
-        level: Least severe level that is shown: debug, info, warning or error.
+        levels: Least severe levels that are shown, as `parse_levels` takes them.
+
+    Raises:
+        UsageError: They cannot be read.
     """
     terminal = sys.stderr.isatty()
+    least = {part: _number(level) for part, level in parse_levels(levels).items()}
+
+    def shown(_logger: Any, method: str, event: EventDict) -> EventDict:
+        if _number(method) < least.get(event["part"], least[""]):
+            raise structlog.DropEvent
+        return event
+
     renderer: Any = (
         structlog.dev.ConsoleRenderer(pad_event_to=24)
         if terminal
@@ -23,18 +75,42 @@ def configure(level: str = "info") -> None:
     )
     structlog.configure(
         processors=[
+            _add_part,
+            shown,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(
                 fmt="%H:%M:%S" if terminal else "iso", utc=not terminal
             ),
+            *([_without_driver] if terminal else []),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(min(least.values())),
+        logger_factory=_Stderr,
         cache_logger_on_first_use=False,
     )
+    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
+
+
+def relay(line: str) -> bool:
+    """Tell an event that another process wrote as a line of JSON; tells whether it is one."""
+    if not line.startswith('{"'):
+        return False
+    try:
+        event = json.loads(line)
+        level, name, part = event.pop("level"), event.pop("event"), event.pop("part")
+    except (ValueError, KeyError, AttributeError):
+        return False
+    event.pop("timestamp", None)
+    structlog.get_logger(part).log(_number(level), name, **event)
+    return True
+
+
+def line_of(event: str, level: str, part: str, more: Mapping[str, Any]) -> str:
+    """An event as a line of JSON, for processes that have no logging set up."""
+    now = time.time()
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}Z"
+    told = {"part": part, "event": event, "level": level, "timestamp": at, **more}
+    return json.dumps(told, default=str, ensure_ascii=False)
 
 
 class Repeats:
@@ -59,3 +135,42 @@ class Repeats:
             self._seen.clear()
         seen = self._seen[kind] = self._seen.get(kind, 0) + 1
         return seen <= self.FIRST or str(seen).strip("0") == "1"
+
+
+class _Stderr(structlog.PrintLogger):
+    """Prints to what stderr is at the moment, and knows its name."""
+
+    def __init__(self, name: str = "wallaroo", *_more: Any) -> None:
+        super().__init__(sys.stderr)
+        self.name = name
+
+    def msg(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
+class _Libraries(logging.Handler):
+    """What libraries log, as events like all others."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = min(max(record.levelno, logging.DEBUG), logging.ERROR)
+        part = record.name.partition(".")[0]
+        structlog.get_logger(part).log(level, record.getMessage(), logger=record.name)
+
+
+def _add_part(logger: Any, _method: str, event: EventDict) -> EventDict:
+    name = getattr(logger, "name", "wallaroo")
+    event["part"] = _PART_OF_LOGGER.get(name, name)
+    return event
+
+
+def _without_driver(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    if event["part"] == "driver":
+        del event["part"]
+    return event
+
+
+def _number(level: str) -> int:
+    return logging.getLevelNamesMapping()[level.upper()]

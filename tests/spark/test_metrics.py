@@ -8,12 +8,14 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, frame, run, send
 from tests.spark.test_connectors import kill_gateway
 from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.main import main
 
 pytestmark = pytest.mark.spark
 
@@ -118,4 +120,9 @@ def test_a_batch_is_told_by_its_size_and_its_phases(tmp_path: Path) -> None:
         for phase in ("wait", "plan", "log", "run", "commit"):
             assert scrape.value("wallaroo_batch_seconds_count", phase=phase) == batches
         assert scrape.value("wallaroo_batch_seconds_sum", phase="run") > 0
+        url = running.wait_for_event("ready", 0)["dashboard"]
+        shown = CliRunner().invoke(main, ["top", url, "--once"])
+        assert shown.exit_code == 0
+        assert shown.output.startswith("Word Count Application  in ")
+        assert "workers 2/2" in shown.output
         assert running.stop() == 0

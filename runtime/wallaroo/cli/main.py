@@ -17,12 +17,14 @@ from wallaroo.cli.gateway import gateway
 from wallaroo.cli.graph import graph
 from wallaroo.cli.new import new
 from wallaroo.cli.probe import probe
+from wallaroo.cli.profile import profile
 from wallaroo.cli.receive import receive
 from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
 from wallaroo.cli.send import send
 from wallaroo.cli.state import state
 from wallaroo.cli.status import status
+from wallaroo.cli.top import top
 from wallaroo.cli.warm_up import warm_up
 from wallaroo.errors import WallarooError
 
@@ -58,7 +60,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, send, receive, demo, build, status),
+    *(new, check, graph, run, top, profile, send, receive, demo, build, status),
     *(dead_letters, state, repartition, warm_up),
     *(gateway, driver, executor, probe),
 ):

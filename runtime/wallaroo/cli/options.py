@@ -12,6 +12,7 @@ from wallaroo.api.addresses import Address, parse_address
 from wallaroo.edge.letters import Policy
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import UsageError
+from wallaroo.logs import parse_levels
 from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
@@ -41,6 +42,20 @@ class AddressType(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
+class LevelsType(click.ParamType):  # type: ignore[type-arg]
+    """Log levels, as a click type."""
+
+    name = "LEVELS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check *value*."""
+        try:
+            parse_levels(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 def application_options(command: Command) -> Command:
     """APP, its addresses and its arguments."""
     for option in reversed(
@@ -68,10 +83,11 @@ def application_options(command: Command) -> Command:
             ),
             click.option(
                 "--log-level",
-                type=click.Choice(["debug", "info", "warning", "error"]),
+                type=LevelsType(),
                 default="info",
                 show_default=True,
-                help="Least severe log events to show.",
+                help="Least severe log events to show: debug, info, warning or error; also by "
+                "part (driver, gateway, spark, application), as in info,spark=debug.",
             ),
             click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
         ]

@@ -9,7 +9,7 @@ import structlog
 
 from wallaroo.engine.ports import SetAside
 from wallaroo.engine.running import Batch
-from wallaroo.logs import Repeats
+from wallaroo.logs import Repeats, relay
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 
@@ -33,7 +33,10 @@ class Reports:
         """Log what was set aside or dropped in *batch*."""
         for example in batch.tally.examples:
             if self._repeats.show((example.pipeline, example.step, example.place)):
-                log.warning("message set aside", **_told(example))
+                told = _told(example)
+                message = told.pop("message")
+                log.warning("message set aside", **told)
+                log.debug("message was", place=example.place, message=message)
         if batch.tally.set_aside > len(batch.tally.examples):
             log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
         for (partition, key), count in batch.tally.unknown_keys.items():
@@ -46,6 +49,8 @@ class Reports:
 
     def spark_line(self, line: str) -> None:
         """Log a line that Spark printed, unless it is known to say nothing."""
+        if relay(line):
+            return
         if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line)):
             return
         error = " ERROR " in line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from wallaroo import logs
 from wallaroo.api.addresses import Address
@@ -19,6 +20,7 @@ from wallaroo.cli.options import (
     tls_options,
 )
 from wallaroo.cli.runner import Runner, RunSettings
+from wallaroo.cli.view import suits
 from wallaroo.errors import RuntimeFailure
 
 _GIB = 1024**3
@@ -103,6 +105,7 @@ a message that kills its worker has to be found."""
     "Another port is taken if this one is.",
 )
 @click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
+@click.option("--no-live", is_flag=True, help="On a terminal, show logs alone, and no live view.")
 @click.option(
     "--until-done",
     is_flag=True,
@@ -131,6 +134,7 @@ def run(
     drain_timeout: float,
     ui: Address,
     no_ui: bool,
+    no_live: bool,
     until_done: bool,
     **tls: Path | None,
 ) -> None:
@@ -148,6 +152,7 @@ def run(
     where the last committed batch ended.
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
+    console = Console(stderr=True)
     settings = RunSettings(
         application=application_ref(app, inputs, outputs, app_args, max_frame),
         workers=workers,
@@ -166,6 +171,7 @@ def run(
         gateway=gateway,
         log_level=log_level,
         ui=None if no_ui else ui,
+        live=None if no_ui or no_live or not suits(console) else console,
     )
     with Runner(settings) as runner:
         runner.start()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import structlog
+from rich.console import Console
 
 from wallaroo.api.addresses import Address
 from wallaroo.cli.engine import Engine, EngineSettings
@@ -24,6 +25,7 @@ from wallaroo.cli.options import policies
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
+from wallaroo.cli.view import LiveView
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
@@ -31,6 +33,7 @@ from wallaroo.edge.guard import TOKEN_VARIABLE
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.model.loader import ApplicationRef
 
@@ -83,6 +86,8 @@ class RunSettings:
     """Least severe log events to show."""
     ui: Address | None = None
     """Where the dashboard is served; None for nowhere."""
+    live: Console | None = None
+    """Terminal that shows a live view, where there is a dashboard; None for none."""
 
 
 class Runner:
@@ -245,6 +250,9 @@ class Runner:
         self._stack.append(watched.close)
         server = serve_dashboard(self._settings.ui, application, watched)
         self._stack.append(server.close)
+        if self._settings.live is not None:
+            view = LiveView(application.name, server.watch.now, self._settings.live)
+            self._stack.append(view.__enter__().stop)
         return server.url
 
     def _batch_leaves_it_done(self) -> bool:
@@ -306,11 +314,17 @@ class Runner:
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),
         ]
-        self._gateway = GatewayProcess(command)
+        log_line = None if self._settings.live is None else _log_line
+        self._gateway = GatewayProcess(command, log_line)
         self._stack.append(self._gateway.stop)
         self._gateway.start()
         self._client = GatewayClient(location)
         self._stack.append(self._client.close)
+
+
+def _log_line(line: str) -> None:
+    if not relay(line):  # a library's words
+        structlog.get_logger("gateway").info("gateway", line=line)
 
 
 def _check_that_sources_end(application: Application) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import structlog
 
@@ -59,13 +59,17 @@ class GatewayProcess:
 
     Args:
         command: Starts it; the same each time, so that it binds the same addresses.
+        log_line: Called, in a thread, with each line that it logs; None lets it log by itself.
     """
 
     WORKS_S = 10.0
     """A gateway that lives for so long has started well."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(
+        self, command: Sequence[str], log_line: Callable[[str], None] | None = None
+    ) -> None:
         self._command = command
+        self._log_line = log_line
         self._restarts = Restarts()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -112,9 +116,12 @@ class GatewayProcess:
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=None if self._log_line is None else subprocess.PIPE,
                 text=True,
                 start_new_session=True,  # Ctrl-C is for us, who stop it in good order
             )
+        if self._log_line is not None:
+            threading.Thread(target=self._pump, args=(process.stderr,), daemon=True).start()
         assert process.stdout is not None
         told: dict[str, Any] = {}
         with contextlib.suppress(ValueError):
@@ -126,6 +133,12 @@ class GatewayProcess:
         self.starts += 1
         self._up_since = time.monotonic()
         return None
+
+    def _pump(self, lines: IO[str]) -> None:
+        assert self._log_line is not None
+        with lines:
+            for line in lines:
+                self._log_line(line.rstrip("\n"))
 
     def _watch(self) -> None:
         while True:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from wallaroo.api.place import place_of
 from wallaroo.dashboard.figures import percentile, rate
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.errors import RuntimeFailure
@@ -111,6 +113,8 @@ class Watch:
             "states": [_shown(node) for node in graph.states],
             "edges": [dataclasses.asdict(edge) for edge in graph.edges],
             "pipelines": [pipeline.name for pipeline in self._application.pipelines],
+            "pid": os.getpid(),
+            "functions": _functions(self._application),
         }
 
     def history(self) -> list[dict[str, Any]]:
@@ -221,7 +225,15 @@ class Watch:
             "restarts": of.get(catalogue.QUERY_RESTARTS.name),
             "hot_keys": self._watched.hot_keys(),
             "errors": [
-                known.example._asdict() | {"count": known.count, "at": known.at}
+                {
+                    "pipeline": known.example.pipeline,
+                    "step": known.example.step,
+                    "place": known.example.place,
+                    "error": known.example.error,
+                    "message": known.example.message,
+                    "count": known.count,
+                    "at": known.at,
+                }
                 for known in self._watched.errors()
             ],
             "batches": [_batch(batch) for batch in self._watched.batches()],
@@ -294,6 +306,21 @@ def _nodes(application: Application) -> dict[str, list[tuple[str, str]]]:
                 step = "encoder"
             nodes[node.id] = [(pipeline, step) for pipeline in dict.fromkeys(pipelines)]
     return nodes
+
+
+def _functions(application: Application) -> dict[str, str]:
+    """Pipeline and step of each function of the application's code, by its place."""
+    functions: dict[str, str] = {}
+    for pipeline in application.pipelines:
+        parts = [("decoder", pipeline.source.place)]
+        for step in pipeline.trunk.walk():
+            parts.append((step.name, step.place))
+            if (key := getattr(step, "key", None)) is not None:
+                parts.append((f"key of {step.name}", place_of(key)))
+        parts += [("encoder", sink.place) for sink in pipeline.sinks]
+        for name, place in parts:
+            functions.setdefault(str(place), f"{pipeline.name} · {name}")
+    return functions
 
 
 def _shown(node: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from wallaroo.engine.entities import Codec, EntityCache
 from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
+from wallaroo.engine.spoken import listen
 from wallaroo.model.application import Serialization
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.windows import Windows
@@ -102,6 +103,7 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
         found: Tells where the application is in this process.
     """
     program = Program(found(job.application).load(), job.buckets)
+    listen(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
     return WorkerContext(job, program, job.connect(), caches)

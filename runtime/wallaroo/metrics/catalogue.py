@@ -7,7 +7,7 @@ from typing import Literal
 
 LATENCY_BOUNDS_S = (
     *(0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0),
-    *(10.0, 30.0, 60.0, 300.0, 1800.0),
+    *(7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0, 1800.0),
 )
 """Upper bounds of the classes of latencies: close where they lie in good days, up to half an hour
 for a backlog."""

@@ -179,7 +179,7 @@ function makePlots() {
       value: (_, value) => (value == null ? "–" : values(value)),
     }));
     plots[id] = new uPlot({
-      width: into.clientWidth, height: into.clientHeight - 34, legend: { live: true },
+      width: into.clientWidth, height: 190, legend: { live: true },
       cursor: { drag: { setScale: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1e-3)] } },
       axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(values) }],
@@ -187,7 +187,7 @@ function makePlots() {
     }, [[], ...names.map(() => [])], into);
   };
   plot("rate", application.pipelines, format.count);
-  plot("latency", ["p50", "p95", "p99"], format.seconds);
+  plot("latency", ["p50", "p95", "p99"], (value) => (value < 60 ? format.seconds(value) : `${(value / 60).toFixed(1)} min`));
   plot("backlog", ["messages", "outputs"], format.count);
   redraw();
 }

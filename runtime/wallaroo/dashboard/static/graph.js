@@ -93,7 +93,7 @@ export function showFigures({ rates, figures }, nodes, format) {
     const of = nodes[id] ?? {};
     const parts = [];
     if (kind === "store") parts.push(`${format.count(of.entities ?? 0)} entities`);
-    else if (of.microseconds != null) parts.push(`${format.micros(of.microseconds)} a message`);
+    else if (of.microseconds != null) parts.push(`${format.micros(of.microseconds)}${of.set_aside ? "" : " a message"}`);
     if (of.set_aside) parts.push(`${format.count(of.set_aside)} set aside`);
     figure.textContent = parts.join(" · ");
     figure.classList.toggle("problem", Boolean(of.set_aside));

@@ -1,0 +1,82 @@
+"""`wallaroo profile`: where the time of a running application's functions goes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import click
+
+from wallaroo.cli.flames import ENGINE, by_step, flame_graph
+from wallaroo.cli.top import Asked
+from wallaroo.errors import RuntimeFailure, UsageError
+
+_RATE = 100
+"""Samples a second."""
+_PATIENCE_S = 60.0
+"""Seconds that py-spy may take longer than it samples."""
+
+
+@click.command()
+@click.argument("url", default="http://127.0.0.1:7990/")
+@click.option("--seconds", default=30, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--output",
+    default="profile.svg",
+    show_default=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The flame graph.",
+)
+def profile(url: str, seconds: int, output: Path) -> None:
+    """Sample a run on this machine, and draw a flame graph of its functions, by step.
+
+    URL is where its dashboard is. All its worker processes are looked at, without being stopped;
+    that needs the package py-spy (`pip install wallaroo[profile]`), and the right to look: root,
+    or who may trace processes.
+
+    \b
+    Example:
+      wallaroo profile --seconds 30 --output profile.svg
+    """  # noqa: D301  (click reads \b)
+    asked = Asked(url)
+    application = asked.get("application")
+    stacks = by_step(_sampled(application["pid"], seconds), application["functions"])
+    if not stacks:
+        msg = f"no batch ran in these {seconds} s: there is nothing to draw; send messages"
+        raise RuntimeFailure(msg)
+    title = f"{application['name']}: {seconds} s of all workers, by step"
+    output.write_text(flame_graph(title, stacks))
+    total = sum(stacks.values())
+    shares: dict[str, int] = {}
+    for (step, *_), samples in stacks.items():
+        shares[step] = shares.get(step, 0) + samples
+    for step, samples in sorted(shares.items(), key=lambda share: -share[1]):
+        mark = "" if step == ENGINE else "step "
+        click.echo(f"{100 * samples / total:5.1f} %  {mark}{step}")
+    click.echo(f"the flame graph is {output}")
+
+
+def _sampled(pid: int, seconds: int) -> list[str]:
+    own = sysconfig.get_path("scripts")
+    program = shutil.which("py-spy", path=own) or shutil.which("py-spy")
+    if program is None:
+        msg = "profiles need py-spy: install it with `pip install wallaroo[profile]`"
+        raise UsageError(msg)
+    with tempfile.TemporaryDirectory(prefix="wallaroo-profile-") as directory:
+        raw = Path(directory, "raw")
+        command = [
+            *(program, "record", "--pid", str(pid), "--subprocesses", "--nonblocking"),
+            *("--duration", str(seconds), "--rate", str(_RATE), "--function", "--full-filenames"),
+            *("--format", "raw", "--output", str(raw)),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=seconds + _PATIENCE_S
+        )
+        if not raw.exists():
+            said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            msg = f"py-spy cannot look at process {pid}: {said}"
+            raise RuntimeFailure(msg)
+        return raw.read_text().splitlines()

@@ -1,0 +1,91 @@
+"""Pictures of the dashboard for the documentation: runs Market Spread under a steady stream.
+
+Needs a Chromium on the PATH. Writes docs/dashboard.png, docs/dashboard-dark.png and
+docs/dashboard-narrow.png.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.streams import market_data, orders, symbols  # noqa: E402
+from playwright.sync_api import Browser  # noqa: E402
+from tests.dashboard.browser import browser, chromium  # noqa: E402
+from tests.spark.harness import APPS, Receiver, run  # noqa: E402
+
+_STREAM_S = 75.0
+"""Seconds of stream before the pictures: the curves have to show something."""
+_LOT = 200
+"""Messages sent at a time."""
+_PICTURES = {
+    "dashboard": (1360, "light"),
+    "dashboard-dark": (1360, "dark"),
+    "dashboard-narrow": (420, "light"),
+}
+
+
+def main() -> None:
+    """Make the pictures."""
+    if chromium() is None:
+        sys.exit("screenshots: there is no chromium on the PATH; on Debian, apt install chromium")
+    listed = symbols()
+    streams = (orders(listed, 20_000, 7)[0], market_data(listed, 20_000, 7))
+    ended = threading.Event()
+    with (
+        tempfile.TemporaryDirectory() as state,
+        Receiver("u32") as receiver,
+        run(APPS / "market_spread", receiver, Path(state), 2) as running,
+    ):
+        for address, data in zip(running.sources.values(), streams, strict=True):
+            host, port = address.rsplit(":", 1)
+            with socket.create_connection((host, int(port))) as warming_up:
+                warming_up.sendall(data)
+        running.wait_until_processed()
+        for address, data in zip(running.sources.values(), streams, strict=True):
+            threading.Thread(target=_send, args=(address, data, ended), daemon=True).start()
+        time.sleep(_STREAM_S)
+        with browser() as chrome:
+            url = running.wait_for_event("ready", 0)["dashboard"]
+            for name, (width, theme) in _PICTURES.items():
+                _picture(chrome, url, name, width, theme)
+        ended.set()
+        running.stop()
+
+
+def _send(address: str, data: bytes, ended: threading.Event) -> None:
+    """Send the messages of *data*, again and again; a bad one now and then."""
+    host, port = address.rsplit(":", 1)
+    size = 4 + struct.unpack_from(">I", data)[0]
+    bad = struct.pack(">I", 9) + b"malformed"
+    with socket.create_connection((host, int(port))) as connection:
+        while True:
+            for start in range(0, len(data), _LOT * size):
+                if ended.wait(0.1):
+                    return
+                connection.sendall(data[start : start + _LOT * size])
+            connection.sendall(bad)
+
+
+def _picture(chrome: Browser, url: str, name: str, width: int, theme: str) -> None:
+    context = chrome.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if theme == "dark" else "light",
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.locator("#batches tbody tr").first.wait_for()
+    page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
+    context.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Every panel of the dashboard, in a real browser, held against a stream that is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.dashboard.browser import browser, chromium
+from tests.spark.harness import APPS, Receiver, run, send
+from wallaroo.cli.background import BackgroundRun
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(chromium() is None, reason="there is no Chromium on this machine"),
+]
+
+SOURCE = "Split and Count"
+MESSAGES = 2_000
+WORDS = 3 * MESSAGES
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundRun]:
+    """Word Count after a stream with three messages that are no UTF-8."""
+    state = tmp_path_factory.mktemp("state")
+    with Receiver("lines") as receiver, run(APPS / "word_count", receiver, state) as running:
+        send(running.sources[SOURCE], [b"zebra acorn zebra"] * MESSAGES + [b"\xff<b>"] * 3)
+        receiver.wait_for(WORDS)
+        running.wait_until_processed()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def page(running: BackgroundRun, chrome: Browser) -> Iterator[Page]:
+    """The dashboard; nothing that goes wrong in it stays unseen."""
+    wrong: list[str] = []
+    context = chrome.new_context(
+        viewport={"width": 1300, "height": 900}, color_scheme="light", reduced_motion="reduce"
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    page = context.new_page()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.goto(running.wait_for_event("ready", 0)["dashboard"])
+    expect(page.locator("#state")).to_have_text("idle")
+    yield page
+    context.close()
+    gone = running.process.poll() is not None  # of which the browser complains in the console
+    assert gone or not wrong
+
+
+def tile(page: Page, name: str) -> str:
+    """What the tile called *name* shows."""
+    found = page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True))
+    return found.locator("dd").inner_text()
+
+
+def test_it_says_what_runs_and_how(page: Page) -> None:
+    expect(page).to_have_title("Word Count Application · Wallaroo")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Word Count Application")
+    assert tile(page, "workers").split() == ["2", "of", "2"]
+    assert tile(page, "backlog").startswith("0")
+    assert tile(page, "set aside") == "3"
+    assert tile(page, "connections") == "0"
+
+
+def test_the_graph_has_every_part_and_its_figures(page: Page) -> None:
+    assert page.locator("#graph [data-node]").count() == 5
+    assert page.locator("#graph .way").count() == 3
+    for rate in page.locator("#graph .rate").all():
+        expect(rate).to_have_text(re.compile(r"^[\d.,]+( [kM])?/s$"))
+    store = page.locator("#graph .store")
+    expect(store).to_contain_text("word totals")
+    expect(store).to_contain_text("2 entities")
+    expect(page.locator("#graph .source")).to_contain_text("3 set aside")
+    step = page.locator("#graph .step", has_text="split into words")
+    expect(step).to_contain_text("µs a message")
+    expect(step.locator("title")).to_contain_text("application.py:")
+
+
+def test_the_charts_draw_and_say_what_they_show(page: Page) -> None:
+    for chart in ("rate", "latency", "backlog"):
+        expect(page.locator(f"#{chart} canvas")).to_be_visible()
+    rate = page.locator("#rate")
+    expect(rate).to_have_attribute("aria-label", re.compile("^Split and Count: .*a second"))
+    expect(page.locator("#latency")).to_have_attribute("aria-label", re.compile("^p50 .*p99"))
+    expect(page.locator("#backlog")).to_have_attribute("aria-label", re.compile("^0 messages"))
+    drawn = page.evaluate(
+        "() => document.querySelector('#rate canvas').getContext('2d')"
+        ".getImageData(0, 0, 300, 150).data.some((value) => value > 0)"
+    )
+    assert drawn
+
+
+def test_batches_are_shown_with_their_phases(page: Page) -> None:
+    row = page.locator("#batches tbody tr").last
+    expect(row.locator("[role=img]")).to_have_attribute(
+        "aria-label", re.compile("^wait .*, plan .*, log .*, run .*, commit ")
+    )
+    messages = page.locator("#batches tbody tr td:nth-child(2)").all_inner_texts()
+    assert sum(int(text.replace(",", "")) for text in messages) == MESSAGES + 3
+
+
+def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
+    ends = [row.split("\t") for row in page.locator("#ends tbody tr").all_inner_texts()]
+    (source, sink) = [[cell.strip() for cell in row] for row in ends]
+    assert (source[0], source[3], source[4]) == (SOURCE, f"{MESSAGES + 3:,}", "0")
+    assert (sink[0], sink[3], sink[4]) == (f"→ {SOURCE}", f"{WORDS:,}", "0")
+    assert page.locator("#keys tbody td:first-child").all_inner_texts() == ["'z'", "'a'"]
+
+
+def test_errors_have_their_place_and_their_message(page: Page) -> None:
+    (row,) = page.locator("#errors tbody tr").all_inner_texts()
+    assert "application.py:58" in row
+    assert f"{SOURCE} · decoder" in row
+    assert "UnicodeDecodeError" in row
+    assert "<b>" in row  # as text: nothing of a message becomes part of the page
+
+
+def test_the_keyboard_changes_the_theme_and_the_page_remembers_it(page: Page) -> None:
+    html = page.locator("html")
+    expect(html).to_have_attribute("data-theme", "light")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator("#theme")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(html).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(html).to_have_attribute("data-theme", "dark")
+    expect(page.locator("#theme")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_narrow_screen_needs_no_scrolling_to_the_side(page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_function("() => document.documentElement.scrollWidth <= 360")
+    page.wait_for_function("() => document.querySelector('#rate canvas').clientWidth <= 340")
+
+
+def test_nothing_comes_from_elsewhere(page: Page, running: BackgroundRun) -> None:
+    origin = running.wait_for_event("ready", 0)["dashboard"]
+    loaded = page.evaluate("() => performance.getEntriesByType('resource').map((r) => r.name)")
+    assert loaded
+    assert all(name.startswith(origin) for name in loaded)
+
+
+def test_a_page_of_another_name_is_refused(page: Page, running: BackgroundRun) -> None:
+    origin = running.wait_for_event("ready", 0)["dashboard"]
+    answer = page.request.get(origin, headers={"Host": "evil.example"})
+    assert answer.status == 400
+
+
+def test_the_page_says_when_the_run_is_gone(page: Page, running: BackgroundRun) -> None:
+    assert running.stop() == 0
+    expect(page.locator("#state")).to_have_text("not connected")

@@ -1,0 +1,67 @@
+"""What user code prints and logs in workers is told with where it was said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import wait_until
+from tests.spark.harness import Receiver, run, send
+from wallaroo.cli.background import BackgroundRun, Event
+
+pytestmark = pytest.mark.spark
+
+APP = Path(__file__).parent / "talking.py"
+
+
+def told(running: BackgroundRun, event: str) -> list[Event]:
+    return [one for one in running.events if one["event"] == event]
+
+
+def test_prints_and_logs_say_which_step_said_them(tmp_path: Path) -> None:
+    with Receiver("lines") as receiver, run(APP, receiver, tmp_path) as running:
+        send(running.sources["Talk"], [b"ada", b"bad"])
+        receiver.wait_for(1)
+        wait_until(lambda: told(running, "ADA came"), "what the state computation logs")
+        (printed,) = told(running, "shouting ada")
+        assert printed["level"] == "info"
+        assert (printed["part"], printed["application"]) == ("application", "Talking")
+        assert (printed["pipeline"], printed["step"]) == ("Talk", "shout")
+        assert printed["place"].startswith("talking.py:")
+        assert printed["worker"].startswith("pid ")
+        (logged,) = told(running, "ADA came")
+        assert (logged["level"], logged["step"], logged["said"]) == ("warning", "count", "talking")
+        wait_until(lambda: told(running, "message set aside"), "the message set aside")
+        (aside,) = told(running, "message set aside")
+        assert aside["part"] == "driver"
+        assert "message" not in aside
+        assert running.stop() == 0
+    assert {"part", "event", "level", "timestamp"} <= set.intersection(*map(set, running.events))
+
+
+def test_a_part_has_a_level_of_its_own_and_a_flood_is_cut(tmp_path: Path) -> None:
+    levels = "info,application=warning,gateway=error"
+    with (
+        Receiver("lines") as receiver,
+        run(APP, receiver, tmp_path, options=("--log-level", levels)) as running,
+    ):
+        send(running.sources["Talk"], [b"ada"] * 20_000)
+        receiver.wait_for(20_000)
+        assert running.stop() == 0
+    assert not told(running, "shouting ada")
+    assert not told(running, "receiver connected")
+    assert told(running, "stopped")
+    assert 1 <= len(told(running, "ADA came")) < 10_000
+
+
+def test_a_port_that_is_taken_does_not_stop_the_run(tmp_path: Path) -> None:
+    with (
+        Receiver("lines") as receiver,
+        run(APP, receiver, tmp_path, options=("--ui", receiver.address)) as running,
+    ):
+        (elsewhere,) = told(running, "dashboard elsewhere")
+        assert elsewhere["wanted"] == receiver.address
+        (ready,) = told(running, "ready")
+        assert ready["dashboard"] == elsewhere["dashboard"]
+        assert running.stop() == 0
