@@ -35,7 +35,7 @@ def test_a_profile_has_the_functions_by_step(tmp_path: Path) -> None:
 
         def feed() -> None:
             while not ended.is_set():
-                send(source, [b"the quick brown fox jumps over the lazy dog " * 4] * 2_000)
+                send(source, [b"the quick brown fox jumps over the lazy dog " * 4] * 500)
                 running.wait_until_processed()
 
         feeding = threading.Thread(target=feed)
@@ -43,7 +43,7 @@ def test_a_profile_has_the_functions_by_step(tmp_path: Path) -> None:
         receiver.wait_for(1)
         url = running.wait_for_event("ready", 0)["dashboard"]
         done = CliRunner().invoke(
-            main, ["profile", url, "--seconds", "8", "--output", str(picture)]
+            main, ["profile", url, "--seconds", "6", "--output", str(picture)]
         )
         ended.set()
         feeding.join()
