@@ -8,13 +8,14 @@ import pty
 import re
 import signal
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B")
 _DONE = "-- done --"
 _SHELL = "bash --norc --noprofile --noediting -i"
 
@@ -36,6 +37,7 @@ class Terminal:
         self._read = 0
         self._changed = threading.Condition()
         self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (50, 250))  # wide enough for each line to stay one
         # the first terminal that the leader of a session opens is the session's
         self._shell = subprocess.Popen(
             ["sh", "-c", f"exec {_SHELL} <>{os.ttyname(slave)} >&0 2>&0"],
