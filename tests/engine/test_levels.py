@@ -120,12 +120,18 @@ def test_a_hop_leads_to_a_later_level_or_stays_where_the_bucket_does(hops: list[
             assert hop.same_key or serial is not None
 
 
-def test_what_a_key_function_refuses_is_told_as_the_message_that_it_got() -> None:
+@pytest.mark.parametrize(
+    ("key", "step", "number"), [(parity, note, 13), (letter, moody, 14)], ids=["key", "state"]
+)
+def test_what_a_key_function_or_a_state_refuses_is_told_as_the_message_that_it_got(
+    key: Any, step: Any, number: int
+) -> None:
     source = wallaroo.source("in", wallaroo.TCPSourceConfig("localhost", "7000", decode))
     sink = wallaroo.TCPSinkConfig("localhost", "7001", encode)
-    pipeline = source.key_by(parity).to(note).to_sink(sink)
-    application = resolve(wallaroo.build_application("odd", pipeline))
+    application = resolve(
+        wallaroo.build_application("odd", source.key_by(key).to(step).to_sink(sink))
+    )
     driven = Driven(application)
-    for batch in chunks(application, [("in", b"a13")], [0]):
+    for batch in chunks(application, [("in", b"a%d" % number)], [0]):
         driven.batch(batch)
-    assert [example.message for example in driven.tally.examples] == ["('a', 13)"]
+    assert [example.message for example in driven.tally.examples] == [f"('a', {number})"]

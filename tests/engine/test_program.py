@@ -16,7 +16,7 @@ from tests.engine.harness import Driven, Sent, chunks
 from wallaroo.engine.entities import Bucket
 from wallaroo.engine.ports import Chunk, Outputs, SetAside, Tally
 from wallaroo.engine.program import Program
-from wallaroo.engine.results import TaskResults
+from wallaroo.engine.results import TaskResults, shown
 from wallaroo.engine.router import Router
 from wallaroo.engine.worker import Worker
 from wallaroo.model.application import Application
@@ -200,8 +200,8 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
     for sink in application.sinks:
         assert by_key(driven.outputs[sink.name]) == by_key(due.by_sink[sink.name])
     assert driven.tally.set_aside == len(due.set_aside)
-    assert Counter((e.pipeline, e.step) for e in driven.tally.examples) == Counter(
-        (pipeline, step) for pipeline, step, _, _ in due.set_aside
+    assert Counter((e.pipeline, e.step, e.message) for e in driven.tally.examples) == Counter(
+        (pipeline, step, shown(message)) for pipeline, step, message, _ in due.set_aside
     )
     assert driven.tally.unknown_keys == Counter(
         (partition, repr(key)) for partition, key in due.unknown_keys

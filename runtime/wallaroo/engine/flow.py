@@ -79,8 +79,7 @@ class Flow:
         """Encode what has come to the sinks."""
         for runs in self._outputs.values():
             for stretch, items, arrivals in runs:
-                known = self._fresh
-                messages = Messages(items, arrivals.__getitem__) if known else Messages(items)
+                messages = Messages(items, arrivals) if self._fresh else Messages(items)
                 emit(stretch, messages, self._results)
         self._outputs.clear()
 

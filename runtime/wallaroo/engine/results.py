@@ -67,12 +67,26 @@ def origins(
     leg: Bearer, key: Any, items: Sequence[Any], arrivals: Sequence[int | None]
 ) -> Iterator[tuple[Any, Origin]]:
     """*items* that go to *key* of *leg*, each with where it comes from."""
-    printable = shown(key, 100)
     for place, item in enumerate(items):
-        if leg.ships_payloads:
-            yield item, Origin(printable, None, item)
-        else:
-            yield item, Origin(printable, arrivals[place] if arrivals else None)
+        yield item, origin_at(place, leg, key, items, arrivals)
+
+
+def origin_at(
+    place: int, leg: Bearer, key: Any, items: Sequence[Any], arrivals: Sequence[int | None]
+) -> Origin:
+    """Where the one at *place* of such *items* comes from."""
+    printable = shown(key, 100)
+    if leg.ships_payloads:
+        return Origin(printable, None, items[place])
+    return Origin(printable, arrivals[place] if arrivals else None)
+
+
+def message_of(item: Any, decode: Callable[[Any], Any]) -> Any:
+    """The message of *item*, to tell it; the item itself, where it cannot be decoded."""
+    try:
+        return decode(item)
+    except (Exception, SystemExit):
+        return item
 
 
 class TaskResults:

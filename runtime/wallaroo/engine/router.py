@@ -90,35 +90,22 @@ class Router:
 
     def _made(self, way: Way, first: int, payloads: list[bytes]) -> Messages:
         """What comes of *payloads*, the first of which has arrival number *first*."""
-        arrived = Messages(payloads, first.__add__)
-        messages = applied(way, _decoder(way), way.source.decode, arrived, self._results)
+        messages = self._decoded(way, first, payloads)
         return through(way, _computations(way), messages, self._results)
+
+    def _decoded(self, way: Way, first: int, payloads: list[bytes]) -> Messages:
+        arrived = Messages(payloads, range(first, first + len(payloads)))
+        return applied(way, _decoder(way), way.source.decode, arrived, self._results)
 
     def _stamp(self, way: Way, leg: Leg | None, chunk: Chunk, payloads: list[bytes]) -> None:
         first, arrived = chunk.first, chunk.arrived_ns
-        for place, message in self._decoded(way, first, payloads):
-            stamp = (first + place, arrived, way.number)
+        decoded = self._decoded(way, first, payloads)
+        for message, arrival in zip(decoded.items, decoded.arrivals, strict=True):
+            stamp = (arrival, arrived, way.number)
             if leg is not None and leg.ships_payloads:
-                self._flow.cross(leg, stamp, None, message, payloads[place])
+                self._flow.cross(leg, stamp, None, message, payloads[arrival - first])
             else:
                 self._flow.go(way.before, stamp, None, message)
-
-    def _decoded(self, way: Way, first: int, payloads: list[bytes]) -> list[tuple[int, Any]]:
-        """The messages of *payloads*, each with its place among them."""
-        decode, messages = way.source.decode, list[tuple[int, Any]]()
-        began = perf_counter()
-        for place, payload in enumerate(payloads):
-            try:
-                message = decode(payload)
-            except (Exception, SystemExit) as error:
-                origin = Origin(None, first + place)
-                self._results.failed(way, _decoder(way), payload, error, origin)
-                continue
-            if message is not None:
-                messages.append((place, message))
-        seconds = perf_counter() - began
-        self._figures(way).note(len(payloads), len(messages), seconds)
-        return messages
 
     def _grouped(self, leg: Leg, first: int, payloads: list[bytes]) -> tuple[Groups, ArrivalsByKey]:
         """Items by key: payloads where nothing comes before the key, else messages."""
@@ -148,14 +135,14 @@ class Router:
             self._figures(way).note(len(payloads), len(payloads) - lost, seconds)
         else:
             made = self._made(way, first, payloads)
-            for place, message in enumerate(made.items):
+            for message, arrival in zip(made.items, made.arrivals, strict=True):
                 try:
                     key = key_of(message)
                     groups[key].append(message)
                 except (Exception, SystemExit) as error:
-                    key_failed(leg, message, error, self._results, made.arrival(place))
+                    key_failed(leg, message, error, self._results, arrival)
                     continue
-                arrivals[key].append(made.arrival(place))
+                arrivals[key].append(arrival)
             self._serialize(leg, groups, arrivals)
         return self._listed(leg, groups, arrivals), arrivals
 

@@ -5,8 +5,8 @@ An exception sets aside the one message on which it was raised; None is no outpu
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -18,16 +18,15 @@ _BYTES = {bytes}
 
 
 class Messages(NamedTuple):
-    """Messages, and what leads from one of them back to what it was made of."""
+    """Messages, and what they were made of."""
 
     items: Sequence[Any]
-    arrival: Callable[[int], int | None] = lambda _place: None
-    """The arrival number of the message at a place, if that is known."""
+    arrivals: Sequence[int] = ()
+    """For each, the arrival number of what it was made of; none where those are not known."""
 
     def origin(self, place: int) -> Origin:
         """Where the message at *place* comes from."""
-        number = self.arrival(place)
-        return NOWHERE if number is None else Origin(None, number)
+        return Origin(None, self.arrivals[place]) if self.arrivals else NOWHERE
 
 
 def emit(stretch: Stretch, messages: Messages, results: TaskResults) -> None:
@@ -83,7 +82,7 @@ def applied(
     """The results of *function* on each of *messages*."""
     made: list[Any] = []
     dropped: list[int] = []
-    """For each message without a result, how many were made before it."""
+    """Places of the messages without a result."""
     append = made.append
     began = perf_counter()
     for message in messages.items:
@@ -93,14 +92,17 @@ def applied(
             results.failed(owner, step, message, error, messages.origin(len(made) + len(dropped)))
             result = None
         if result is None:
-            dropped.append(len(made))
+            dropped.append(len(made) + len(dropped))
         else:
             append(result)
     seconds = perf_counter() - began
     figures = results.figures.step(owner.pipeline, step.name)
     figures.note(len(messages.items), len(made), seconds)
-    before = messages.arrival
-    return Messages(made, lambda place: before(place + bisect_right(dropped, place)))
+    arrivals = messages.arrivals
+    if dropped and arrivals:
+        gone = set(dropped)
+        arrivals = [number for place, number in enumerate(arrivals) if place not in gone]
+    return Messages(made, arrivals)
 
 
 def applied_multi(
@@ -112,19 +114,19 @@ def applied_multi(
 ) -> Messages:
     """The results of *function*, which gives several or None for a message."""
     made: list[Any] = []
-    ends: list[int] = []
-    """For each message, how many were made when it was done."""
+    counts: list[int] = []
+    """For each message, how many were made of it."""
     began = perf_counter()
     for message in messages.items:
+        start = len(made)
         try:
             several = function(message)
             if several is not None:
                 made.extend(result for result in several if result is not None)
         except (Exception, SystemExit) as error:
-            results.failed(owner, step, message, error, messages.origin(len(ends)))
-        ends.append(len(made))
+            results.failed(owner, step, message, error, messages.origin(len(counts)))
+        counts.append(len(made) - start)
     seconds = perf_counter() - began
     figures = results.figures.step(owner.pipeline, step.name)
     figures.note(len(messages.items), len(made), seconds)
-    before = messages.arrival
-    return Messages(made, lambda place: before(bisect_right(ends, place)))
+    return Messages(made, list(chain.from_iterable(map(repeat, messages.arrivals, counts))))

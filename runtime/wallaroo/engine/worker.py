@@ -26,7 +26,7 @@ from wallaroo.engine.packing import (
     unpacked_rows,
 )
 from wallaroo.engine.program import Leg, Program
-from wallaroo.engine.results import Origin, TaskResults, origins, shown
+from wallaroo.engine.results import Origin, TaskResults, message_of, origin_at, origins, shown
 from wallaroo.engine.steps import Messages, emit, through
 from wallaroo.model.application import Compute, StateCompute, WindowCompute
 from wallaroo.model.windows import Late
@@ -115,19 +115,8 @@ class Worker:
             for leg_number, items, arrivals in runs:
                 leg = self._program.legs[leg_number]
                 produced = _last_run(outputs[leg.after.tail], leg_number)
-                decode = leg.source.decode if leg.ships_payloads else self._load
-
-                def origin(
-                    place: int,
-                    leg: Leg = leg,
-                    key: Any = key,
-                    items: list[Any] = items,
-                    arrivals: Arrivals = arrivals,
-                ) -> Origin:
-                    of = slice(place, place + 1)
-                    ((_, found),) = origins(leg, key, items[of], arrivals[of])
-                    return found
-
+                decode = self._decoding(leg)
+                origin = partial(origin_at, leg=leg, key=key, items=items, arrivals=arrivals)
                 figures, count = self._figures[leg_number], len(items)
                 figures.entered += count
                 if count >= hot_from:
@@ -179,8 +168,14 @@ class Worker:
     def _no_entity(self, key: Any, runs: Runs, error: BaseException) -> None:
         for number, items, arrivals in runs:
             leg = self._program.legs[number]
+            decode = self._decoding(leg)
             for item, origin in origins(leg, key, items, arrivals):
-                self._results.failed(leg, leg.step, item, error, origin)
+                message = message_of(item, decode)
+                self._results.failed(leg, leg.step, message, error, origin)
+
+    def _decoding(self, leg: Leg) -> Callable[[Any], Any]:
+        """What makes the message of an item that was sent to *leg*."""
+        return leg.source.decode if leg.ships_payloads else self._load
 
     def _compute(
         self,
@@ -211,7 +206,8 @@ class Worker:
                     append(result)
             except (Exception, SystemExit) as error:
                 changed = True  # it may have changed the entity before it raised
-                self._results.failed(leg, step, item, error, origin(place))
+                message = message_of(item, decode)
+                self._results.failed(leg, step, message, error, origin(place))
         return changed
 
     def _compute_each(
@@ -227,7 +223,7 @@ class Worker:
         step, number = leg.step, leg.partition
         assert isinstance(step, StateCompute)
         function, multi, append = step.function, step.multi, outputs.append
-        decode = leg.source.decode if leg.ships_payloads else self._load
+        decode = self._decoding(leg)
         tells_save, known = step.tells_save, entities.get
         changed = self._changes.changed[number]
         for place, (key, item) in enumerate(zip(keys, items, strict=True)):
@@ -255,8 +251,9 @@ class Worker:
                     append(result)
             except (Exception, SystemExit) as error:
                 changed[key] = entity  # it may have changed the entity before it raised
-                ((_, origin),) = origins(leg, key, [item], arrivals[place : place + 1])
-                self._results.failed(leg, step, item, error, origin)
+                message = message_of(item, decode)
+                origin = origin_at(place, leg, key, items, arrivals)
+                self._results.failed(leg, step, message, error, origin)
 
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, shipped = item
@@ -264,7 +261,7 @@ class Worker:
             self._tick(stamp)
             return
         leg = self._program.legs[number]
-        decode = leg.source.decode if leg.ships_payloads else self._load
+        decode = self._decoding(leg)
         try:
             message = decode(shipped)
         except (Exception, SystemExit) as error:
