@@ -74,6 +74,11 @@ from wallaroo.cli.options import (
     help="Where probes are answered: /healthz, /readyz, /status.",
 )
 @click.option(
+    "--ui",
+    type=AddressType(),
+    help="Where the dashboard is served; whoever gets there can look at it.  [default: nowhere]",
+)
+@click.option(
     "--gateway-patience",
     default=600.0,
     show_default=True,
@@ -113,6 +118,7 @@ def driver(
     executor_template: Path | None,
     driver_memory: str,
     health: Address | None,
+    ui: Address | None,
     gateway_patience: float,
     max_batch_mib: int,
     conf: tuple[str, ...],
@@ -144,6 +150,7 @@ def driver(
         executor_template=executor_template,
         memory=driver_memory,
         health=health,
+        ui=ui,
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
         spark=setting_pairs(conf),
