@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,3 +66,8 @@ def test_the_drivers_dashboard_shows_gateway_and_engine(tmp_path: Path) -> None:
         assert seen["sources"][0]["accepted"] == 50
         assert sum(batch["messages"] for batch in seen["batches"]) == 50
         assert seen["workers"] == {"wanted": 1, "alive": 1}
+        replay = urllib.request.Request(driver["dashboard"] + "dead-letters/replay", b"[1]")
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            urllib.request.urlopen(replay)
+        with refused.value as answer:
+            assert answer.read() == b"the dashboard is read-only: it was started without a token"

@@ -79,6 +79,8 @@ class DriverSettings:
     """Where probes are answered; None for nowhere."""
     ui: Address | None = None
     """Where the dashboard is served; None for nowhere."""
+    ui_token: str | None = None
+    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     patience_s: float = 600.0
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
     max_batch_bytes: int = 32 * 1024**2
@@ -189,7 +191,7 @@ class ClusterRun:
         if settings.ui is not None:
             watched = WatchedRun(location, self._engine)
             self._stack.append(watched.close)
-            dashboard = serve_dashboard(settings.ui, application, watched)
+            dashboard = serve_dashboard(settings.ui, application, watched, settings.ui_token)
             self._stack.append(dashboard.close)
             shown = {"dashboard": dashboard.url}
         self._status.say("running")

@@ -14,7 +14,9 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     setting_pairs,
+    ui_token_option,
 )
+from wallaroo.edge.guard import read_token
 
 
 @click.command()
@@ -78,6 +80,7 @@ from wallaroo.cli.options import (
     type=AddressType(),
     help="Where the dashboard is served; whoever gets there can look at it.  [default: nowhere]",
 )
+@ui_token_option
 @click.option(
     "--gateway-patience",
     default=600.0,
@@ -119,6 +122,7 @@ def driver(
     driver_memory: str,
     health: Address | None,
     ui: Address | None,
+    ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
     conf: tuple[str, ...],
@@ -151,6 +155,7 @@ def driver(
         memory=driver_memory,
         health=health,
         ui=ui,
+        ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
         spark=setting_pairs(conf),

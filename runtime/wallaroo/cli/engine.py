@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from wallaroo.cli.entities import SavedState
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import SupervisedEngine
@@ -80,6 +82,8 @@ class Engine:
         self.figures = EngineFigures()
         """What it has done since it started."""
         self._workers = settings.workers
+        self._program, self._checkpoint = program, state.checkpoint
+        self._looking_up = threading.Lock()
         self._spark = session.start_session(
             program.application.name,
             session.SparkSettings(
@@ -150,6 +154,17 @@ class Engine:
         if self.executors is None:  # local Spark: threads, which are there while Spark is
             return self._workers, self._workers
         return self.executors.wanted, len(self.executors.running())
+
+    def look_up(self, key: str) -> dict[str, Any]:
+        """See `Watched.look_up`; one at a time, for all of the state is read.
+
+        Raises:
+            RuntimeFailure: Spark could not read it.
+        """
+        with self._looking_up:
+            saved = SavedState(self._spark.session, self._checkpoint, self._program)
+            commit = saved.commit._asdict() if saved.commit else None
+            return {"commit": commit, "entities": list(saved.of_key(key))}
 
     def waits(self) -> bool:
         """Whether it waits for messages, with no batch under way."""

@@ -139,6 +139,16 @@ def error_option(command: Command) -> Command:
     )(command)
 
 
+def ui_token_option(command: Command) -> Command:
+    """Who may change something through the dashboard."""
+    return click.option(
+        "--ui-token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File with a token, of 16 characters or more; who types it into the dashboard may "
+        "replay and drop dead letters.  [default: nobody may]",
+    )(command)
+
+
 def tls_options(command: Command) -> Command:
     """TLS on the ports of sources and sinks."""
     helps = {

@@ -18,9 +18,11 @@ from wallaroo.cli.options import (
     source_limit_options,
     source_limits,
     tls_options,
+    ui_token_option,
 )
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.cli.view import suits
+from wallaroo.edge.guard import read_token
 from wallaroo.errors import RuntimeFailure
 
 _GIB = 1024**3
@@ -104,6 +106,7 @@ a message that kills its worker has to be found."""
     help="Where the dashboard and /metrics are served; whoever gets there can look at them. "
     "Another port is taken if this one is.",
 )
+@ui_token_option
 @click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
 @click.option("--no-live", is_flag=True, help="On a terminal, show logs alone, and no live view.")
 @click.option(
@@ -133,6 +136,7 @@ def run(
     journal_limit_gib: float,
     drain_timeout: float,
     ui: Address,
+    ui_token_file: Path | None,
     no_ui: bool,
     no_live: bool,
     until_done: bool,
@@ -171,6 +175,7 @@ def run(
         gateway=gateway,
         log_level=log_level,
         ui=None if no_ui else ui,
+        ui_token=None if ui_token_file is None else read_token(ui_token_file),
         live=None if no_ui or no_live or not suits(console) else console,
     )
     with Runner(settings) as runner:

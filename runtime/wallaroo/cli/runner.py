@@ -86,6 +86,8 @@ class RunSettings:
     """Least severe log events to show."""
     ui: Address | None = None
     """Where the dashboard is served; None for nowhere."""
+    ui_token: str | None = None
+    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     live: Console | None = None
     """Terminal that shows a live view, where there is a dashboard; None for none."""
 
@@ -248,7 +250,7 @@ class Runner:
         assert self._engine is not None
         watched = WatchedRun(location, self._engine)
         self._stack.append(watched.close)
-        server = serve_dashboard(self._settings.ui, application, watched)
+        server = serve_dashboard(self._settings.ui, application, watched, self._settings.ui_token)
         self._stack.append(server.close)
         if self._settings.live is not None:
             view = LiveView(application.name, server.watch.now, self._settings.live)
