@@ -17,14 +17,16 @@ from wallaroo.cli.supervisor import SupervisedEngine
 from wallaroo.edge.connector import Connector
 from wallaroo.engine.job import Job, Readers
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, OnBatch, RunningApplication
+from wallaroo.engine.running import PHASES, Batch, OnBatch, Progress, RunningApplication
 from wallaroo.metrics import catalogue
-from wallaroo.metrics.engine import EngineFigures
+from wallaroo.metrics.engine import EngineFigures, TimedBatch
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.tracing import BatchId, Span, traces_for
 
 if TYPE_CHECKING:
     from wallaroo.engine.spark.executors import Executors
+    from wallaroo.spans import Traces
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,13 @@ class Engine:
             self.figures.on_batch(batch)
             on_batch(batch)
 
+        self._traces = traces_for(program.application.name)
+
+        def timed(progress: Progress) -> None:
+            self.figures.on_progress(progress)
+            if self._traces is not None:
+                _tell(self._traces, state.checkpoint, self.figures.batches()[-1])
+
         if settings.everywhere:
             found = reference.absolute()
         else:
@@ -130,7 +139,7 @@ class Engine:
             return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
 
         try:
-            self._query = SupervisedEngine(start, report, self.figures.on_progress)
+            self._query = SupervisedEngine(start, report, timed)
         except BaseException:
             self._spark.stop()
             raise
@@ -190,3 +199,19 @@ class Engine:
         """Stop the query and Spark; what is not committed is done over at the next start."""
         self._query.stop()
         self._spark.stop()
+        if self._traces is not None:
+            self._traces.close()
+
+
+def _tell(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
+    """Tell of *batch*, and of its phases, which follow one another."""
+    progress = batch.progress
+    at_ns = started_ns = int(progress.started * 1e9)
+    phases = []
+    for phase in PHASES:
+        begun_ns, at_ns = at_ns, at_ns + int(progress.phases[phase] * 1e9)
+        phases.append(Span(phase, begun_ns, at_ns))
+    told = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
+    whole = Span("batch", started_ns, at_ns, told)
+    run = (checkpoint / "metadata").read_text()
+    traces.tell(whole, phases, batch=BatchId(run, progress.number))

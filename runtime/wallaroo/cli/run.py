@@ -18,6 +18,7 @@ from wallaroo.cli.options import (
     source_limit_options,
     source_limits,
     tls_options,
+    trace_option,
     ui_token_option,
 )
 from wallaroo.cli.runner import Runner, RunSettings
@@ -36,6 +37,7 @@ a message that kills its worker has to be found."""
 @source_limit_options
 @error_option
 @tls_options
+@trace_option
 @click.option(
     "--workers",
     default=1,
@@ -125,6 +127,7 @@ def run(
     max_connections: int,
     idle_timeout: float,
     on_error: tuple[str, ...],
+    trace_one_in: int,
     workers: int,
     partitions: int | None,
     state_dir: Path | None,
@@ -169,6 +172,7 @@ def run(
         on_error=on_error,
         tls=tls,
         call_limit_s=function_timeout,
+        trace_one_in=trace_one_in,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
         until_done=until_done,

@@ -36,6 +36,7 @@ from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.tracing import ONE_IN
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
@@ -73,6 +74,8 @@ class RunSettings:
     """Files for TLS, by the names of their options."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
+    trace_one_in: int = ONE_IN
+    """Of so many messages one is followed, where tracing is on."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -312,6 +315,7 @@ class Runner:
                 if file is not None
             ),
             *(f"--on-error={policy}" for policy in self._settings.on_error),
+            *("--trace-one-in", str(self._settings.trace_one_in)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),
