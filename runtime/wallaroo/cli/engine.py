@@ -160,8 +160,10 @@ class Engine:
 
     def workers(self) -> tuple[int, int]:
         """Workers that there should be, and that take tasks."""
-        if self.executors is None:  # local Spark: threads, which are there while Spark is
-            return self._workers, self._workers
+        if self.executors is None:
+            from wallaroo.engine.spark.executors import local_workers
+
+            return self._workers, min(self._workers, local_workers(self._spark.session))
         return self.executors.wanted, len(self.executors.running())
 
     def look_up(self, key: str) -> dict[str, Any]:
