@@ -60,7 +60,8 @@ class LetterPages:
 
     async def _show(self, request: Request) -> Response:
         payload = await self._payload_of(request)
-        shown = payload[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+        text = payload[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+        shown = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
         return JSONResponse({"bytes": len(payload), "shown": shown})
 
     async def _payload(self, request: Request) -> Response:
