@@ -25,6 +25,7 @@ from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.wanted import WantedWorkers
+from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
@@ -76,6 +77,10 @@ class DriverSettings:
     """Heap of the driver's virtual machine."""
     health: Address | None = None
     """Where probes are answered; None for nowhere."""
+    ui: Address | None = None
+    """Where the dashboard is served; None for nowhere."""
+    ui_token: str | None = None
+    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     patience_s: float = 600.0
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
     max_batch_bytes: int = 32 * 1024**2
@@ -182,8 +187,15 @@ class ClusterRun:
         if self._wanted is not None:
             self._wanted.start()
             self._stack.append(self._wanted.stop)
+        shown = {}
+        if settings.ui is not None:
+            watched = WatchedRun(location, self._engine)
+            self._stack.append(watched.close)
+            dashboard = serve_dashboard(settings.ui, application, watched, settings.ui_token)
+            self._stack.append(dashboard.close)
+            shown = {"dashboard": dashboard.url}
         self._status.say("running")
-        log.info("ready", application=application.name, gateway=location, workers=workers)
+        log.info("ready", application=application.name, gateway=location, workers=workers, **shown)
 
     def wait(self) -> None:
         """Wait for a stop signal, then for the end of the batch under way.

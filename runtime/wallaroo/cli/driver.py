@@ -14,7 +14,9 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     setting_pairs,
+    ui_token_option,
 )
+from wallaroo.edge.guard import read_token
 
 
 @click.command()
@@ -74,6 +76,12 @@ from wallaroo.cli.options import (
     help="Where probes are answered: /healthz, /readyz, /status.",
 )
 @click.option(
+    "--ui",
+    type=AddressType(),
+    help="Where the dashboard is served; whoever gets there can look at it.  [default: nowhere]",
+)
+@ui_token_option
+@click.option(
     "--gateway-patience",
     default=600.0,
     show_default=True,
@@ -113,6 +121,8 @@ def driver(
     executor_template: Path | None,
     driver_memory: str,
     health: Address | None,
+    ui: Address | None,
+    ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
     conf: tuple[str, ...],
@@ -144,6 +154,8 @@ def driver(
         executor_template=executor_template,
         memory=driver_memory,
         health=health,
+        ui=ui,
+        ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
         spark=setting_pairs(conf),

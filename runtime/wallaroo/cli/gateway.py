@@ -25,6 +25,7 @@ from wallaroo.cli.options import (
     source_limits,
     tls_files,
     tls_options,
+    trace_option,
 )
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
@@ -43,6 +44,7 @@ log = structlog.get_logger("wallaroo.gateway")
 @source_limit_options
 @error_option
 @tls_options
+@trace_option
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -84,6 +86,7 @@ def gateway(
     max_connections: int,
     idle_timeout: float,
     on_error: tuple[str, ...],
+    trace_one_in: int,
     state_dir: Path,
     listen: str,
     token_file: Path | None,
@@ -122,6 +125,7 @@ def gateway(
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
             sources=source_limits(max_connections, idle_timeout),
+            trace_one_in=trace_one_in,
             policies=policies(on_error, application),
             source_tls=source_tls.serving(),
             sink_tls=sink_tls.connecting(),
