@@ -13,6 +13,7 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    function_timeout_option,
     setting_pairs,
 )
 
@@ -87,6 +88,7 @@ from wallaroo.cli.options import (
     type=click.IntRange(1),
     help="MiB of messages that a batch takes at most.",
 )
+@function_timeout_option
 @click.option(
     "--conf",
     "conf",
@@ -115,6 +117,7 @@ def driver(
     health: Address | None,
     gateway_patience: float,
     max_batch_mib: int,
+    function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
     """Run an application's query in a pod, on executors in pods, with a gateway that is there.
@@ -146,6 +149,7 @@ def driver(
         health=health,
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
+        call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )
     with ClusterRun(settings) as run:
