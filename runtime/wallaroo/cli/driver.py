@@ -13,6 +13,7 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    function_timeout_option,
     setting_pairs,
     ui_token_option,
 )
@@ -95,6 +96,7 @@ from wallaroo.edge.guard import read_token
     type=click.IntRange(1),
     help="MiB of messages that a batch takes at most.",
 )
+@function_timeout_option
 @click.option(
     "--conf",
     "conf",
@@ -125,6 +127,7 @@ def driver(
     ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
+    function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
     """Run an application's query in a pod, on executors in pods, with a gateway that is there.
@@ -158,6 +161,7 @@ def driver(
         ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
+        call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )
     with ClusterRun(settings) as run:

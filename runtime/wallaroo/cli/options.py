@@ -162,6 +162,18 @@ def ui_token_option(command: Command) -> Command:
     )(command)
 
 
+def function_timeout_option(command: Command) -> Command:
+    """How long a function of the application may take."""
+    return click.option(
+        "--function-timeout",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds that a function of the application may take for one message, which is set "
+        "aside then; 0 for no limit.",
+    )(command)
+
+
 def tls_options(command: Command) -> Command:
     """TLS on the ports of sources and sinks."""
     helps = {

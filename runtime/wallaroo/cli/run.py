@@ -14,6 +14,7 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     error_option,
+    function_timeout_option,
     setting_pairs,
     source_limit_options,
     source_limits,
@@ -78,14 +79,7 @@ a message that kills its worker has to be found."""
     type=click.IntRange(1),
     help="MiB of messages that a batch takes at most.",
 )
-@click.option(
-    "--function-timeout",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds that a function of the application may take for one message, which is set "
-    "aside then; 0 for no limit.",
-)
+@function_timeout_option
 @click.option(
     "--journal-limit-gib",
     default=4.0,
