@@ -103,6 +103,8 @@ spec:
             - --executor-prefix={{ $fullname }}
             - --health=0.0.0.0:7980
             - --max-batch-mib={{ int .Values.maxBatchMiB }}
+            - --function-timeout={{ .Values.functionTimeoutSeconds }}
+            - --gateway-patience={{ $values.gatewayPatienceSeconds }}
             - --driver-memory={{ $values.memory }}
             {{- range $key, $value := include "wallaroo.sparkConf" . | fromYaml }}
             - {{ printf "--conf=%s=%s" $key (toString $value) | quote }}

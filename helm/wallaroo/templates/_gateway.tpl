@@ -79,6 +79,17 @@ spec:
             - --listen=0.0.0.0:7900
             - --health=0.0.0.0:7980
             - --journal-limit-gib={{ $values.journalLimitGiB }}
+            - --max-connections={{ int $values.maxConnections }}
+            - --idle-timeout={{ $values.idleTimeoutSeconds }}
+            - --dead-letters-mib={{ $values.deadLetters.limitMiB }}
+            - --dead-letters-days={{ $values.deadLetters.days }}
+            - --on-error={{ .Values.onError.all }}
+            {{- range $source, $policy := .Values.onError.sources }}
+            - {{ printf "--on-error=%s=%s" $source $policy | quote }}
+            {{- end }}
+            {{- with include "wallaroo.tlsArgs" . | trim }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
             {{- end }}
@@ -107,10 +118,16 @@ spec:
           volumeMounts:
             - name: journal
               mountPath: /var/lib/wallaroo/gateway
+            {{- with include "wallaroo.tlsMounts" . | trim }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
       volumes:
         - name: journal
           persistentVolumeClaim:
             claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "journal") }}
+        {{- with include "wallaroo.tlsVolumes" . | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- include "wallaroo.volumes" $part | nindent 8 }}
 {{- end }}

@@ -85,6 +85,8 @@ class DriverSettings:
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
     max_batch_bytes: int = 32 * 1024**2
     """Bytes of messages that a batch takes at most."""
+    call_limit_s: float = 60.0
+    """Seconds that a function of the application may take for one message; 0 for no limit."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark."""
 
@@ -173,6 +175,7 @@ class ClusterRun:
                 settings.memory,
                 everywhere=True,
                 spark={**self._spark(pod, claim.number, workers), **settings.spark},
+                call_limit_s=settings.call_limit_s,
             ),
             program,
             state,

@@ -13,6 +13,7 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    engine_options,
     setting_pairs,
     ui_token_option,
 )
@@ -88,20 +89,7 @@ from wallaroo.edge.guard import read_token
     type=click.FloatRange(0),
     help="Seconds to go on trying while the gateway is away.",
 )
-@click.option(
-    "--max-batch-mib",
-    default=32,
-    show_default=True,
-    type=click.IntRange(1),
-    help="MiB of messages that a batch takes at most.",
-)
-@click.option(
-    "--conf",
-    "conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of Spark; may be given several times.",
-)
+@engine_options
 def driver(
     app: str,
     inputs: str | None,
@@ -125,6 +113,7 @@ def driver(
     ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
+    function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
     """Run an application's query in a pod, on executors in pods, with a gateway that is there.
@@ -158,6 +147,7 @@ def driver(
         ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
+        call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )
     with ClusterRun(settings) as run:

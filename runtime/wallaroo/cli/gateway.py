@@ -31,10 +31,12 @@ from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
 from wallaroo.edge.guard import read_token
 from wallaroo.edge.journal import JournalLimits
+from wallaroo.edge.letters import LetterLimits
 from wallaroo.errors import WallarooError
 from wallaroo.model.application import Application
 
-_GIB = 1024**3
+_MIB, _GIB = 1024**2, 1024**3
+_DAY_S = 24 * 3600.0
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -74,6 +76,20 @@ log = structlog.get_logger("wallaroo.gateway")
     type=click.FloatRange(min=0, min_open=True),
     help="GiB of messages that wait on disk at most; then senders have to wait.",
 )
+@click.option(
+    "--dead-letters-mib",
+    default=LetterLimits.size_bytes / _MIB,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="MiB of dead letters that are kept at most; over that the oldest go, counted.",
+)
+@click.option(
+    "--dead-letters-days",
+    default=LetterLimits.age_s / _DAY_S,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Days that a dead letter is kept.",
+)
 @click.option("--child", is_flag=True, hidden=True, help="Tell the parent on stdout; end with it.")
 @click.option("--ports", hidden=True, help="Ports to bind, by source, instead of those in --in.")
 def gateway(
@@ -92,6 +108,8 @@ def gateway(
     token_file: Path | None,
     health: Address | None,
     journal_limit_gib: float,
+    dead_letters_mib: float,
+    dead_letters_days: float,
     child: bool,
     ports: str | None,
     **tls: Path | None,
@@ -129,6 +147,7 @@ def gateway(
             policies=policies(on_error, application),
             source_tls=source_tls.serving(),
             sink_tls=sink_tls.connecting(),
+            letters=LetterLimits(int(dead_letters_mib * _MIB), dead_letters_days * _DAY_S),
             ports=[int(port) for port in ports.split(",")] if ports else (),
         )
         asyncio.run(_serve(application, settings, child))

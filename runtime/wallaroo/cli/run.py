@@ -13,6 +13,7 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    engine_options,
     error_option,
     setting_pairs,
     source_limit_options,
@@ -64,28 +65,7 @@ a message that kills its worker has to be found."""
     help="Where workers on other machines reach this one; nothing but them may get there.  "
     "[default: a Unix socket, for workers on this machine]",
 )
-@click.option(
-    "--conf",
-    "conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of Spark; may be given several times.",
-)
-@click.option(
-    "--max-batch-mib",
-    default=32,
-    show_default=True,
-    type=click.IntRange(1),
-    help="MiB of messages that a batch takes at most.",
-)
-@click.option(
-    "--function-timeout",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds that a function of the application may take for one message, which is set "
-    "aside then; 0 for no limit.",
-)
+@engine_options
 @click.option(
     "--journal-limit-gib",
     default=4.0,
