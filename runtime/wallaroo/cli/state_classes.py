@@ -62,8 +62,7 @@ class Shape:
             return None
         for field, type_ in new.fields.items():
             was = self.fields.get(field)
-            lacks_value = not hasattr(kind, field) or field in getattr(kind, "__slots__", ())
-            if was is None and lacks_value:
+            if was is None and _lacks_value(kind, field):
                 return (
                     f"class {new.name} has the field {field!r} now, which the saved entities "
                     f"lack: give the class a value for it ({field} = …) or a __setstate__"
@@ -108,6 +107,31 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
     told = {name: asdict(shape) for name, shape in shapes.items()}
     fresh.write_text(json.dumps(told, indent=2) + "\n")
     fresh.replace(file)
+
+
+def problem_with_entity(entity: Any, new: Any) -> str | None:
+    """Why *entity* is of no use where the application makes *new* ones, if it is."""
+    kind, due = type(entity), type(new)
+    if kind is not due:
+        return f"the entity is of class {_name(kind)}, and the application makes {_name(due)}"
+    lacking = _attributes(new).keys() - _attributes(entity).keys()
+    for field in sorted(lacking):
+        if _lacks_value(kind, field):
+            return f"the entity lacks the field {field!r} that class {_name(kind)} has"
+    return None
+
+
+def _lacks_value(kind: type, field: str) -> bool:
+    """Whether an object of class *kind* has *field* only if it was given one."""
+    return not hasattr(kind, field) or field in getattr(kind, "__slots__", ())
+
+
+def _name(kind: type) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _attributes(entity: Any) -> dict[str, Any]:

@@ -93,7 +93,8 @@ class JournalReader(DataSourceStreamReader):
             time.sleep(_HELD_S)
             return start
         latest = self._connected().latest(start["offset"], job.max_batch_bytes, job.idle_wait_s)
-        return {"offset": latest}
+        # what an import left in the start is no reason for a batch
+        return start if latest == start["offset"] else {"offset": latest}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The ranges of a batch; each is read by one task, in order of arrival."""
