@@ -195,22 +195,30 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    from wallaroo.engine.spark.importing import import_state, is_done
+    from wallaroo.engine.spark.importing import import_state, progress
 
-    if not is_done(state.checkpoint, name):
+    done = "none" if state.is_new else progress(state.checkpoint, name)
+    if done != "done":
         with _session(state.fixed) as session:
-            if not replace and not state.is_new:
-                for of, key, _ in _saved(session, state.checkpoint, program):
-                    if (of, key) in keys:
-                        msg = (
-                            f"state {of!r} in {state.path} has an entity of key {key!r} already: "
-                            "give --replace to replace such entities"
-                        )
-                        raise UsageError(msg)
-            check_state_classes(state.path, program.application)
-            state.begin_import(name)
+            if done == "none":
+                if not replace and not state.is_new:
+                    _check_that_none_is_there(session, state, program, keys)
+                check_state_classes(state.path, program.application)
+                state.begin_import(name)
             import_state(session, state.checkpoint, program.levels.count, rows, name)
     state.end_import()
+
+
+def _check_that_none_is_there(
+    session: SparkSession, state: StateDirectory, program: Program, keys: set[tuple[str, Any]]
+) -> None:
+    for name, key, _ in _saved(session, state.checkpoint, program):
+        if (name, key) in keys:
+            msg = (
+                f"state {name!r} in {state.path} has an entity of key {key!r} already: "
+                "give --replace to replace such entities"
+            )
+            raise UsageError(msg)
 
 
 def _entities(

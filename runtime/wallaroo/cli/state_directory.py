@@ -169,7 +169,7 @@ class StateDirectory:
     @property
     def is_new(self) -> bool:
         """Whether no batch has been planned in it yet."""
-        return not (self.checkpoint / "offsets").exists()
+        return not any(file.name.isdigit() for file in self.checkpoint.glob("offsets/*"))
 
     def close(self) -> None:
         """Let others use it."""

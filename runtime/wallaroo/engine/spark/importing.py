@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -30,24 +30,27 @@ _NAME = "import"
 """Name of the import in the offset behind it."""
 
 
-def is_done(checkpoint: Path, name: str) -> bool:
-    """Whether the import *name* is the last thing that happened to the state in *checkpoint*.
+def progress(checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
+    """How far the import *name* into the state in *checkpoint* is: if it has begun, it is the last.
+
+    Args:
+        checkpoint: Directory of the checkpoint of a query that has planned a batch.
+        name: Name of the import.
 
     Raises:
         RuntimeFailure: Another batch has begun and not ended: only the query itself can end it.
     """
-    if not (checkpoint / "offsets" / "0").exists() and not (checkpoint / "commits").exists():
-        return False
     batch, committed, _ = last_batch(checkpoint)
     offset = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
-    is_this = json.loads(offset).get(_NAME) == name
-    if not committed and not is_this:
+    if json.loads(offset).get(_NAME) == name:
+        return "done" if committed else "begun"
+    if not committed:
         msg = (
             f"the last batch of {checkpoint} (number {batch}) has begun and not ended: start the "
             "application once more, stop it in good order, and import then"
         )
         raise RuntimeFailure(msg)
-    return committed and is_this
+    return "none"
 
 
 def import_state(
