@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trustme
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from tests.edge.harness import U32, RunningIngress, outputs, sink, source
+from tests.edge.harness import U32, Authority, RunningIngress, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
@@ -24,26 +23,6 @@ from wallaroo.engine.ports import Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.sequence import NUMBER, SequenceCutter
 from wallaroo.tls import TLSFiles
-
-
-class Authority:
-    """An authority, and the files that it makes."""
-
-    def __init__(self, directory: Path, name: str) -> None:
-        self._directory, self._name = directory, name
-        self._authority = trustme.CA()
-        self.file = directory / f"{name}.pem"
-        self._authority.cert_pem.write_to_path(self.file)
-
-    def files(self, trusts: Authority | None = None) -> TLSFiles:
-        """A certificate for this machine, its key, and whom its holder trusts."""
-        made = self._authority.issue_cert("127.0.0.1")
-        key, certificate = self._directory / "key.pem", self._directory / "certificate.pem"
-        made.private_key_pem.write_to_path(key)
-        certificate.unlink(missing_ok=True)
-        for pem in made.cert_chain_pems:
-            pem.write_to_path(certificate, append=True)
-        return TLSFiles(certificate, key, None if trusts is None else trusts.file)
 
 
 @pytest.fixture

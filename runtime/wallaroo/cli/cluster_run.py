@@ -27,7 +27,12 @@ from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.connector import Connector
-from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
+from wallaroo.edge.guard import (
+    AUTHORITIES_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    location_of,
+    read_token,
+)
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
@@ -60,6 +65,8 @@ class DriverSettings:
     """State directory, in this pod and in the executors'."""
     partitions: int
     """Partitions of the state."""
+    gateway_ca: Path | None = None
+    """File of authorities for the gateway, in this pod and in the executors'; None for no TLS."""
     workers: int = 1
     """Executors to start, where no ConfigMap tells."""
     workers_from: str | None = None
@@ -132,7 +139,10 @@ class ClusterRun:
             workers = self._read_wanted(pod.namespace, settings.workers_from)
         read_token(settings.token_file)
         os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
-        location = f"grpc://{settings.gateway[0]}:{settings.gateway[1]}"
+        if settings.gateway_ca is not None:
+            os.environ[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
+        host, port = settings.gateway
+        location = location_of(f"{host}:{port}", secret=settings.gateway_ca is not None)
         self._claiming = Claiming(location, pod.name)
         self._status.say("waiting for the gateway")
         claim = self._claiming.claim(self._signalled, settings.patience_s)
@@ -282,6 +292,8 @@ class ClusterRun:
             f"spark.executorEnv.{TOKEN_FILE_VARIABLE}": str(settings.token_file),
             "spark.executor.instances": str(workers),
         }
+        if settings.gateway_ca is not None:
+            extra[f"spark.executorEnv.{AUTHORITIES_VARIABLE}"] = str(settings.gateway_ca)
         if not settings.master.startswith("k8s://"):
             return extra
         if settings.image is None:
