@@ -68,6 +68,7 @@ CASES: dict[str, dict[str, Any]] = {
         "token": {"existingSecret": "mine"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
+    "TLS inside": {"token": {"tlsSecret": "inner"}},
     "shared storage": {
         "storage": {
             "keep": True,
@@ -224,6 +225,24 @@ def test_gateway_and_driver_run_the_same_application(helm: Helm) -> None:
         "--out=market-spread-receiver:7002",
         *("--", "--symbols", "few"),
     ]
+
+
+def test_the_key_of_the_door_is_the_gateways_alone(helm: Helm) -> None:
+    objects = helm.objects("word-count", {"token": {"tlsSecret": "inner"}})
+    mounted = {
+        name: [
+            item["path"]
+            for volume in spec["volumes"]
+            if volume["name"] == "tls"
+            for item in volume["secret"]["items"]
+        ]
+        for name, spec in pods(objects)
+    }
+    assert mounted["word-count-gateway"] == ["tls.crt", "tls.key"]
+    assert mounted["word-count-driver"] == ["ca.crt"]
+    executor = one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"]
+    assert "path: ca.crt" in executor
+    assert "tls.key" not in executor
 
 
 def test_no_value_is_repeated_where_it_would_restart_the_driver(helm: Helm) -> None:

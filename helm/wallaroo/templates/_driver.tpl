@@ -94,6 +94,9 @@ spec:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             - --gateway={{ $fullname }}-gateway:7900
+            {{- if .Values.token.tlsSecret }}
+            - --gateway-ca=/etc/wallaroo/tls/ca.crt
+            {{- end }}
             - --state-dir=/var/lib/wallaroo/state
             - --partitions={{ int .Values.partitions }}
             - --workers-from={{ $fullname }}-workers

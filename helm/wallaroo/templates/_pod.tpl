@@ -60,6 +60,11 @@ can have it, they go where the driver is. dict root, component.
 - name: token
   mountPath: /etc/wallaroo/token
   readOnly: true
+{{- if .root.Values.token.tlsSecret }}
+- name: tls
+  mountPath: /etc/wallaroo/tls
+  readOnly: true
+{{- end }}
 {{- with (index .root.Values .component).extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -76,6 +81,16 @@ can have it, they go where the driver is. dict root, component.
     items:
       - key: {{ .root.Values.token.key }}
         path: token
+{{- with .root.Values.token.tlsSecret }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+    items:
+      {{- range ternary (list "tls.crt" "tls.key") (list "ca.crt") (eq $.component "gateway") }}
+      - key: {{ . }}
+        path: {{ . }}
+      {{- end }}
+{{- end }}
 {{- with (index .root.Values .component).extraVolumes }}
 {{ toYaml . }}
 {{- end }}
