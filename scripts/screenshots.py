@@ -22,7 +22,7 @@ from playwright.sync_api import Browser  # noqa: E402
 from tests.dashboard.browser import browser, chromium  # noqa: E402
 from tests.spark.harness import APPS, Receiver, run  # noqa: E402
 
-_STREAM_S = 75.0
+_STREAM_S = 60.0
 """Seconds of stream before the pictures: the curves have to show something."""
 _LOT = 200
 """Messages sent at a time."""

@@ -7,6 +7,7 @@ integer, then as many bytes.
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import NamedTuple
 
 ORDER = struct.Struct(">BBI6s4sdd21s")
@@ -63,6 +64,11 @@ class OrderResult(NamedTuple):
     """Time of the rejection, in 1/100,000 seconds since the epoch."""
 
 
+# as _make does, but for a look at the length, which the formats have settled
+_order_of = partial(tuple.__new__, Order)
+_quote_of = partial(tuple.__new__, MarketData)
+
+
 def padded(symbol: bytes) -> bytes:
     """*symbol* as the keys have it: four bytes, to the right, behind spaces.
 
@@ -80,7 +86,7 @@ def parse_order(bs: bytes) -> Order:
         MarketSpreadError: It is no order.
     """
     try:
-        order = Order._make(ORDER.unpack(bs))
+        order = _order_of(ORDER.unpack(bs))
     except struct.error:
         raise _wrong(ORDER, bs) from None
     if order.fix_type != ORDER_TYPE:
@@ -95,7 +101,7 @@ def parse_market_data(bs: bytes) -> MarketData:
         MarketSpreadError: It is no market data.
     """
     try:
-        quote = MarketData._make(MARKET_DATA.unpack(bs))
+        quote = _quote_of(MARKET_DATA.unpack(bs))
     except struct.error:
         raise _wrong(MARKET_DATA, bs) from None
     if quote.fix_type != MARKET_DATA_TYPE:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 import wallaroo
 
 PUNCTUATION = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+LETTERS = frozenset(string.ascii_lowercase)
 OTHER = "!"
 """Key of the words that do not begin with a letter from a to z."""
 
@@ -21,7 +22,7 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     """Wire the pipeline; takes one input address and one output address."""
     in_host, in_port = wallaroo.tcp_parse_input_addrs(args)[0]
     out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
-    letters = [*string.ascii_lowercase, OTHER]
+    letters = [*sorted(LETTERS), OTHER]
 
     builder = wallaroo.ApplicationBuilder("Word Count Application")
     builder.new_pipeline("Split and Count", wallaroo.TCPSourceConfig(in_host, in_port, decoder))
@@ -31,11 +32,8 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     return builder.build()
 
 
-class WordCount(NamedTuple):
-    """How often a word has been seen."""
-
-    word: str
-    count: int
+WordCount: TypeAlias = tuple[str, int]
+"""A word, and how often it has been seen; a plain tuple, as one is made for every word."""
 
 
 class WordTotals:
@@ -45,11 +43,6 @@ class WordTotals:
 
     def __init__(self) -> None:
         self.word_totals: dict[str, int] = {}
-
-    def update(self, word: str) -> WordCount:
-        """Count one more *word*, and tell how often it has been seen."""
-        count = self.word_totals[word] = self.word_totals.get(word, 0) + 1
-        return WordCount(word, count)
 
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
@@ -84,21 +77,25 @@ def first_letter(word: str) -> str:
         >>> [first_letter(word) for word in ("acorn", "élan", "42", "zebra", "")]
         ['a', '!', '!', 'z', '!']
     """
-    return word[0] if "a" <= word[:1] <= "z" else OTHER
+    letter = word[:1]
+    return letter if letter in LETTERS else OTHER
 
 
 @wallaroo.state_computation(name="Count Word")
 def count_word(word: str, totals: WordTotals) -> tuple[WordCount, bool]:
-    """Count *word* and tell its count."""
-    return (totals.update(word), True)
+    """Count one more *word*, and tell how often it has been seen."""
+    counts = totals.word_totals
+    count = counts[word] = counts.get(word, 0) + 1
+    return ((word, count), True)
 
 
 @wallaroo.encoder
-def encoder(count: WordCount) -> bytes:
+def encoder(word_count: WordCount) -> bytes:
     r"""From count to a line.
 
     Example:
-        >>> encoder(WordCount("acorn", 2))
+        >>> encoder(("acorn", 2))
         b'acorn => 2\n'
     """
-    return f"{count.word} => {count.count}\n".encode()
+    word, count = word_count
+    return f"{word} => {count}\n".encode()

@@ -10,6 +10,8 @@ import yaml
 from kubernetes_validate.utils import all_versions, latest_version
 
 from tests.charts.harness import CHARTS, Helm, executor_pod, invalid, one, pods, unrestricted
+from wallaroo.cli.driver import driver
+from wallaroo.cli.gateway import gateway
 
 NEWEST = latest_version()
 OLDEST = all_versions()[0].removesuffix("-local")
@@ -68,7 +70,7 @@ CASES: dict[str, dict[str, Any]] = {
         "token": {"existingSecret": "mine"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
-    "TLS inside": {"token": {"tlsSecret": "inner"}},
+    "TLS inside": {"tls": {"door": {"secretName": "inner"}}},
     "shared storage": {
         "storage": {
             "keep": True,
@@ -86,6 +88,24 @@ CASES: dict[str, dict[str, Any]] = {
     "repartition": {"repartition": True, "partitions": 16},
     "digest": {"image": {"digest": "sha256:" + "0" * 64}, "sparkConf": {"spark.x": True}},
     "no test": {"test": {"enabled": False}},
+    "TLS everywhere": {
+        "outputs": ["results.example:7002"],
+        "tls": {
+            "sources": {"secretName": "gateway-tls", "clientAuthorities": "senders"},
+            "outputs": {"authorities": "receivers", "secretName": "gateway-tls"},
+        },
+        "test": {"tlsSecretName": "a-sender"},
+    },
+    "limits": {
+        "functionTimeoutSeconds": 2.5,
+        "onError": {"all": "stop", "sources": {"Market Data": "drop"}},
+        "gateway": {
+            "maxConnections": 2_000_000,
+            "idleTimeoutSeconds": 0.5,
+            "deadLetters": {"limitMiB": 64, "days": 7},
+        },
+        "driver": {"gatewayPatienceSeconds": 60},
+    },
 }
 every_case = pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
 every_chart = pytest.mark.parametrize("chart", CHARTS)
@@ -214,9 +234,7 @@ def test_gateway_and_driver_run_the_same_application(helm: Helm) -> None:
     objects = helm.objects("market-spread", {"args": ["--symbols", "few"]})
     options = []
     for name in ("-gateway", "-driver"):
-        args = one(objects, "StatefulSet", name)["spec"]["template"]["spec"]["containers"][0][
-            "args"
-        ]
+        args = arguments(objects, name)
         options.append(args[1:4] + args[args.index("--") :])
     assert options[0] == options[1]
     assert options[0] == [
@@ -228,12 +246,12 @@ def test_gateway_and_driver_run_the_same_application(helm: Helm) -> None:
 
 
 def test_the_key_of_the_door_is_the_gateways_alone(helm: Helm) -> None:
-    objects = helm.objects("word-count", {"token": {"tlsSecret": "inner"}})
+    objects = helm.objects("word-count", {"tls": {"door": {"secretName": "inner"}}})
     mounted = {
         name: [
             item["path"]
             for volume in spec["volumes"]
-            if volume["name"] == "tls"
+            if volume["name"] == "tls-door"
             for item in volume["secret"]["items"]
         ]
         for name, spec in pods(objects)
@@ -245,11 +263,65 @@ def test_the_key_of_the_door_is_the_gateways_alone(helm: Helm) -> None:
     assert "tls.key" not in executor
 
 
+def arguments(objects: list[dict[str, Any]], component: str) -> list[str]:
+    (container,) = one(objects, "StatefulSet", component)["spec"]["template"]["spec"]["containers"]
+    return [str(argument) for argument in container["args"]]
+
+
+@every_case
+def test_gateway_and_driver_take_what_they_are_given(helm: Helm, values: dict[str, Any]) -> None:
+    objects = helm.objects("market-spread", values)
+    for name, command in (("-gateway", gateway), ("-driver", driver)):
+        args = arguments(objects, name)[1:]
+        command.make_context(name, args, resilient_parsing=False)
+
+
+def test_limits_and_policies_reach_gateway_and_driver(helm: Helm) -> None:
+    objects = helm.objects("market-spread", CASES["limits"])
+    given = arguments(objects, "-gateway")
+    assert {
+        "--max-connections=2000000",
+        "--idle-timeout=0.5",
+        "--dead-letters-mib=64",
+        "--dead-letters-days=7",
+    } <= set(given)
+    assert given.index("--on-error=stop") < given.index("--on-error=Market Data=drop")
+    assert {"--function-timeout=2.5", "--gateway-patience=60"} <= set(arguments(objects, "-driver"))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_pod_of_a_test_that_has_passed_stays_only_when_it_shall(helm: Helm, keep: bool) -> None:
+    made = helm.objects("word-count", {"test": {"keepPod": keep}})
+    (pod,) = (o for o in made if o["kind"] == "Pod")
+    policies = pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"].split(",")
+    assert ("hook-succeeded" in policies, "before-hook-creation" in policies) == (not keep, True)
+
+
+def test_every_file_of_tls_is_mounted_from_its_secret(helm: Helm) -> None:
+    objects = helm.objects("market-spread", CASES["TLS everywhere"])
+    spec = one(objects, "StatefulSet", "-gateway")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    secrets = {v["name"]: v["secret"] for v in spec["volumes"] if "secret" in v}
+    files = {
+        f"{mount['mountPath']}/{item['path']}": (secrets[mount["name"]]["secretName"], item["key"])
+        for mount in container["volumeMounts"]
+        if mount["name"] in secrets
+        for item in secrets[mount["name"]]["items"]
+    }
+    used = [a.partition("=") for a in container["args"] if a.startswith(("--in-tls", "--out-tls"))]
+    assert {option: files[file] for option, _, file in used} == {
+        "--in-tls-cert": ("gateway-tls", "tls.crt"),
+        "--in-tls-key": ("gateway-tls", "tls.key"),
+        "--in-tls-client-ca": ("senders", "ca.crt"),
+        "--out-tls-ca": ("receivers", "ca.crt"),
+        "--out-tls-cert": ("gateway-tls", "tls.crt"),
+        "--out-tls-key": ("gateway-tls", "tls.key"),
+    }
+
+
 def test_no_value_is_repeated_where_it_would_restart_the_driver(helm: Helm) -> None:
-    driver = one(helm.objects("word-count", {"workers": 7}), "StatefulSet", "-driver")
-    assert not [
-        a for a in driver["spec"]["template"]["spec"]["containers"][0]["args"] if a[-1] == "7"
-    ]
+    objects = helm.objects("word-count", {"workers": 7})
+    assert not [argument for argument in arguments(objects, "-driver") if argument[-1] == "7"]
 
 
 def test_executors_go_where_the_volume_is(helm: Helm) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ from socket import create_connection, create_server
 from typing import IO, Any
 
 import pytest
+import trustme
 
 from tests.charts.harness import HELM
 
@@ -81,6 +84,7 @@ class Application(BaseHTTPRequestHandler):
     receiver: Receiver
     set_aside = 0
     accepted = backlog = 0
+    tls: ssl.SSLContext | None = None
 
     def do_GET(self) -> None:
         status = {
@@ -120,6 +124,12 @@ def application(receiver: Receiver) -> Iterator[type[Application]]:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            if Here.tls is not None:
+                try:
+                    connection = Here.tls.wrap_socket(connection, server_side=True)
+                except OSError:  # it is not trusted, or does not trust
+                    connection.close()
+                    continue
             with connection, connection.makefile("rb") as stream:
                 word = stream.read(int.from_bytes(stream.read(4)))
                 Here.accepted += 1
@@ -127,6 +137,9 @@ def application(receiver: Receiver) -> Iterator[type[Application]]:
                     Here.set_aside += 1
                 else:
                     receiver.send(word + b" => 1\n")
+                if isinstance(connection, ssl.SSLSocket):
+                    with contextlib.suppress(OSError):
+                        connection.unwrap()
 
     threads = [threading.Thread(target=http.serve_forever), threading.Thread(target=serve)]
     for thread in threads:
@@ -147,6 +160,7 @@ def smoke(application: type[Application], tmp_path: Path, **settings: Any) -> tu
         "sources": {"text": f"127.0.0.1:{application.port}"},
         "status": application.status,  # type: ignore[attr-defined]
         "receiver": f"http://127.0.0.1:{application.receiver.http}",
+        "tls": {"sources": None, "own": None},
         "messages": [{"source": "text", "text": "{nonce}"}],
         "expect": [{"text": "{nonce} => 1\n"}],
         "timeout_s": 30,
@@ -197,6 +211,33 @@ def test_bytes_are_sent_and_expected_as_hexadecimal(
         application, tmp_path, messages=messages, expect=[{"hex": "61{nonce}62 203d3e20310a"}]
     )
     assert code == 0, told
+
+
+def test_sources_with_tls_must_show_the_certificate_they_are_known_by(
+    application: type[Application], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    certificates = {}
+    for name in ("sources", "own", "other"):
+        directory = tmp_path / name
+        directory.mkdir()
+        issued = authority.issue_cert(f"{name}.example")
+        issued.cert_chain_pems[0].write_to_path(directory / "tls.crt")
+        issued.private_key_pem.write_to_path(directory / "tls.key")
+        certificates[name] = issued
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificates["sources"].configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    application.tls = context
+
+    def tls(shown: str) -> dict[str, str]:
+        return {"sources": str(tmp_path / shown), "own": str(tmp_path / "own")}
+
+    code, said = smoke(application, tmp_path, tls=tls("sources"))
+    assert (code, said.splitlines()[-1]) == (0, "OK"), said
+    code, said = smoke(application, tmp_path, tls=tls("other"))
+    assert (code, "does not speak TLS with the certificate" in said) == (1, True), said
 
 
 def test_outputs_that_go_elsewhere_are_not_looked_for(

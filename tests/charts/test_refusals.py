@@ -32,6 +32,13 @@ AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"storage": {"state": {"accessModes": ["ReadOnlyMany"]}}}, "accessModes", "ReadWriteMany"),
     ({"storage": {"journal": {"size": "five"}}}, "size", "pattern|match"),
     ({"sparkConf": {"shuffle.partitions": 3}}, "shuffle.partitions", "pattern|match"),
+    ({"functionTimeoutSeconds": -1}, "functionTimeoutSeconds", "0"),
+    ({"onError": {"all": "ignore"}}, "onError", "set-aside"),
+    ({"onError": {"sources": {"Orders": "retry"}}}, "onError", "set-aside"),
+    ({"gateway": {"maxConnections": 0}}, "maxConnections", "1"),
+    ({"gateway": {"deadLetters": {"days": 0}}}, "days", "0"),
+    ({"tls": {"sources": {"secretName": "Gateway TLS"}}}, "secretName", "pattern|match"),
+    ({"tls": {"gateway": {}}}, "gateway", "not allowed"),
     ({"test": {"messages": [{"source": "orders"}]}}, "messages", "text|hex|one"),
     ({"test": {"expect": [{"hex": "xyz"}]}}, "expect", "pattern|match"),
 ]
@@ -82,6 +89,22 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     (
         {"executor": {"podDisruptionBudget": {"enabled": True, "minAvailable": 2}}, "workers": 2},
         "minAvailable is 2 and workers is 2: no node with an executor could be drained.",
+    ),
+    (
+        {"tls": {"sources": {"clientAuthorities": "senders"}}, "test": {"enabled": False}},
+        "without tls.sources.secretName sources speak plain TCP",
+    ),
+    (
+        {"tls": {"sources": {"secretName": "tls", "clientAuthorities": "senders"}}},
+        "helm test has no certificate to show: set test.tlsSecretName, or test.enabled=false.",
+    ),
+    (
+        {"tls": {"outputs": {"secretName": "tls"}}, "outputs": ["results.example:7002"]},
+        "without tls.outputs.authorities outputs go out by plain TCP",
+    ),
+    (
+        {"tls": {"outputs": {"authorities": "receivers"}}},
+        "outputs is empty: the receiver that comes along speaks plain TCP",
     ),
     (
         {"serviceMonitor": {"enabled": True}},

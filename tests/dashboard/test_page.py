@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -21,13 +22,20 @@ SOURCE = "Split and Count"
 MESSAGES = 2_000
 WORDS = 3 * MESSAGES
 PATIENCE_MS = 60_000
+TOKEN = "let me change things"
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundRun]:
     """Word Count after a stream with three messages that are no UTF-8."""
     state = tmp_path_factory.mktemp("state")
-    with Receiver("lines") as receiver, run(APPS / "word_count", receiver, state) as running:
+    token = state / "token"
+    token.write_text(TOKEN)
+    options = ("--ui-token-file", str(token))
+    with (
+        Receiver("lines") as receiver,
+        run(APPS / "word_count", receiver, state, options=options) as running,
+    ):
         send(running.sources[SOURCE], [b"zebra acorn zebra"] * MESSAGES + [b"\xff<b>"] * 3)
         receiver.wait_for(WORDS)
         running.wait_until_processed()
@@ -42,7 +50,7 @@ def chrome() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(running: BackgroundRun, chrome: Browser) -> Iterator[Page]:
-    """The dashboard; nothing that goes wrong in it stays unseen."""
+    """The dashboard; nothing that goes wrong in it stays unseen, but for a token refused."""
     wrong: list[str] = []
     context = chrome.new_context(
         viewport={"width": 1300, "height": 900}, color_scheme="light", reduced_motion="reduce"
@@ -57,7 +65,7 @@ def page(running: BackgroundRun, chrome: Browser) -> Iterator[Page]:
     yield page
     context.close()
     gone = running.process.poll() is not None  # of which the browser complains in the console
-    assert gone or not wrong
+    assert gone or not [said for said in wrong if "401 (Unauthorized)" not in said]
 
 
 def tile(page: Page, name: str) -> str:
@@ -159,6 +167,76 @@ def test_a_page_of_another_name_is_refused(page: Page, running: BackgroundRun) -
     origin = running.wait_for_event("ready", 0)["dashboard"]
     answer = page.request.get(origin, headers={"Host": "evil.example"})
     assert answer.status == 400
+
+
+def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
+    page.get_by_label("key", exact=True).fill("z")
+    page.keyboard.press("Enter")
+    said = page.locator("#state-said")
+    expect(said).to_have_text(re.compile(r"^1 found, as of batch \d+, committed \w+ \d+, "))
+    entity = page.get_by_role("region", name="Entity of word totals")
+    assert json.loads(entity.inner_text()) == {
+        "$class": "application:WordTotals",
+        "word_totals": {"zebra": 2 * MESSAGES},
+    }
+    page.get_by_label("key", exact=True).fill("<b>")
+    page.get_by_role("button", name="Look up").click()
+    expect(said).to_have_text(re.compile(r"^No state has the key <b>, as of batch "))
+    expect(entity).to_have_count(0)
+
+
+def test_dead_letters_are_listed_and_their_payloads_shown_on_demand(page: Page) -> None:
+    letters = page.locator("#letters")
+    expect(letters.get_by_role("button")).to_have_count(3)
+    row = letters.locator("tbody tr").first
+    expect(row).to_contain_text(SOURCE)
+    expect(row).to_contain_text("UnicodeDecodeError")
+    expect(row).to_contain_text("application.py:58")
+    expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
+    opener = page.get_by_role("button", name="Payload of dead letter 2")
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect(opener).to_have_attribute("aria-expanded", "true")
+    content = page.get_by_role("region", name="Content of dead letter 2")
+    expect(content).to_have_text(r"\xff<b>")
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="save all 4 bytes").click()
+    assert saved.value.path().read_bytes() == b"\xff<b>"
+    opener.click()
+    expect(content).to_be_hidden()
+
+
+def test_dead_letters_are_changed_by_who_has_the_token_alone(
+    page: Page, running: BackgroundRun
+) -> None:
+    said, token = page.locator("#letters-said"), page.get_by_label("token")
+    token.fill("a token that I guessed")
+    page.get_by_label("Choose dead letter 1").press("Space")
+    page.get_by_role("button", name="Replay the chosen").click()
+    expect(said).to_have_text("the token is not the dashboard's")
+    assert running.client is not None
+    assert running.client.status().dead_letters == 3
+
+
+def test_dead_letters_are_dropped_and_replayed(page: Page, running: BackgroundRun) -> None:
+    said, token = page.locator("#letters-said"), page.get_by_label("token")
+    token.fill(TOKEN)
+    page.get_by_role("button", name="Replay the chosen").click()
+    expect(said).to_have_text("Choose letters first.")
+    page.get_by_label("Choose dead letter 1").press("Space")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Drop the chosen").click()
+    expect(said).to_have_text("1 dropped.")
+    expect(page.get_by_label("Choose dead letter 1")).to_have_count(0)
+    page.get_by_label("Choose all that are listed").press("Space")
+    page.get_by_role("button", name="Replay the chosen").click()
+    expect(said).to_have_text("2 replayed.")
+    # they are as bad as they were: two new ones come instead
+    expect(page.get_by_label("Choose dead letter 2")).to_have_count(0)
+    for number in (4, 5):
+        expect(page.get_by_label(f"Choose dead letter {number}")).to_be_visible()
+    assert running.client is not None
+    assert running.client.status().set_aside == 5
 
 
 def test_the_page_says_when_the_run_is_gone(page: Page, running: BackgroundRun) -> None:

@@ -105,6 +105,15 @@ def test_pipelines_that_name_one_state_share_it() -> None:
     assert list(resolve(builder.build()).partitions) == ["counts"]
 
 
+def test_no_two_sinks_have_one_name() -> None:
+    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, line)
+    builder = begun().to_sinks([SINK, other])
+    (first, _) = resolve(builder.build()).sinks
+    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, line))
+    names = [sink.name for sink in resolve(builder.build()).sinks]
+    assert len(set(names)) == len(names) == 3
+
+
 def test_done_after_a_sink_changes_nothing() -> None:
     assert len(resolve(begun().to_sink(SINK).done().build()).sinks) == 1
 

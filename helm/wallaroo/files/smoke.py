@@ -2,7 +2,8 @@
 
 Called with the path of a JSON file, which the chart's `test` values make: `sources` (name to
 `host:port`), `status` (URL of the gateway's status), `receiver` (URL of the receiver that comes
-along, or null), `messages`, `expect` and `timeout_s`.
+along, or null), `messages`, `expect`, `tls` (directories of the certificate that sources show, and
+of the test's own; each may be null) and `timeout_s`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import json
 import secrets
 import socket
+import ssl
 import string
 import sys
 import time
@@ -39,6 +41,7 @@ class Smoke:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         self._until = time.monotonic() + settings["timeout_s"]
+        self._tls = _tls(settings["tls"])
         self._nonce = "".join(secrets.choice(string.ascii_lowercase) for _ in range(NONCE_LETTERS))
 
     def run(self) -> None:
@@ -77,14 +80,17 @@ class Smoke:
         payload, address = self._bytes(message), self._settings["sources"][message["source"]]
         port = int(address.rpartition(":")[2])
         before = _accepted(self._wait("the gateway's status", self._status), port)
-        connection = self._wait(f"a connection to {address}", lambda: _connect(address))
+        connection = self._wait(f"a connection to {address}", lambda: _connect(address, self._tls))
         try:
             with connection:
                 connection.settimeout(self._settings["timeout_s"])
                 connection.sendall(len(payload).to_bytes(4) + payload)
-                connection.shutdown(socket.SHUT_WR)
-                while connection.recv(4096):
-                    pass  # the gateway closes when it has taken everything
+                if isinstance(connection, ssl.SSLSocket):
+                    connection.unwrap()  # the gateway closes when it has taken everything
+                else:
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(4096):
+                        pass  # as above
         except OSError as error:
             msg = f"{message['source']} ({address}) did not take a message: {error}"
             raise Failed(msg) from error
@@ -125,10 +131,28 @@ def _processed(status: Mapping[str, Any]) -> int:
     return _accepted(status) - int(status["backlog"])
 
 
-def _connect(address: str) -> socket.socket | None:
+def _tls(directories: Mapping[str, str | None]) -> ssl.SSLContext | None:
+    """TLS with the very certificate that sources are to show, whoever has signed it."""
+    shown, own = directories["sources"], directories["own"]
+    if shown is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # senders outside may know it by other names
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(Path(shown, "tls.crt"))
+    if own is not None:
+        context.load_cert_chain(Path(own, "tls.crt"), Path(own, "tls.key"))
+    return context
+
+
+def _connect(address: str, tls: ssl.SSLContext | None) -> socket.socket | None:
     host, _, port = address.rpartition(":")
     try:
-        return socket.create_connection((host, int(port)), 5)
+        connection = socket.create_connection((host, int(port)), 5)
+        return connection if tls is None else tls.wrap_socket(connection)
+    except ssl.SSLError as error:
+        msg = f"{address} does not speak TLS with the certificate it should show: {error}"
+        raise Failed(msg) from error
     except OSError:  # a Service may take a moment to know its pod
         return None
 

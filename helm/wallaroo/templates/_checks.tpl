@@ -1,7 +1,7 @@
 {{/* What the schema cannot say: each mistake is one sentence, and all are told at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "name" "sources" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range $check := list "values" "name" "sources" "tls" "workers" "disruption" "capabilities" "test" "upgrade" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "workers" "partitions" "token" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
+{{- range $key := list "image" "workers" "partitions" "onError" "tls" "token" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}
@@ -73,6 +73,23 @@ gateway.service.externalTrafficPolicy is set, and gateway.service.type is Cluste
 {{- range .Values.receiver.ports -}}
 {{- if eq (int .) 7981 }}
 receiver.ports has 7981, where the receiver answers helm test: choose another port.
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.tls" -}}
+{{- with .Values.tls -}}
+{{- if and .sources.clientAuthorities (not .sources.secretName) }}
+tls.sources.clientAuthorities is set, and without tls.sources.secretName sources speak plain TCP: name the Secret with their certificate, too.
+{{- end -}}
+{{- if and .outputs.secretName (not .outputs.authorities) }}
+tls.outputs.secretName is set, and without tls.outputs.authorities outputs go out by plain TCP: name the Secret with the authorities of the receivers, too.
+{{- end -}}
+{{- if and .outputs.authorities (not $.Values.outputs) }}
+tls.outputs.authorities is set, and outputs is empty: the receiver that comes along speaks plain TCP. Name outputs of your own.
+{{- end -}}
+{{- if and .sources.clientAuthorities $.Values.test.enabled (not $.Values.test.tlsSecretName) }}
+tls.sources.clientAuthorities is set, and helm test has no certificate to show: set test.tlsSecretName, or test.enabled=false.
 {{- end -}}
 {{- end -}}
 {{- end }}

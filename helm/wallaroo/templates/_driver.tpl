@@ -94,8 +94,8 @@ spec:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             - --gateway={{ $fullname }}-gateway:7900
-            {{- if .Values.token.tlsSecret }}
-            - --gateway-ca=/etc/wallaroo/tls/ca.crt
+            {{- if .Values.tls.door.secretName }}
+            - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
             {{- end }}
             - --state-dir=/var/lib/wallaroo/state
             - --partitions={{ int .Values.partitions }}
@@ -106,6 +106,8 @@ spec:
             - --executor-prefix={{ $fullname }}
             - --health=0.0.0.0:7980
             - --max-batch-mib={{ int .Values.maxBatchMiB }}
+            - --function-timeout={{ .Values.functionTimeoutSeconds }}
+            - --gateway-patience={{ $values.gatewayPatienceSeconds }}
             - --driver-memory={{ $values.memory }}
             {{- range $key, $value := include "wallaroo.sparkConf" . | fromYaml }}
             - {{ printf "--conf=%s=%s" $key (toString $value) | quote }}

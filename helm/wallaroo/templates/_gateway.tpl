@@ -77,12 +77,23 @@ spec:
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             - --state-dir=/var/lib/wallaroo/gateway
             - --listen=0.0.0.0:7900
-            {{- if .Values.token.tlsSecret }}
-            - --listen-tls-cert=/etc/wallaroo/tls/tls.crt
-            - --listen-tls-key=/etc/wallaroo/tls/tls.key
+            {{- if .Values.tls.door.secretName }}
+            - --listen-tls-cert=/etc/wallaroo/tls/door/tls.crt
+            - --listen-tls-key=/etc/wallaroo/tls/door/tls.key
             {{- end }}
             - --health=0.0.0.0:7980
             - --journal-limit-gib={{ $values.journalLimitGiB }}
+            - --max-connections={{ int $values.maxConnections }}
+            - --idle-timeout={{ $values.idleTimeoutSeconds }}
+            - --dead-letters-mib={{ $values.deadLetters.limitMiB }}
+            - --dead-letters-days={{ $values.deadLetters.days }}
+            - --on-error={{ .Values.onError.all }}
+            {{- range $source, $policy := .Values.onError.sources }}
+            - {{ printf "--on-error=%s=%s" $source $policy | quote }}
+            {{- end }}
+            {{- with include "wallaroo.tlsArgs" . | trim }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
             {{- end }}
@@ -111,10 +122,16 @@ spec:
           volumeMounts:
             - name: journal
               mountPath: /var/lib/wallaroo/gateway
+            {{- with include "wallaroo.tlsMounts" . | trim }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
       volumes:
         - name: journal
           persistentVolumeClaim:
             claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "journal") }}
+        {{- with include "wallaroo.tlsVolumes" . | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- include "wallaroo.volumes" $part | nindent 8 }}
 {{- end }}

@@ -60,9 +60,9 @@ can have it, they go where the driver is. dict root, component.
 - name: token
   mountPath: /etc/wallaroo/token
   readOnly: true
-{{- if .root.Values.token.tlsSecret }}
-- name: tls
-  mountPath: /etc/wallaroo/tls
+{{- if .root.Values.tls.door.secretName }}
+- name: tls-door
+  mountPath: /etc/wallaroo/tls/door
   readOnly: true
 {{- end }}
 {{- with (index .root.Values .component).extraVolumeMounts }}
@@ -81,15 +81,8 @@ can have it, they go where the driver is. dict root, component.
     items:
       - key: {{ .root.Values.token.key }}
         path: token
-{{- with .root.Values.token.tlsSecret }}
-- name: tls
-  secret:
-    secretName: {{ . }}
-    items:
-      {{- range ternary (list "tls.crt" "tls.key") (list "ca.crt") (eq $.component "gateway") }}
-      - key: {{ . }}
-        path: {{ . }}
-      {{- end }}
+{{- with .root.Values.tls.door.secretName }}
+{{ include "wallaroo.secretVolume" (dict "volume" "tls-door" "name" . "keys" (ternary (list "tls.crt" "tls.key") (list "ca.crt") (eq $.component "gateway"))) }}
 {{- end }}
 {{- with (index .root.Values .component).extraVolumes }}
 {{ toYaml . }}

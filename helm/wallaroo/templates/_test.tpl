@@ -22,6 +22,10 @@ data:
       "receiver" $receiver
       "messages" .Values.test.messages
       "expect" .Values.test.expect
+      "tls" (dict
+        "sources" (ternary nil "/etc/wallaroo/tls/sources" (empty .Values.tls.sources.secretName))
+        "own" (ternary nil "/etc/wallaroo/tls/own" (empty .Values.test.tlsSecretName))
+      )
       "timeout_s" (int .Values.test.timeoutSeconds)
       | toPrettyJson | nindent 4 }}
 ---
@@ -30,7 +34,7 @@ kind: Pod
 metadata:
   {{- include "wallaroo.metadata" (merge (dict "name" "test" "annotations" (dict
     "helm.sh/hook" "test"
-    "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded"
+    "helm.sh/hook-delete-policy" (ternary "before-hook-creation" "before-hook-creation,hook-succeeded" .Values.test.keepPod)
   )) $part) | nindent 2 }}
 spec:
   restartPolicy: Never
@@ -56,9 +60,25 @@ spec:
         - name: program
           mountPath: /etc/wallaroo/test
           readOnly: true
+        {{- with .Values.tls.sources.secretName }}
+        - name: tls-sources
+          mountPath: /etc/wallaroo/tls/sources
+          readOnly: true
+        {{- end }}
+        {{- with .Values.test.tlsSecretName }}
+        - name: tls-own
+          mountPath: /etc/wallaroo/tls/own
+          readOnly: true
+        {{- end }}
   volumes:
     - name: program
       configMap:
         name: {{ $fullname }}-test
+    {{- with .Values.tls.sources.secretName }}
+    {{- include "wallaroo.secretVolume" (dict "volume" "tls-sources" "name" . "keys" (list "tls.crt")) | nindent 4 }}
+    {{- end }}
+    {{- with .Values.test.tlsSecretName }}
+    {{- include "wallaroo.secretVolume" (dict "volume" "tls-own" "name" . "keys" (list "tls.crt" "tls.key")) | nindent 4 }}
+    {{- end }}
 {{- end }}
 {{- end }}

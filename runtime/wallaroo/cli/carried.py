@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wallaroo.cli.plain import from_plain
-from wallaroo.cli.state_classes import problem_with_entity
+from wallaroo.cli.state_classes import Mould
 from wallaroo.engine.entities import Changes, EntityCache
 from wallaroo.engine.job import codecs_of
 from wallaroo.engine.program import Program
@@ -64,7 +64,7 @@ class Packer:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._cache = EntityCache([p.name for p in program.partitions], codecs_of(program))
-        self._new: dict[str, Any] = {}
+        self._moulds: dict[str, Mould] = {}
         self.keys: set[tuple[str, Any]] = set()
         """State and key of each entity that was packed."""
 
@@ -109,14 +109,14 @@ class Packer:
         problem = None
         try:
             bucket = self.program.bucket_in(number, key)
-            if name not in self._new:
-                self._new[name] = partition.new_entity()
+            if name not in self._moulds:
+                self._moulds[name] = Mould(partition.new_entity())
             if not partition.holds(key):
                 problem = "the key is not among those that the state lists"
             elif (name, key) in self.keys:
                 problem = "an entity of this key came before"
             else:
-                problem = problem_with_entity(entity, self._new[name])
+                problem = self._moulds[name].problem_with(entity)
         except Exception as error:  # user code raised, or the key cannot be one
             problem = _told(error)
         if problem is not None:
@@ -124,6 +124,34 @@ class Packer:
             raise UsageError(msg)
         self.keys.add((name, key))
         return number, bucket
+
+
+def write_rows(packer: Packer, file: Path, form: Form, rows: Path) -> None:
+    """Check and pack the entities of *file*, as `import_state` takes them."""
+    import pyarrow as pa
+
+    from wallaroo.engine.spark.slots import slots_for
+
+    slots = slots_for(packer.program.buckets)
+    schema = pa.schema(
+        [
+            ("level", pa.int32()),
+            ("slot", pa.int32()),
+            ("position", pa.int64()),
+            ("blob", pa.binary()),
+        ]
+    )
+    with pa.ipc.new_stream(str(rows), schema) as writer:
+        for records in packer.pack(read_entities(file, form)):
+            writer.write_batch(
+                pa.RecordBatch.from_pylist(
+                    [
+                        {"level": level, "slot": slots[bucket], "position": 0, "blob": record}
+                        for level, bucket, record in records
+                    ],
+                    schema,
+                )
+            )
 
 
 def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:

@@ -25,6 +25,7 @@ from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.wanted import WantedWorkers
+from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import (
@@ -83,10 +84,16 @@ class DriverSettings:
     """Heap of the driver's virtual machine."""
     health: Address | None = None
     """Where probes are answered; None for nowhere."""
+    ui: Address | None = None
+    """Where the dashboard is served; None for nowhere."""
+    ui_token: str | None = None
+    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     patience_s: float = 600.0
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
     max_batch_bytes: int = 32 * 1024**2
     """Bytes of messages that a batch takes at most."""
+    call_limit_s: float = 60.0
+    """Seconds that a function of the application may take for one message; 0 for no limit."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark."""
 
@@ -137,12 +144,7 @@ class ClusterRun:
         workers = settings.workers
         if settings.workers_from is not None:
             workers = self._read_wanted(pod.namespace, settings.workers_from)
-        read_token(settings.token_file)
-        os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
-        if settings.gateway_ca is not None:
-            os.environ[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
-        host, port = settings.gateway
-        location = location_of(f"{host}:{port}", secret=settings.gateway_ca is not None)
+        location = self._introduce()
         self._claiming = Claiming(location, pod.name)
         self._status.say("waiting for the gateway")
         claim = self._claiming.claim(self._signalled, settings.patience_s)
@@ -178,6 +180,7 @@ class ClusterRun:
                 settings.memory,
                 everywhere=True,
                 spark={**self._spark(pod, claim.number, workers), **settings.spark},
+                call_limit_s=settings.call_limit_s,
             ),
             program,
             state,
@@ -192,8 +195,15 @@ class ClusterRun:
         if self._wanted is not None:
             self._wanted.start()
             self._stack.append(self._wanted.stop)
+        shown = {}
+        if settings.ui is not None:
+            watched = WatchedRun(location, self._engine)
+            self._stack.append(watched.close)
+            dashboard = serve_dashboard(settings.ui, application, watched, settings.ui_token)
+            self._stack.append(dashboard.close)
+            shown = {"dashboard": dashboard.url}
         self._status.say("running")
-        log.info("ready", application=application.name, gateway=location, workers=workers)
+        log.info("ready", application=application.name, gateway=location, workers=workers, **shown)
 
     def wait(self) -> None:
         """Wait for a stop signal, then for the end of the batch under way.
@@ -264,6 +274,15 @@ class ClusterRun:
         self._surplus_due = None
         if self._engine is not None and self._engine.executors is not None:
             self._engine.executors.remove_surplus()
+
+    def _introduce(self) -> str:
+        """Let this process know what it has to show at the gateway's door; where that is."""
+        settings, (host, port) = self._settings, self._settings.gateway
+        read_token(settings.token_file)
+        os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
+        if settings.gateway_ca is not None:
+            os.environ[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
+        return location_of(f"{host}:{port}", secret=settings.gateway_ca is not None)
 
     def _pod(self) -> Any:
         from wallaroo.engine.spark.kubernetes import Pod

@@ -13,8 +13,11 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    function_timeout_option,
     setting_pairs,
+    ui_token_option,
 )
+from wallaroo.edge.guard import read_token
 
 
 @click.command()
@@ -80,6 +83,12 @@ from wallaroo.cli.options import (
     help="Where probes are answered: /healthz, /readyz, /status.",
 )
 @click.option(
+    "--ui",
+    type=AddressType(),
+    help="Where the dashboard is served; whoever gets there can look at it.  [default: nowhere]",
+)
+@ui_token_option
+@click.option(
     "--gateway-patience",
     default=600.0,
     show_default=True,
@@ -93,6 +102,7 @@ from wallaroo.cli.options import (
     type=click.IntRange(1),
     help="MiB of messages that a batch takes at most.",
 )
+@function_timeout_option
 @click.option(
     "--conf",
     "conf",
@@ -120,8 +130,11 @@ def driver(
     executor_template: Path | None,
     driver_memory: str,
     health: Address | None,
+    ui: Address | None,
+    ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
+    function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
     """Run an application's query in a pod, on executors in pods, with a gateway that is there.
@@ -152,8 +165,11 @@ def driver(
         executor_template=executor_template,
         memory=driver_memory,
         health=health,
+        ui=ui,
+        ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
         max_batch_bytes=max_batch_mib * 1024**2,
+        call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )
     with ClusterRun(settings) as run:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from wallaroo.cli.entities import SavedState
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import SupervisedEngine
 from wallaroo.edge.connector import Connector
 from wallaroo.engine.job import Job, Readers
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, OnBatch, RunningApplication
+from wallaroo.engine.running import PHASES, Batch, OnBatch, Progress, RunningApplication
 from wallaroo.metrics import catalogue
-from wallaroo.metrics.engine import EngineFigures
+from wallaroo.metrics.engine import EngineFigures, TimedBatch
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.tracing import BatchId, Span, traces_for
 
 if TYPE_CHECKING:
     from wallaroo.engine.spark.executors import Executors
+    from wallaroo.spans import Traces
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Engine:
         self.figures = EngineFigures()
         """What it has done since it started."""
         self._workers = settings.workers
+        self._program, self._checkpoint = program, state.checkpoint
+        self._looking_up = threading.Lock()
         self._spark = session.start_session(
             program.application.name,
             session.SparkSettings(
@@ -105,6 +111,13 @@ class Engine:
             self.figures.on_batch(batch)
             on_batch(batch)
 
+        self._traces = traces_for(program.application.name)
+
+        def timed(progress: Progress) -> None:
+            self.figures.on_progress(progress)
+            if self._traces is not None:
+                _tell(self._traces, state.checkpoint, self.figures.batches()[-1])
+
         if settings.everywhere:
             found = reference.absolute()
         else:
@@ -126,7 +139,7 @@ class Engine:
             return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
 
         try:
-            self._query = SupervisedEngine(start, report, self.figures.on_progress)
+            self._query = SupervisedEngine(start, report, timed)
         except BaseException:
             self._spark.stop()
             raise
@@ -147,9 +160,22 @@ class Engine:
 
     def workers(self) -> tuple[int, int]:
         """Workers that there should be, and that take tasks."""
-        if self.executors is None:  # local Spark: threads, which are there while Spark is
-            return self._workers, self._workers
+        if self.executors is None:
+            from wallaroo.engine.spark.executors import local_workers
+
+            return self._workers, min(self._workers, local_workers(self._spark.session))
         return self.executors.wanted, len(self.executors.running())
+
+    def look_up(self, key: str) -> dict[str, Any]:
+        """See `Watched.look_up`; one at a time, for all of the state is read.
+
+        Raises:
+            RuntimeFailure: Spark could not read it.
+        """
+        with self._looking_up:
+            saved = SavedState(self._spark.session, self._checkpoint, self._program)
+            commit = saved.commit._asdict() if saved.commit else None
+            return {"commit": commit, "entities": list(saved.of_key(key))}
 
     def waits(self) -> bool:
         """Whether it waits for messages, with no batch under way."""
@@ -175,3 +201,19 @@ class Engine:
         """Stop the query and Spark; what is not committed is done over at the next start."""
         self._query.stop()
         self._spark.stop()
+        if self._traces is not None:
+            self._traces.close()
+
+
+def _tell(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
+    """Tell of *batch*, and of its phases, which follow one another."""
+    progress = batch.progress
+    at_ns = started_ns = int(progress.started * 1e9)
+    phases = []
+    for phase in PHASES:
+        begun_ns, at_ns = at_ns, at_ns + int(progress.phases[phase] * 1e9)
+        phases.append(Span(phase, begun_ns, at_ns))
+    told = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
+    whole = Span("batch", started_ns, at_ns, told)
+    run = (checkpoint / "metadata").read_text()
+    traces.tell(whole, phases, batch=BatchId(run, progress.number))

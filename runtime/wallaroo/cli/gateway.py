@@ -25,16 +25,19 @@ from wallaroo.cli.options import (
     source_limits,
     tls_files,
     tls_options,
+    trace_option,
 )
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
 from wallaroo.edge.guard import location_of, read_token
 from wallaroo.edge.journal import JournalLimits
+from wallaroo.edge.letters import LetterLimits
 from wallaroo.errors import WallarooError
 from wallaroo.model.application import Application
 from wallaroo.tls import TLSFiles
 
-_GIB = 1024**3
+_MIB, _GIB = 1024**2, 1024**3
+_DAY_S = 24 * 3600.0
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -44,6 +47,7 @@ log = structlog.get_logger("wallaroo.gateway")
 @source_limit_options
 @error_option
 @tls_options
+@trace_option
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -83,6 +87,20 @@ log = structlog.get_logger("wallaroo.gateway")
     type=click.FloatRange(min=0, min_open=True),
     help="GiB of messages that wait on disk at most; then senders have to wait.",
 )
+@click.option(
+    "--dead-letters-mib",
+    default=LetterLimits.size_bytes / _MIB,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="MiB of dead letters that are kept at most; over that the oldest go, counted.",
+)
+@click.option(
+    "--dead-letters-days",
+    default=LetterLimits.age_s / _DAY_S,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Days that a dead letter is kept.",
+)
 @click.option("--child", is_flag=True, hidden=True, help="Tell the parent on stdout; end with it.")
 @click.option("--ports", hidden=True, help="Ports to bind, by source, instead of those in --in.")
 def gateway(
@@ -95,6 +113,7 @@ def gateway(
     max_connections: int,
     idle_timeout: float,
     on_error: tuple[str, ...],
+    trace_one_in: int,
     state_dir: Path,
     listen: str,
     token_file: Path | None,
@@ -102,6 +121,8 @@ def gateway(
     listen_tls_key: Path | None,
     health: Address | None,
     journal_limit_gib: float,
+    dead_letters_mib: float,
+    dead_letters_days: float,
     child: bool,
     ports: str | None,
     **tls: Path | None,
@@ -136,9 +157,11 @@ def gateway(
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
             sources=source_limits(max_connections, idle_timeout),
+            trace_one_in=trace_one_in,
             policies=policies(on_error, application),
             source_tls=source_tls.serving(),
             sink_tls=sink_tls.connecting(),
+            letters=LetterLimits(int(dead_letters_mib * _MIB), dead_letters_days * _DAY_S),
             ports=[int(port) for port in ports.split(",")] if ports else (),
         )
         asyncio.run(_serve(application, settings, child))

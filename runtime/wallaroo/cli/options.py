@@ -17,6 +17,7 @@ from wallaroo.model.application import Application
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.tls import TLSFiles
+from wallaroo.tracing import ONE_IN
 
 _ENOUGH = ",".join(["127.0.0.1:0"] * 16)
 """Addresses for an application that is not going to run."""
@@ -136,6 +137,40 @@ def error_option(command: Command) -> Command:
         help="What to do with a message that cannot be processed: set-aside keeps it (see "
         "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
         "counts. For one source or for all; may be given several times.  [default: set-aside]",
+    )(command)
+
+
+def trace_option(command: Command) -> Command:
+    """How many messages are followed."""
+    return click.option(
+        "--trace-one-in",
+        default=ONE_IN,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Of so many messages, one is followed from socket to socket, where OpenTelemetry's "
+        "environment variables (OTEL_EXPORTER_OTLP_ENDPOINT) ask for traces.",
+    )(command)
+
+
+def ui_token_option(command: Command) -> Command:
+    """Who may change something through the dashboard."""
+    return click.option(
+        "--ui-token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File with a token, of 16 characters or more; who types it into the dashboard may "
+        "replay and drop dead letters.  [default: nobody may]",
+    )(command)
+
+
+def function_timeout_option(command: Command) -> Command:
+    """How long a function of the application may take."""
+    return click.option(
+        "--function-timeout",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds that a function of the application may take for one message, which is set "
+        "aside then; 0 for no limit.",
     )(command)
 
 

@@ -14,13 +14,17 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     error_option,
+    function_timeout_option,
     setting_pairs,
     source_limit_options,
     source_limits,
     tls_options,
+    trace_option,
+    ui_token_option,
 )
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.cli.view import suits
+from wallaroo.edge.guard import read_token
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.tls import TLSFiles
 
@@ -35,6 +39,7 @@ a message that kills its worker has to be found."""
 @source_limit_options
 @error_option
 @tls_options
+@trace_option
 @click.option(
     "--workers",
     default=1,
@@ -82,14 +87,7 @@ a message that kills its worker has to be found."""
     type=click.IntRange(1),
     help="MiB of messages that a batch takes at most.",
 )
-@click.option(
-    "--function-timeout",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds that a function of the application may take for one message, which is set "
-    "aside then; 0 for no limit.",
-)
+@function_timeout_option
 @click.option(
     "--journal-limit-gib",
     default=4.0,
@@ -112,6 +110,7 @@ a message that kills its worker has to be found."""
     help="Where the dashboard and /metrics are served; whoever gets there can look at them. "
     "Another port is taken if this one is.",
 )
+@ui_token_option
 @click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
 @click.option("--no-live", is_flag=True, help="On a terminal, show logs alone, and no live view.")
 @click.option(
@@ -130,6 +129,7 @@ def run(
     max_connections: int,
     idle_timeout: float,
     on_error: tuple[str, ...],
+    trace_one_in: int,
     workers: int,
     partitions: int | None,
     state_dir: Path | None,
@@ -142,6 +142,7 @@ def run(
     journal_limit_gib: float,
     drain_timeout: float,
     ui: Address,
+    ui_token_file: Path | None,
     no_ui: bool,
     no_live: bool,
     until_done: bool,
@@ -177,6 +178,7 @@ def run(
         on_error=on_error,
         tls=tls,
         call_limit_s=function_timeout,
+        trace_one_in=trace_one_in,
         journal_bytes=int(journal_limit_gib * _GIB),
         drain_timeout_s=drain_timeout,
         until_done=until_done,
@@ -184,6 +186,7 @@ def run(
         gateway_tls=TLSFiles(*gateway_tls or ()),
         log_level=log_level,
         ui=None if no_ui else ui,
+        ui_token=None if ui_token_file is None else read_token(ui_token_file),
         live=None if no_ui or no_live or not suits(console) else console,
     )
     with Runner(settings) as runner:

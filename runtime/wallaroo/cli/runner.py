@@ -38,6 +38,7 @@ from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.tls import TLSFiles
+from wallaroo.tracing import ONE_IN
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
@@ -75,6 +76,8 @@ class RunSettings:
     """Files for TLS, by the names of their options."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
+    trace_one_in: int = ONE_IN
+    """Of so many messages one is followed, where tracing is on."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
     drain_timeout_s: float = 60.0
@@ -90,6 +93,8 @@ class RunSettings:
     """Least severe log events to show."""
     ui: Address | None = None
     """Where the dashboard is served; None for nowhere."""
+    ui_token: str | None = None
+    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     live: Console | None = None
     """Terminal that shows a live view, where there is a dashboard; None for none."""
 
@@ -256,7 +261,7 @@ class Runner:
         assert self._engine is not None
         watched = WatchedRun(location, self._engine)
         self._stack.append(watched.close)
-        server = serve_dashboard(self._settings.ui, application, watched)
+        server = serve_dashboard(self._settings.ui, application, watched, self._settings.ui_token)
         self._stack.append(server.close)
         if self._settings.live is not None:
             view = LiveView(application.name, server.watch.now, self._settings.live)
@@ -323,6 +328,7 @@ class Runner:
                 if file is not None
             ),
             *(f"--on-error={policy}" for policy in self._settings.on_error),
+            *("--trace-one-in", str(self._settings.trace_one_in)),
             *("--max-frame", str(reference.max_frame)),
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import structlog
 
-from wallaroo.cli.carried import Form, Packer, read_entities
+from wallaroo.cli.carried import Form, Packer, write_rows
+from wallaroo.cli.entities import SavedState, told
 from wallaroo.cli.options import application_to_look_at
-from wallaroo.cli.plain import to_plain
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed
-from wallaroo.engine.entities import EntityCache
-from wallaroo.engine.job import codecs_of
 from wallaroo.engine.program import Program
 from wallaroo.errors import UsageError
 
@@ -68,11 +66,10 @@ def state() -> None:
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY, in every state partition."""
-    found = False
-    for name, of, entity in _entities(app, app_args, state_dir):
-        if key in {str(of), repr(of)}:
-            found = True
-            click.echo(json.dumps(_told(name, of, entity), indent=2, ensure_ascii=False))
+    with _saved(app, app_args, state_dir) as saved:
+        found = list(saved.of_key(key))
+    for entity in found:
+        click.echo(json.dumps(entity, indent=2, ensure_ascii=False))
     if not found:
         msg = f"no state in {state_dir} has the key {key!r}"
         raise UsageError(msg)
@@ -85,12 +82,13 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    for name, key, entity in _entities(app, app_args, state_dir):
-        if form == "json":
-            told = json.dumps(_told(name, key, entity), ensure_ascii=False)
-            sys.stdout.buffer.write(f"{told}\n".encode("utf-8", "surrogatepass"))
-        else:
-            sys.stdout.buffer.write(pickle.dumps(((name, key), entity), protocol=5))
+    with _saved(app, app_args, state_dir) as saved:
+        for name, key, entity in saved.entities():
+            if form == "json":
+                line = json.dumps(told(name, key, entity), ensure_ascii=False)
+                sys.stdout.buffer.write(f"{line}\n".encode("utf-8", "surrogatepass"))
+            else:
+                sys.stdout.buffer.write(pickle.dumps(((name, key), entity), protocol=5))
 
 
 @state.command(name="import")
@@ -149,7 +147,7 @@ def import_(
         program = Program(application, fixed.buckets)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        _write_rows(packer, file, form, rows)
+        write_rows(packer, file, form, rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
@@ -157,34 +155,6 @@ def import_(
         finally:
             state.close()
     log.info("imported", entities=len(packer.keys), state_dir=str(state.path))
-
-
-def _write_rows(packer: Packer, file: Path, form: Form, rows: Path) -> None:
-    """Check and pack the entities of *file*, as `import_state` takes them."""
-    import pyarrow as pa
-
-    from wallaroo.engine.spark.slots import slots_for
-
-    slots = slots_for(packer.program.buckets)
-    schema = pa.schema(
-        [
-            ("level", pa.int32()),
-            ("slot", pa.int32()),
-            ("position", pa.int64()),
-            ("blob", pa.binary()),
-        ]
-    )
-    with pa.ipc.new_stream(str(rows), schema) as writer:
-        for records in packer.pack(read_entities(file, form)):
-            writer.write_batch(
-                pa.RecordBatch.from_pylist(
-                    [
-                        {"level": level, "slot": slots[bucket], "position": 0, "blob": record}
-                        for level, bucket, record in records
-                    ],
-                    schema,
-                )
-            )
 
 
 def _import(
@@ -201,7 +171,7 @@ def _import(
     if done != "done":
         with _session(state.fixed) as session:
             if done == "none":
-                if not replace and not state.is_new:
+                if not replace:
                     _check_that_none_is_there(session, state, program, keys)
                 check_state_classes(state.path, program.application)
                 state.begin_import(name)
@@ -212,7 +182,7 @@ def _import(
 def _check_that_none_is_there(
     session: SparkSession, state: StateDirectory, program: Program, keys: set[tuple[str, Any]]
 ) -> None:
-    for name, key, _ in _saved(session, state.checkpoint, program):
+    for name, key, _ in SavedState(session, state.checkpoint, program).entities():
         if (name, key) in keys:
             msg = (
                 f"state {name!r} in {state.path} has an entity of key {key!r} already: "
@@ -221,10 +191,9 @@ def _check_that_none_is_there(
             raise UsageError(msg)
 
 
-def _entities(
-    app: str, app_args: tuple[str, ...], state_dir: Path
-) -> Iterator[tuple[str, Any, Any]]:
-    """State partition, key and entity of each entity."""
+@contextmanager
+def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
+    """The state in *state_dir*, with a Spark to read it."""
     fixed = read_fixed(state_dir)
     application = application_to_look_at(app, app_args)
     if fixed.application != application.name:
@@ -232,18 +201,7 @@ def _entities(
         raise UsageError(msg)
     with _session(fixed) as session:
         program = Program(application, fixed.buckets)
-        yield from _saved(session, state_dir.resolve() / "checkpoint", program)
-
-
-def _saved(
-    session: SparkSession, checkpoint: Path, program: Program
-) -> Iterator[tuple[str, Any, Any]]:
-    from wallaroo.engine.spark.reading import read_state
-
-    cache = EntityCache([p.name for p in program.partitions], codecs_of(program))
-    for name, entities in read_state(session, checkpoint, program.levels.count, cache):
-        for key, entity in entities.items():
-            yield name, key, entity
+        yield SavedState(session, state_dir.resolve() / "checkpoint", program)
 
 
 @contextmanager
@@ -258,7 +216,3 @@ def _session(fixed: Fixed) -> Iterator[SparkSession]:
             yield spark.session
         finally:
             spark.stop()
-
-
-def _told(name: str, key: Any, entity: Any) -> dict[str, Any]:
-    return {"state": name, "key": to_plain(key), "entity": to_plain(entity)}

@@ -109,16 +109,26 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
     fresh.replace(file)
 
 
-def problem_with_entity(entity: Any, new: Any) -> str | None:
-    """Why *entity* is of no use where the application makes *new* ones, if it is."""
-    kind, due = type(entity), type(new)
-    if kind is not due:
-        return f"the entity is of class {_name(kind)}, and the application makes {_name(due)}"
-    lacking = _attributes(new).keys() - _attributes(entity).keys()
-    for field in sorted(lacking):
-        if _lacks_value(kind, field):
-            return f"the entity lacks the field {field!r} that class {_name(kind)} has"
-    return None
+class Mould:
+    """What entities of a state partition have to be like.
+
+    Args:
+        new: A new entity.
+    """
+
+    def __init__(self, new: Any) -> None:
+        self._kind = type(new)
+        self._needed = [name for name in sorted(_attributes(new)) if _lacks_value(self._kind, name)]
+
+    def problem_with(self, entity: Any) -> str | None:
+        """Why *entity* is of no use where new ones are of this kind, if it is."""
+        if type(entity) is not self._kind:
+            due = _name(self._kind)
+            return f"the entity is of class {_name(type(entity))}, and the application makes {due}"
+        for field in self._needed:
+            if not hasattr(entity, field):
+                return f"the entity lacks the field {field!r} that class {_name(self._kind)} has"
+        return None
 
 
 def _lacks_value(kind: type, field: str) -> bool:

@@ -240,8 +240,11 @@ class SupervisedEngine:
         self._running.finish_batch()
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop it, and tell how its last batches went."""
         self._running.stop()
+        if self._untold:
+            with contextlib.suppress(Exception):  # the engine's libraries may be gone
+                self._tell_progress()
 
     def _batch(self, batch: Batch) -> None:
         self._restarts.worked()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import structlog
 
@@ -11,6 +12,7 @@ from wallaroo.cli.engine import Engine
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
 from wallaroo.edge.client import GatewayClient, GatewayStatus
+from wallaroo.edge.desk import LetterDesk
 from wallaroo.metrics.engine import KnownError, TimedBatch
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application
@@ -29,6 +31,11 @@ class WatchedRun:
     def __init__(self, location: str, engine: Engine) -> None:
         self._client = GatewayClient(location, patience_s=0)  # a gateway that is away is news, too
         self._engine = engine
+
+    @property
+    def desk(self) -> LetterDesk:
+        """Where its dead letters are seen to."""
+        return self._client
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds."""
@@ -49,6 +56,10 @@ class WatchedRun:
     def errors(self) -> Sequence[KnownError]:
         """The last errors of user code."""
         return self._engine.figures.errors()
+
+    def look_up(self, key: str) -> dict[str, Any]:
+        """See `Watched.look_up`."""
+        return self._engine.look_up(key)
 
     def close(self) -> None:
         """Close the connection to the gateway."""
@@ -75,14 +86,18 @@ class Dashboard:
         self._server.close()
 
 
-def serve_dashboard(address: Address, application: Application, watched: WatchedRun) -> Dashboard:
-    """Serve the dashboard of *application* at *address*, or at a free port if that is taken."""
+def serve_dashboard(
+    address: Address, application: Application, watched: WatchedRun, token: str | None
+) -> Dashboard:
+    """Serve the dashboard of *application* at *address*, or at a free port if that is taken.
+
+    Who shows *token* may replay and drop dead letters; with None, nobody.
+    """
     watch = Watch(application, watched)
     try:
-        server = DashboardServer(address, watch, watched.samples)
+        server = DashboardServer(address, watch, token)
     except OSError as error:
-        free = Address("127.0.0.1", "0")
-        server = DashboardServer(free, watch, watched.samples)
+        server = DashboardServer(Address("127.0.0.1", "0"), watch, token)
         log.warning(
             "dashboard elsewhere",
             wanted=":".join(address),

@@ -1,6 +1,6 @@
 """The dashboard over HTTP: a page, what it shows as server-sent events, and `/metrics`.
 
-Whoever can connect can look, and nobody can change anything.
+Whoever can connect can look. Only dead letters can be changed, by who shows a token.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,21 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
+from wallaroo.dashboard.letters import LetterPages
 from wallaroo.dashboard.watch import Watch
+from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
-from wallaroo.metrics.samples import Sample
 
 _STATIC = Path(__file__).parent / "static"
 _BEAT_S = 5.0
@@ -48,15 +55,15 @@ class DashboardServer:
     Args:
         address: Where to listen; port 0 lets the system choose.
         watch: What to show.
-        samples: Gives the figures that `/metrics` tells.
+        token: Who shows it may replay and drop dead letters; with None, nobody.
 
     Raises:
         OSError: The address cannot be bound.
     """
 
-    def __init__(self, address: Address, watch: Watch, samples: Callable[[], list[Sample]]) -> None:
+    def __init__(self, address: Address, watch: Watch, token: str | None) -> None:
         self._watch = watch
-        self._samples = samples
+        self._changeable = token is not None
         host, port = address
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, int(port)), family=family)
@@ -73,9 +80,12 @@ class DashboardServer:
                 Route("/events", self._events),
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
+                Route("/state", self._state),
+                *LetterPages(watch.watched.desk, token).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
+            exception_handlers={RuntimeFailure: _failed},
         )
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -102,15 +112,19 @@ class DashboardServer:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)
 
     async def _application(self, _request: Request) -> Response:
-        return JSONResponse(self._watch.application())
+        return JSONResponse(self._watch.application() | {"changeable": self._changeable})
 
     async def _snapshot(self, _request: Request) -> Response:
         seen = await run_in_threadpool(self._watch.now, 0.0, _BEAT_S)
         return JSONResponse(seen, status_code=503 if seen is None else 200)
 
     async def _metrics(self, _request: Request) -> Response:
-        told = await run_in_threadpool(lambda: exposition(self._samples()))
+        told = await run_in_threadpool(lambda: exposition(self._watch.watched.samples()))
         return Response(told, media_type=CONTENT_TYPE)
+
+    async def _state(self, request: Request) -> Response:
+        key = request.query_params.get("key", "")
+        return JSONResponse(await run_in_threadpool(self._watch.watched.look_up, key))
 
     async def _events(self, request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -131,6 +145,10 @@ class DashboardServer:
                 else:
                     at = seen["time"]
                     yield _event("seen", seen)
+
+
+def _failed(_request: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), status_code=503)
 
 
 def _event(name: str, content: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from wallaroo.api.place import place_of
 from wallaroo.dashboard.figures import percentile, rate
 from wallaroo.edge.client import GatewayStatus
+from wallaroo.edge.desk import LetterDesk
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
@@ -38,6 +39,10 @@ _LATENCY_S = 15.0
 class Watched(Protocol):
     """A running application."""
 
+    @property
+    def desk(self) -> LetterDesk:
+        """Where its dead letters are seen to."""
+
     def status(self) -> GatewayStatus:
         """What its gateway has done and holds."""
 
@@ -52,6 +57,13 @@ class Watched(Protocol):
 
     def errors(self) -> Sequence[KnownError]:
         """The last errors of user code."""
+
+    def look_up(self, key: str) -> Mapping[str, Any]:
+        """The state entities of *key* as of the last committed batch, as plain JSON values.
+
+        `commit` has the number of that batch, and when it was committed; None where none was.
+        `entities` has what is found: `state`, `key`, `entity`.
+        """
 
 
 class _Look(NamedTuple):
@@ -73,7 +85,8 @@ class Watch:
 
     def __init__(self, application: Application, watched: Watched) -> None:
         self._application = application
-        self._watched = watched
+        self.watched = watched
+        """What it looks at."""
         self._nodes = _nodes(application)
         self._states = graph_of(application).states
         self._looks: deque[_Look] = deque()
@@ -166,7 +179,7 @@ class Watch:
             return self._stopping
 
     def _look(self) -> dict[str, Any]:
-        status, samples = self._watched.status(), self._watched.samples()
+        status, samples = self.watched.status(), self.watched.samples()
         look = _Look(
             time.time(),
             by_labels(samples, catalogue.LATENCY),
@@ -215,6 +228,7 @@ class Watch:
             },
             "connections": status.connections,
             "set_aside": status.set_aside,
+            "dead_letters": status.dead_letters,
             "unknown_key": status.unknown_key,
             "late": status.late,
             "workers": {
@@ -223,7 +237,7 @@ class Watch:
             },
             "checkpoint_age_s": of.get(catalogue.CHECKPOINT_AGE.name),
             "restarts": of.get(catalogue.QUERY_RESTARTS.name),
-            "hot_keys": self._watched.hot_keys(),
+            "hot_keys": self.watched.hot_keys(),
             "errors": [
                 {
                     "pipeline": known.example.pipeline,
@@ -234,9 +248,9 @@ class Watch:
                     "count": known.count,
                     "at": known.at,
                 }
-                for known in self._watched.errors()
+                for known in self.watched.errors()
             ],
-            "batches": [_batch(batch) for batch in self._watched.batches()],
+            "batches": [_batch(batch) for batch in self.watched.batches()],
         }
 
     def _before(self, seconds: float) -> _Look:

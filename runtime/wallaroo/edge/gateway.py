@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -47,6 +47,10 @@ from wallaroo.model.application import (
     TCPSink,
     TCPSource,
 )
+from wallaroo.tracing import ONE_IN, traces_for
+
+if TYPE_CHECKING:  # needs packages that may not be there
+    from wallaroo.edge.traces import MessageTraces
 
 _FLUSH_TIMEOUT_S = 30.0
 _TURN_S = 5.0
@@ -85,6 +89,8 @@ class GatewaySettings:
     as dead letters."""
     letters: LetterLimits = field(default_factory=LetterLimits)
     """Bounds of the dead letters."""
+    trace_one_in: int = ONE_IN
+    """Of so many messages one is followed, where tracing is on."""
     outbox_bytes: int = 1024**3
     """Bytes of undelivered outputs over which the engine waits, and so, in the end, the senders."""
 
@@ -169,6 +175,7 @@ class Gateway:
         guard = Guard(self._settings.token, self._claims)
         location = self._settings.location
         judge = Judge(self._application, self._journal, self._settings.policies)
+        self._followed = self._follow()
         self._service = Service(
             location,
             self._journal,
@@ -176,6 +183,7 @@ class Gateway:
             control,
             guard,
             judge,
+            self._followed,
             self._settings.certificate,
         )
         Door(location, self._settings.token).write(directory)
@@ -254,6 +262,8 @@ class Gateway:
         for egress in self._egresses:
             egress.stop()
         self._service.shutdown()
+        if self._followed is not None:
+            self._followed.close()
         if self._health is not None:
             self._health.close()
         self._journal.close()
@@ -269,6 +279,22 @@ class Gateway:
         """Let `run_until_ended` go on; for the event loop's thread."""
         if not self._ended.done():
             self._ended.set_result(failure)
+
+    def _follow(self) -> MessageTraces | None:
+        """Follow some messages, where that is asked for."""
+        traces = traces_for(self._application.name)
+        if traces is None:
+            return None
+        from wallaroo.edge.traces import MessageTraces
+
+        return MessageTraces(
+            traces,
+            self._journal,
+            self._outbox,
+            [source.name for source in self._application.sources],
+            [sink.name for sink in self._application.sinks],
+            self._settings.trace_one_in,
+        )
 
     def _egress(self, index: int, sink: Sink) -> Egress | Writer:
         if isinstance(sink, TCPSink):

@@ -380,6 +380,16 @@ class Journal:
             if block:
                 yield block
 
+    def arrival(self, number: int) -> tuple[int, int] | None:
+        """Source of message *number*, and when it arrived; None where it is not there any more."""
+        with self._reading() as database:
+            row = database.execute(
+                "SELECT source, arrived_ns, first + count FROM chunk WHERE first <= ? "
+                "ORDER BY first DESC LIMIT 1",
+                (number,),
+            ).fetchone()
+        return row[:2] if row and number < row[2] else None
+
     def unprocessed(self) -> Iterator[Chunk]:
         """The chunks that no batch has published, in order of arrival."""
         with self._reading() as database:

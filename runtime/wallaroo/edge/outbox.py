@@ -12,7 +12,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,6 +75,10 @@ class Outbox:
         self._changed = threading.Condition()
         self._closing = False
         self._settled = 0
+        self.last_positions: dict[int, int] = {}
+        """Position of the last output that was published since the outbox was opened, by sink."""
+        self.on_delivered: Callable[[int, int], None] | None = None
+        """Called, in the sink's thread, with a sink and the position up to which it has all."""
         (self._bytes, self._count) = self._database.execute(
             "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
         ).fetchone()
@@ -250,6 +254,8 @@ class Outbox:
             self._bytes -= size
             self._count -= count
             self._changed.notify_all()
+        if self.on_delivered is not None:
+            self.on_delivered(sink, position)
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """Wait until the outbox is not full; tells whether it is not."""
@@ -283,10 +289,11 @@ class Outbox:
             (token,),
         ).fetchall()
         for sink, row, count, size in staged:
-            self._database.execute(
+            added = self._database.execute(
                 "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
                 (sink, row, count, size, self._next_number(sink, count)),
             )
+            self.last_positions[sink] = int(added.lastrowid or 0)
         self._count_up("published", sum(count for _, _, count, _ in staged))
         return tally
 

@@ -11,7 +11,7 @@ import json
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import flight
@@ -23,6 +23,10 @@ from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Judge
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Outputs, Tally
+from wallaroo.tracing import BatchId
+
+if TYPE_CHECKING:  # needs packages that may not be there
+    from wallaroo.edge.traces import MessageTraces
 
 CHUNK_SCHEMA = pa.schema(
     [
@@ -76,6 +80,7 @@ class Service(flight.FlightServerBase):
         control: Further actions by name: the gateway's own, such as `status`.
         guard: Decides who may come in.
         judge: Says what becomes of messages that are set aside; None to keep none.
+        followed: Follows messages through their batches; None where none are.
         certificate: Certificate and key, PEM, to show where the location asks for TLS.
     """
 
@@ -87,6 +92,7 @@ class Service(flight.FlightServerBase):
         control: dict[str, Callable[[dict[str, Any]], Any]],
         guard: Guard,
         judge: Judge | None = None,
+        followed: MessageTraces | None = None,
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         certificates = [] if certificate is None else [certificate]
@@ -94,6 +100,7 @@ class Service(flight.FlightServerBase):
         self._journal = journal
         self._outbox = outbox
         self._judge = judge
+        self._followed = followed
         self._planned_end = 0
         self._actions: dict[str, Callable[[dict[str, Any]], Any]] = {
             "latest": self._latest,
@@ -157,6 +164,8 @@ class Service(flight.FlightServerBase):
 
     def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
         self._planned_end = asked["end"]
+        if self._followed is not None:
+            self._followed.begin(asked["start"], asked["end"])
         return self._journal.split(asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES)
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -165,6 +174,8 @@ class Service(flight.FlightServerBase):
             asked["run"], asked["batch"], asked["tokens"], self._judge, end
         )
         self._journal.note_processed(self._planned_end)
+        if self._followed is not None:
+            self._followed.published(BatchId(asked["run"], asked["batch"]))
         return tally.to_json()
 
     def _trim(self, asked: dict[str, Any]) -> None:

@@ -55,6 +55,8 @@ class EndpointResolver:
         self._values = serialization or _PICKLE
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration and their place in `to_sinks`."""
+        self._names: set[str] = set()
+        """Names of sinks: by them, sinks are told apart in figures."""
         self._written: dict[Path, FileSinkConfig[Any]] = {}
         """Sinks by the file that they write."""
 
@@ -144,8 +146,17 @@ class EndpointResolver:
     def sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
         """The sink of *config*: pipelines that were merged share it."""
         if (id(config), number) not in self._sinks:
-            self._sinks[id(config), number] = self._sink(declared, config, name)
+            self._sinks[id(config), number] = self._sink(declared, config, self._free(name))
         return self._sinks[id(config), number]
+
+    def _free(self, name: str) -> str:
+        """*name*, or something like it that no other sink is called."""
+        free, number = name, 1
+        while free in self._names:
+            number += 1
+            free = f"{name} ({number})"
+        self._names.add(free)
+        return free
 
     def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
         where = f"pipeline {declared.name!r}"

@@ -1,7 +1,9 @@
-// The page: draws what the server's events tell. It asks for nothing that changes anything.
+// The page: draws what the server's events tell.
+import { $, body, clock, code, element, number, row } from "./dom.js";
 import { drawGraph, showFigures } from "./graph.js";
+import { offerChanges, showLetters } from "./letters.js";
+import { offerState } from "./state.js";
 
-const $ = (id) => document.getElementById(id);
 const PHASES = ["wait", "plan", "log", "run", "commit"];
 const MEANS = { wait: "waiting for messages", plan: "planning", log: "noting the plan", run: "running", commit: "committing" };
 const MOST_POINTS = 700;
@@ -33,6 +35,8 @@ const application = await (await fetch("application")).json();
 document.title = `${application.name} · Wallaroo`;
 $("name").textContent = application.name;
 let graph = drawGraph(application, $("graph"));
+offerChanges(application.changeable);
+offerState();
 let points = [];
 let seen = null;
 let plots = {};
@@ -103,6 +107,7 @@ function show() {
   ends();
   keys();
   errors();
+  showLetters(seen);
   batches();
   redraw();
 }
@@ -208,29 +213,4 @@ function redraw() {
   $("rate").ariaLabel = application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages a second`).join(", ");
   $("latency").ariaLabel = parts.map((part) => `${part} ${format.seconds(last.pipelines[chosen][part])}`).join(", ");
   $("backlog").ariaLabel = `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs wait`;
-}
-
-function clock(at) { return new Date(at * 1000).toLocaleTimeString("en", { hour12: false }); }
-
-function body(id, rows) { $(id).tBodies[0].replaceChildren(...rows); }
-
-function row(cells) {
-  const made = element("tr");
-  made.append(...cells.map((cell) => {
-    if (cell instanceof HTMLTableCellElement) return cell;
-    const of = element("td");
-    of.append(cell);
-    return of;
-  }));
-  return made;
-}
-
-function number(content) { return element("td", content, "number"); }
-function code(content) { return element("code", content); }
-
-function element(name, content = "", kind = "") {
-  const made = document.createElement(name);
-  if (content) made.textContent = content;
-  if (kind) made.className = kind;
-  return made;
 }

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger("wallaroo")
 
 
+def local_workers(session: SparkSession) -> int:
+    """Tasks that Spark runs at a time now, where its master is local: none once it is gone."""
+    from py4j.protocol import Py4JError
+
+    try:
+        context = session._jsc.sc()
+        profile = context.resourceProfileManager().defaultResourceProfile()
+        return int(context.schedulerBackend().maxNumConcurrentTasks(profile))
+    except (Py4JError, OSError):  # its virtual machine has ended
+        return 0
+
+
 class Executors:
     """Executors of a session whose master can start and stop them.
 

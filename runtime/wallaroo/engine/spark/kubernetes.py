@@ -14,6 +14,7 @@ from wallaroo.errors import UsageError
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
 """Ports of the driver's pod that executors connect to."""
 _EXECUTOR_CLASS = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_LOGGING = Path(__file__).parent / "log4j2.properties"
 _TOLD_BY_SPARK = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -106,6 +107,7 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
     }
     # the image's Java has no such modules; the secret's file is read where the master is known
     options = [numbered[n] for n in sorted(numbered) if "--add-modules" not in numbered[n]]
+    options.insert(0, f"-Dlog4j2.configurationFile={_LOGGING}")  # what a user sets is behind it
     options.append("-Dspark.master=k8s://https://kubernetes.default.svc")
     command = java_command(find_java(), memory, options)
     command.append(_EXECUTOR_CLASS)

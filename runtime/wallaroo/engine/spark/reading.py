@@ -1,10 +1,10 @@
-"""The state of a query as of its last committed batch, read out of its checkpoint."""
+"""The state of a query as of a committed batch, read out of its checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.engine.entities import EntityCache
 from wallaroo.engine.spark.cause import cause_of
@@ -14,14 +14,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+class Commit(NamedTuple):
+    """The end of a batch."""
+
+    batch: int
+    """Number of the batch."""
+    at: float
+    """Wall clock, in seconds since the epoch."""
+
+
+def last_commit(checkpoint: Path) -> Commit | None:
+    """The last committed batch of the query whose *checkpoint* it is; None where there is none."""
+    made = [file for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
+    if not made:
+        return None
+    last = max(made, key=lambda file: int(file.name))
+    return Commit(int(last.name), last.stat().st_mtime)
+
+
 def read_state(
-    session: SparkSession, checkpoint: Path, levels: int, cache: EntityCache
+    session: SparkSession, checkpoint: Path, batch: int, levels: int, cache: EntityCache
 ) -> Iterator[tuple[str, dict[Any, Any]]]:
     """Entities by key, bucket by bucket, each with the name of its state partition.
 
     Args:
         session: Spark.
         checkpoint: Directory of the query's checkpoint; the query may run.
+        batch: The batch as of whose end they are: one of the last.
         levels: Levels of the program.
         cache: Knows the partitions, and how their entities are saved.
 
@@ -32,6 +51,7 @@ def read_state(
         try:
             rows = (
                 session.read.format("statestore")
+                .option("batchId", str(batch))
                 .option("operatorId", str(operator))
                 .option("stateVarName", "log")
                 .option("flattenCollectionTypes", "false")

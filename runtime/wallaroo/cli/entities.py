@@ -1,0 +1,63 @@
+"""State entities as of the last committed batch, and how they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wallaroo.cli.plain import to_plain
+from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.job import codecs_of
+from wallaroo.engine.program import Program
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SavedState:
+    """The state in a checkpoint as of the last batch that is committed now.
+
+    Args:
+        session: Reads it; may be the one whose query writes it.
+        checkpoint: Directory of the query's checkpoint.
+        program: What the query runs.
+    """
+
+    def __init__(self, session: SparkSession, checkpoint: Path, program: Program) -> None:
+        from wallaroo.engine.spark.reading import last_commit
+
+        self._session = session
+        self._checkpoint = checkpoint
+        self._program = program
+        self.commit = last_commit(checkpoint)
+        """Which batch that is; None where there is none yet, and so no state."""
+
+    def entities(self) -> Iterator[tuple[str, Any, Any]]:
+        """State partition, key and entity of each entity.
+
+        Raises:
+            RuntimeFailure: Spark could not read it.
+        """
+        from wallaroo.engine.spark.reading import read_state
+
+        if self.commit is None:
+            return
+        program = self._program
+        names = [partition.name for partition in program.partitions]
+        cache = EntityCache(names, codecs_of(program))
+        levels, batch = program.levels.count, self.commit.batch
+        for name, entities in read_state(self._session, self._checkpoint, batch, levels, cache):
+            for key, entity in entities.items():
+                yield name, key, entity
+
+    def of_key(self, text: str) -> Iterator[dict[str, Any]]:
+        """The entities whose key is written as *text*, in every state partition; as `told`."""
+        for name, key, entity in self.entities():
+            if text in {str(key), repr(key)}:
+                yield told(name, key, entity)
+
+
+def told(state: str, key: Any, entity: Any) -> dict[str, Any]:
+    """An entity as plain JSON values: `state`, `key` and `entity`."""
+    return {"state": state, "key": to_plain(key), "entity": to_plain(entity)}

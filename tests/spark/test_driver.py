@@ -1,0 +1,73 @@
+"""Gateway and driver as processes of their own, as on a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import wait_until
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, send
+from wallaroo.cli.background import BackgroundRun
+
+pytestmark = pytest.mark.spark
+
+SOURCE = "Split and Count"
+
+
+@contextlib.contextmanager
+def process(command: str, *arguments: str) -> Iterator[dict[str, Any]]:
+    """A command that says when it is ready; yields what it says, and stops it in the end."""
+    background = BackgroundRun([command, str(APPS / "word_count"), *arguments])
+    try:
+        yield background.wait_for_event("ready", PATIENCE_S)
+        assert background.stop() == 0
+    finally:
+        background.__exit__()
+
+
+def test_the_drivers_dashboard_shows_gateway_and_engine(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a token that is long enough")
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        door = f"127.0.0.1:{chosen.getsockname()[1]}"
+    shared = ("--in", "127.0.0.1:0", "--token-file", str(token))
+    with (
+        Receiver("lines") as receiver,
+        process(
+            *("gateway", *shared, "--out", receiver.address),
+            *("--listen", door, "--state-dir", str(tmp_path / "edge")),
+        ) as gateway,
+        process(
+            *("driver", *shared, "--out", receiver.address),
+            *("--gateway", door, "--state-dir", str(tmp_path / "state")),
+            *("--master", "local[1]", "--partitions", "2", "--ui", "127.0.0.1:0"),
+        ) as driver,
+    ):
+        send(gateway["sources"][SOURCE], [b"one two"] * 50)
+        receiver.wait_for(100)
+
+        def snapshot() -> Any:
+            with urllib.request.urlopen(driver["dashboard"] + "snapshot") as answer:
+                return json.load(answer)
+
+        wait_until(
+            lambda: snapshot()["sinks"][0]["delivered"] == 100 and snapshot()["batches"],
+            "the gateway's and the engine's figures",
+        )
+        seen = snapshot()
+        assert seen["sources"][0]["accepted"] == 50
+        assert sum(batch["messages"] for batch in seen["batches"]) == 50
+        assert seen["workers"] == {"wanted": 1, "alive": 1}
+        replay = urllib.request.Request(driver["dashboard"] + "dead-letters/replay", b"[1]")
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            urllib.request.urlopen(replay)
+        with refused.value as answer:
+            assert answer.read() == b"the dashboard is read-only: it was started without a token"
