@@ -200,17 +200,17 @@ def test_closing_does_not_pretend_that_messages_came(tmp_path: Path) -> None:
 def test_a_batch_reaches_as_far_as_its_bytes_allow(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 10, 10, 10, 10, count=3)
-        assert journal.reach(0, 10) == 3
-        assert journal.reach(0, 29) == 6
-        assert journal.reach(3, 20) == 9
-        assert journal.reach(0, 1_000) == 12
-        assert journal.reach(12, 1_000) == 12
+        assert journal.chunks.reach(0, 10) == 3
+        assert journal.chunks.reach(0, 29) == 6
+        assert journal.chunks.reach(3, 20) == 9
+        assert journal.chunks.reach(0, 1_000) == 12
+        assert journal.chunks.reach(12, 1_000) == 12
 
 
 def test_a_batch_takes_one_chunk_at_least(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 1_000, 10)
-        assert journal.reach(0, 1) == 1
+        assert journal.chunks.reach(0, 1) == 1
 
 
 def test_a_read_comes_in_blocks_of_some_mib(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_plan_covers_its_range_exactly_and_in_order(
     borders = [chunk.first for chunk in chunks(uneven, 0, uneven.end)] + [uneven.end]
     start = data.draw(st.sampled_from(borders[:-1]))
     end = data.draw(st.sampled_from([border for border in borders if border > start]))
-    ranges = uneven.split(start, end, parts, min_bytes)
+    ranges = uneven.chunks.split(start, end, parts, min_bytes)
     assert len(ranges) <= parts
     assert (ranges[0][0], ranges[-1][1]) == (start, end)
     assert all(one[1] == next_[0] for one, next_ in itertools.pairwise(ranges))
@@ -251,12 +251,12 @@ def test_a_plan_covers_its_range_exactly_and_in_order(
 def test_a_plan_makes_ranges_of_about_equal_bytes(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, *[100] * 40)
-        sizes = [end - start for start, end in journal.split(0, 40, 4, 1)]
+        sizes = [end - start for start, end in journal.chunks.split(0, 40, 4, 1)]
     assert sizes == [10, 10, 10, 10]
 
 
 def test_a_plan_of_little_is_one_range(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, *[10] * 40)
-        assert journal.split(0, 40, 4, 1_000) == [(0, 40)]
-        assert len(journal.split(0, 40, 4, 200)) == 2
+        assert journal.chunks.split(0, 40, 4, 1_000) == [(0, 40)]
+        assert len(journal.chunks.split(0, 40, 4, 200)) == 2

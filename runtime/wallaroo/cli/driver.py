@@ -13,7 +13,7 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
-    function_timeout_option,
+    engine_options,
     setting_pairs,
     ui_token_option,
 )
@@ -95,21 +95,7 @@ from wallaroo.edge.guard import read_token
     type=click.FloatRange(0),
     help="Seconds to go on trying while the gateway is away.",
 )
-@click.option(
-    "--max-batch-mib",
-    default=32,
-    show_default=True,
-    type=click.IntRange(1),
-    help="MiB of messages that a batch takes at most.",
-)
-@function_timeout_option
-@click.option(
-    "--conf",
-    "conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of Spark; may be given several times.",
-)
+@engine_options
 def driver(
     app: str,
     inputs: str | None,

@@ -162,16 +162,36 @@ def ui_token_option(command: Command) -> Command:
     )(command)
 
 
-def function_timeout_option(command: Command) -> Command:
-    """How long a function of the application may take."""
-    return click.option(
-        "--function-timeout",
-        default=60.0,
-        show_default=True,
-        type=click.FloatRange(0),
-        help="Seconds that a function of the application may take for one message, which is set "
-        "aside then; 0 for no limit.",
-    )(command)
+def engine_options(command: Command) -> Command:
+    """What a batch may take, and Spark's own settings."""
+    for option in reversed(
+        [
+            click.option(
+                "--max-batch-mib",
+                default=32,
+                show_default=True,
+                type=click.IntRange(1),
+                help="MiB of messages that a batch takes at most.",
+            ),
+            click.option(
+                "--function-timeout",
+                default=60.0,
+                show_default=True,
+                type=click.FloatRange(0),
+                help="Seconds that a function of the application may take for one message, which "
+                "is set aside then; 0 for no limit.",
+            ),
+            click.option(
+                "--conf",
+                "conf",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="A setting of Spark; may be given several times.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
 
 
 def tls_options(command: Command) -> Command:

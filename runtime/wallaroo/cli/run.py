@@ -13,8 +13,8 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    engine_options,
     error_option,
-    function_timeout_option,
     setting_pairs,
     source_limit_options,
     source_limits,
@@ -73,21 +73,7 @@ a message that kills its worker has to be found."""
     help="PEM files that turn TLS on there: the gateway's certificate and key, and the authorities "
     "that workers trust; these must be at the same path on their machines.",
 )
-@click.option(
-    "--conf",
-    "conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of Spark; may be given several times.",
-)
-@click.option(
-    "--max-batch-mib",
-    default=32,
-    show_default=True,
-    type=click.IntRange(1),
-    help="MiB of messages that a batch takes at most.",
-)
-@function_timeout_option
+@engine_options
 @click.option(
     "--journal-limit-gib",
     default=4.0,

@@ -37,6 +37,13 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return database
 
 
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that reads the database at *path*, and is closed at the end."""
+    with contextlib.closing(connect(path, read_only=True)) as database:
+        yield database
+
+
 def claim(path: Path, application: str) -> None:
     """Make the database at *path* that of *application*, if it is new, or see that it is.
 

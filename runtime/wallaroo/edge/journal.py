@@ -9,7 +9,6 @@ often as it likes; what a committed batch has consumed is deleted.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 import structlog
 
+from wallaroo.edge.chunks import Chunks
 from wallaroo.edge.database import connect, lacks_room, transaction
 from wallaroo.edge.faults import fault
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
@@ -36,8 +36,6 @@ CREATE TABLE IF NOT EXISTS stream (
     source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
     PRIMARY KEY (source, name));
 """
-_BLOCK_BYTES = 4 * 1024 * 1024
-"""Bytes of messages that a read gives at a time."""
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit is tried again for which the disk had no room."""
 NEVER = 1 << 62
@@ -128,13 +126,14 @@ class Journal:
         self._clock = clock
         self._last_ns = 0
         """Arrival of the last message: the time of arrival does not run backwards."""
-        self._path = path
         self._limits = limits
         self._on_room = on_room
         self._on_failure = on_failure
         self._on_accepted = on_accepted
         self._database = connect(path)
         self._database.executescript(_SCHEMA)
+        self.chunks = Chunks(path)
+        """What is on disk, to be read."""
         self._database_lock = threading.Lock()
         self._changed = threading.Condition()
         self._waiting: list[_Waiting] = []
@@ -191,8 +190,8 @@ class Journal:
 
     def reached(self, source: str) -> bytes | None:
         """Where to go on with reading the source called *source*; None for its beginning."""
-        with self._reading() as database:
-            row = database.execute(
+        with self._database_lock:
+            row = self._database.execute(
                 "SELECT position FROM reached WHERE source = ?", (source,)
             ).fetchone()
         return row[0] if row else None
@@ -270,15 +269,7 @@ class Journal:
 
     def waiting(self) -> tuple[dict[int, int], float]:
         """Messages of each source that no batch has processed, and seconds that the first waits."""
-        with self._reading() as database:
-            rows = database.execute(
-                "SELECT source, sum(count), min(arrived_ns) FROM chunk WHERE first >= ? "
-                "GROUP BY source",
-                (self._processed,),
-            ).fetchall()
-        first_ns = min((arrived_ns for _, _, arrived_ns in rows), default=None)
-        waited_s = 0.0 if first_ns is None else max(0.0, (time.time_ns() - first_ns) / 1e9)
-        return {source: count for source, count, _ in rows}, waited_s
+        return self.chunks.waiting(self._processed)
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; tells whether it is."""
@@ -313,41 +304,6 @@ class Journal:
             )
             return self._accepted.get(source, 0) >= count
 
-    def reach(self, after: int, max_bytes: int) -> int:
-        """The largest offset to which *max_bytes* of messages after *after* reach."""
-        end, total = after, 0
-        with self._reading() as database:
-            rows = database.execute(
-                "SELECT first + count, length(data) FROM chunk WHERE first >= ? ORDER BY first",
-                (after,),
-            )
-            for reached, size in rows:
-                total += size
-                if total > max_bytes and end > after:
-                    break
-                end = reached
-        return end
-
-    def split(self, start: int, end: int, parts: int, min_bytes: int) -> list[tuple[int, int]]:
-        """Cut [*start*, *end*) into at most *parts* ranges of about equal bytes.
-
-        A range of less than *min_bytes* is not worth a task of its own.
-        """
-        with self._reading() as database:
-            chunks = database.execute(
-                "SELECT first, length(data) FROM chunk WHERE first >= ? AND first < ? "
-                "ORDER BY first",
-                (start, end),
-            ).fetchall()
-        total = sum(size for _, size in chunks)
-        parts = max(1, min(parts, total // min_bytes))
-        borders, seen = [start], 0
-        for first, size in chunks:
-            if seen >= total * len(borders) / parts and first > borders[-1]:
-                borders.append(first)
-            seen += size
-        return list(zip(borders, [*borders[1:], end], strict=True))
-
     def read(self, start: int, end: int) -> Iterator[list[Chunk]]:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 
@@ -359,46 +315,11 @@ class Journal:
                 f"messages from {start} on are asked for, and those before {self._trimmed} are gone"
             )
             raise LookupError(msg)
-        reached = start
-        with self._reading() as database:
-            block: list[Chunk] = []
-            size = 0
-            for row in database.execute(
-                "SELECT first, count, source, arrived_ns, data FROM chunk "
-                "WHERE first >= ? AND first < ? ORDER BY first",
-                (start, end),
-            ):
-                chunk = Chunk(*row)
-                _check_gapless(reached, chunk.first)
-                reached = chunk.first + chunk.messages
-                block.append(chunk)
-                size += len(chunk.data)
-                if size >= _BLOCK_BYTES:
-                    yield block
-                    block, size = [], 0
-            _check_gapless(reached, end)
-            if block:
-                yield block
-
-    def arrival(self, number: int) -> tuple[int, int] | None:
-        """Source of message *number*, and when it arrived; None where it is not there any more."""
-        with self._reading() as database:
-            row = database.execute(
-                "SELECT source, arrived_ns, first + count FROM chunk WHERE first <= ? "
-                "ORDER BY first DESC LIMIT 1",
-                (number,),
-            ).fetchone()
-        return row[:2] if row and number < row[2] else None
+        yield from self.chunks.read(start, end)
 
     def unprocessed(self) -> Iterator[Chunk]:
         """The chunks that no batch has published, in order of arrival."""
-        with self._reading() as database:
-            for row in database.execute(
-                "SELECT first, count, source, arrived_ns, data FROM chunk "
-                "WHERE first + count > ? ORDER BY first",
-                (self._processed,),
-            ):
-                yield Chunk(*row)
+        return self.chunks.beyond(self._processed)
 
     def note_processed(self, end: int) -> None:
         """Note that a batch has published what the messages before offset *end* lead to."""
@@ -548,14 +469,6 @@ class Journal:
         for source, name in gone:
             self._streams.pop(StreamName(source, name), None)
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        database = connect(self._path, read_only=True)
-        try:
-            yield database
-        finally:
-            database.close()
-
     def _stored_position(self, name: str) -> int:
         row = self._database.execute(
             "SELECT value FROM position WHERE name = ?", (name,)
@@ -564,10 +477,3 @@ class Journal:
 
     def _store_position(self, name: str, value: int) -> None:
         self._database.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", (name, value))
-
-
-def _check_gapless(reached: int, following: int) -> None:
-    """A journal that was lost, or put back from a copy, must not pass for one without messages."""
-    if reached != following:
-        msg = f"messages {reached} to {following - 1} are not in the journal: was it replaced?"
-        raise LookupError(msg)

@@ -160,13 +160,15 @@ class Service(flight.FlightServerBase):
         if not self._outbox.wait_for_room(wait_s):
             return int(after)
         self._journal.wait_beyond(after, wait_s)
-        return self._journal.reach(after, asked["max_bytes"])
+        return self._journal.chunks.reach(after, asked["max_bytes"])
 
     def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
         self._planned_end = asked["end"]
         if self._followed is not None:
             self._followed.begin(asked["start"], asked["end"])
-        return self._journal.split(asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES)
+        return self._journal.chunks.split(
+            asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES
+        )
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any]:
         end = self._planned_end or None

@@ -123,7 +123,7 @@ class MessageTraces:
         first = -(-start // self._one_in) * self._one_in
         samples: list[_Sample] = []
         for number in range(first, end, self._one_in)[:_OF_A_BATCH]:
-            found = self._journal.arrival(number)
+            found = self._journal.chunks.arrival(number)
             if found is not None and found[0] != TICK_SOURCE:
                 samples.append(_Sample(number, self._sources[found[0]], found[1]))
         return samples
