@@ -36,6 +36,12 @@ from wallaroo.engine.pace import BatchLimits
     help="File with the gateway's token; executors must have it at the same path.",
 )
 @click.option(
+    "--gateway-ca",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on. Executors "
+    "must have the file at the same path.",
+)
+@click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
@@ -100,6 +106,7 @@ def driver(
     app_args: tuple[str, ...],
     gateway: Address,
     token_file: Path,
+    gateway_ca: Path | None,
     state_dir: Path,
     partitions: int,
     workers: int,
@@ -135,6 +142,7 @@ def driver(
         application=application_ref(app, inputs, outputs, app_args, max_frame),
         gateway=gateway,
         token_file=token_file,
+        gateway_ca=gateway_ca,
         state_dir=state_dir,
         partitions=partitions,
         workers=workers,
