@@ -12,6 +12,7 @@ from kubernetes_validate.utils import all_versions, latest_version
 from tests.charts.harness import CHARTS, Helm, executor_pod, invalid, one, pods, unrestricted
 from wallaroo.cli.driver import driver
 from wallaroo.cli.gateway import gateway
+from wallaroo.cli.repartition import repartition
 
 NEWEST = latest_version()
 OLDEST = all_versions()[0].removesuffix("-local")
@@ -273,7 +274,10 @@ def test_gateway_and_driver_take_what_they_are_given(helm: Helm, values: dict[st
     objects = helm.objects("market-spread", values)
     for name, command in (("-gateway", gateway), ("-driver", driver)):
         args = arguments(objects, name)[1:]
-        command.make_context(name, args, resilient_parsing=False)
+        command.make_context(name, args)
+    spec = one(objects, "StatefulSet", "-driver")["spec"]["template"]["spec"]
+    for container in spec.get("initContainers", []):
+        repartition.make_context("repartition", container["args"][1:])
 
 
 def test_limits_and_policies_reach_gateway_and_driver(helm: Helm) -> None:

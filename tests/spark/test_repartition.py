@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
+import socket
 import subprocess
 import sys
+import time
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.spark.harness import APPS, Receiver, run, send
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
+from wallaroo.cli.background import BackgroundRun
 from wallaroo.engine.spark.repartition import is_needed, last_batch, repartition
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.testing import load, simulate
@@ -108,12 +114,14 @@ def test_state_counts_on_in_more_and_in_fewer_partitions(
         assert by_initial(made.by_sink["Votes"]) == by_initial(oracle.outputs)
 
 
-def call(state: Path, partitions: int) -> tuple[int, str]:
+def call(
+    state: Path, partitions: int, app: Path = APPS / "word_count", options: Sequence[str] = ()
+) -> tuple[int, str]:
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "wallaroo", "repartition", str(APPS / "word_count")),
+            *(sys.executable, "-m", "wallaroo", "repartition", str(app)),
             *("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"),
-            *("--state-dir", str(state), "--partitions", str(partitions)),
+            *("--state-dir", str(state), "--partitions", str(partitions), *options),
         ],
         capture_output=True,
         text=True,
@@ -149,3 +157,75 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     code, said = call(state, 2)
     assert code == 1
     assert "start the application with its 4 partitions once more" in said
+
+
+WAITING = APPLICATION.replace(
+    "    count.votes += 1\n    return ((vote",
+    """    if vote == "wait":
+        HERE.joinpath("began").touch()
+        while not HERE.joinpath("goes-on").exists():
+            time.sleep(0.01)
+    count.votes += 1
+    return ((vote""",
+).replace(
+    "import wallaroo\n",
+    "import pathlib\nimport time\n\nimport wallaroo\n\nHERE = pathlib.Path(__file__).parent\n",
+    1,
+)
+"""In the midst of a batch it waits for a file."""
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[BackgroundRun]:
+    """A command that has said that it is ready."""
+    command = BackgroundRun(arguments)
+    try:
+        command.wait_for_event("ready", PATIENCE_S)
+        yield command
+    finally:
+        command.process.kill()
+        command.process.wait()
+
+
+@pytest.mark.timeout(600)
+def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Path) -> None:
+    app, state, token = tmp_path / "votes.py", tmp_path / "state", tmp_path / "token"
+    app.write_text(WAITING)
+    token.write_text(secrets.token_hex(16))
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        door = f"127.0.0.1:{reserved.getsockname()[1]}"
+    sent = [*votes(0), b"wait", *votes(200)]
+    with Receiver("lines") as receiver:
+        shared = (str(app), "--in", "127.0.0.1:0", "--out", receiver.address)
+        kept = ("--token-file", str(token), "--state-dir")
+        with started(
+            "gateway", *shared, *kept, str(tmp_path / "gateway"), "--listen", door
+        ) as gateway:
+            source = gateway.wait_for_event("ready", 0)["sources"][SOURCE]
+            driver = ("driver", *shared, *kept, str(state), "--gateway", door)
+            local = ("--master", "local[2]", "--partitions")
+            with started(*driver, *local, "2") as killed:
+                send(source, sent[:201])
+                wait_for_file(tmp_path / "began")
+                killed.process.kill()
+            number, ended, _ = last_batch(state / "checkpoint")
+            assert not ended
+            (tmp_path / "goes-on").touch()
+
+            code, said = call(state, 4, app)
+            assert (code, "give --gateway and --token-file" in said) == (1, True), said
+            code, said = call(state, 4, app, ("--gateway", door, "--token-file", str(token)))
+            assert code == 0, said
+            assert last_batch(state / "checkpoint") == (number + 1, True, 4)
+            with started(*driver, *local, "4"):
+                send(source, sent[201:])
+                outputs = receiver.wait_for(len(sent))
+    oracle = simulate(load(app), [(SOURCE, payload) for payload in sent])
+    assert by_initial(outputs) == by_initial(oracle.outputs)
+
+
+def wait_for_file(file: Path) -> None:
+    give_up = time.monotonic() + PATIENCE_S
+    while not file.exists():
+        assert time.monotonic() < give_up, f"no sign of {file}"
+        time.sleep(0.02)

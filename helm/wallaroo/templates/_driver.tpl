@@ -73,6 +73,9 @@ spec:
             {{- include "wallaroo.applicationArgs" . | nindent 12 }}
             - --state-dir=/var/lib/wallaroo/state
             - --partitions={{ int .Values.partitions }}
+            - --gateway={{ $fullname }}-gateway:7900
+            - --token-file=/etc/wallaroo/token/token
+            - --function-timeout={{ .Values.functionTimeoutSeconds }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
             {{- end }}

@@ -10,9 +10,18 @@ import click
 import structlog
 
 from wallaroo import logs
-from wallaroo.cli.options import application_options, application_ref
+from wallaroo.api.addresses import Address
+from wallaroo.cli.options import (
+    AddressType,
+    application_options,
+    application_ref,
+    function_timeout_option,
+)
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.unfinished import end_batch
+from wallaroo.engine.spark.repartition import last_batch
+from wallaroo.errors import UsageError
 
 log = structlog.get_logger("wallaroo")
 
@@ -32,6 +41,17 @@ log = structlog.get_logger("wallaroo")
     help="Partitions that its state is to have.",
 )
 @click.option("--memory", default="1g", show_default=True, help="Heap of Spark, as in 1g.")
+@click.option(
+    "--gateway",
+    type=AddressType(),
+    help="Where the gateway's inner door is: ends the batch that a killed driver has left over.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the gateway's token.",
+)
+@function_timeout_option
 def repartition(
     app: str,
     inputs: str | None,
@@ -42,13 +62,17 @@ def repartition(
     state_dir: Path,
     partitions: int,
     memory: str,
+    gateway: Address | None,
+    token_file: Path | None,
+    function_timeout: float,
 ) -> None:
     """Change the partitions of an application's state: the upper bound of its parallelism.
 
-    The application must be stopped in good order. The number may go up to that of the buckets that
-    its keys are spread over, eight for each partition it began with; its divisors spread them
-    evenly. State that has the number already, or is not there yet, is left as it is. On a cluster
-    the chart does this: `helm upgrade --set partitions=16,repartition=true`.
+    The application must be stopped in good order; where its driver was killed, the gateway has to
+    be there, so that the batch left over can be ended first. The number may go up to that of the
+    buckets that its keys are spread over, eight for each partition it began with; its divisors
+    spread them evenly. State that has the number already, or is not there yet, is left as it is. On
+    a cluster the chart does this: `helm upgrade --set partitions=16,repartition=true`.
 
     \b
     Example:
@@ -56,7 +80,11 @@ def repartition(
         --state-dir .wallaroo/word_count --partitions 4
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
-    application = application_ref(app, inputs, outputs, app_args, max_frame).load()
+    if (gateway is None) != (token_file is None):
+        msg = "--gateway and --token-file go together: give both, or neither"
+        raise UsageError(msg)
+    reference = application_ref(app, inputs, outputs, app_args, max_frame)
+    application = reference.load()
     if not StateDirectory.has_state(state_dir):
         log.info("nothing to repartition", reason=f"there is no state in {state_dir} yet")
         return
@@ -68,6 +96,10 @@ def repartition(
             return
         state.check_repartition(partitions)
         if not state.is_new:
+            _number, ended, found = last_batch(state.checkpoint)
+            # one with another number is this command's own, broken off
+            if gateway is not None and token_file is not None and not ended and found == before:
+                end_batch(reference, state, gateway, token_file, memory, function_timeout)
             _rewrite(state, partitions, memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)

@@ -25,8 +25,9 @@ def is_needed(checkpoint: Path, partitions: int) -> bool:
     if not committed and found != partitions:
         msg = (
             f"the last batch of {checkpoint} (number {batch}) has begun and not ended, and its "
-            f"outputs may be out already: start the application with its {found} partitions once "
-            "more, stop it in good order, and repartition then"
+            "outputs may be out already: give --gateway and --token-file of its gateway, or start "
+            f"the application with its {found} partitions once more, stop it in good order, and "
+            "repartition then"
         )
         raise RuntimeFailure(msg)
     return not committed or found != partitions

@@ -1,0 +1,92 @@
+"""A batch that a killed driver has left over: it is ended as that driver would have ended it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+import structlog
+
+from wallaroo.api.addresses import Address
+from wallaroo.cli.claiming import Claiming
+from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.state_classes import check_state_classes
+from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.edge.connector import Connector
+from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
+from wallaroo.engine.program import Program
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.loader import ApplicationRef
+
+_PATIENCE_S = 600.0
+"""Seconds to go on trying while the gateway is away: as a driver does."""
+_MAX_BATCH_BYTES = 32 * 1024**2
+"""Bound of a batch that begins before it is kept from beginning: as a driver's."""
+
+log = structlog.get_logger("wallaroo")
+
+
+def end_batch(
+    reference: ApplicationRef,
+    state: StateDirectory,
+    gateway: Address,
+    token_file: Path,
+    memory: str,
+    call_limit_s: float,
+) -> None:
+    """End the batch that has begun in *state*, on local Spark, and begin no other.
+
+    Args:
+        reference: The application.
+        state: Its state directory.
+        gateway: Where the inner door of its gateway is.
+        token_file: File with the gateway's token.
+        memory: Heap of Spark, as in `1g`.
+        call_limit_s: Seconds that a function may take for one message; 0 for no limit.
+
+    Raises:
+        WallarooError: The gateway is away, another driver has it, or the batch failed.
+    """
+    application = reference.load()
+    check_state_classes(state.path, application)
+    read_token(token_file)
+    os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
+    location = f"grpc://{gateway[0]}:{gateway[1]}"
+    # in a pod of the driver's name, for it is in place of the driver that was killed
+    claiming = Claiming(location, socket.gethostname())
+    claim = claiming.claim(threading.Event(), _PATIENCE_S)
+    assert claim is not None
+    cores = os.cpu_count() or 1
+    try:
+        state.check_journal(claim.journal)
+        with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+            engine = Engine(
+                EngineSettings(
+                    reference,
+                    f"local[{cores}]",
+                    cores,
+                    _MAX_BATCH_BYTES,
+                    memory,
+                    everywhere=True,
+                    call_limit_s=call_limit_s,
+                ),
+                Program(application, state.fixed.buckets),
+                state,
+                Connector(location, claim.number, _PATIENCE_S),
+                Path(scratch),
+            )
+            try:
+                engine.hold()
+                engine.finish_batch()
+            except Exception as error:
+                failure = engine.failure() or str(error)
+                msg = f"the batch that was left over failed again: {failure}"
+                raise RuntimeFailure(msg) from error
+            finally:
+                engine.stop()
+    finally:
+        claiming.release()
+    log.info("ended the batch that was left over", state_dir=str(state.path))
