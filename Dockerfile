@@ -14,7 +14,8 @@ RUN apt-get update -qq \
       openjdk-17-jdk-headless binutils >/dev/null \
  && "$(dirname "$(readlink -f "$(command -v javac)")")/jlink" --output /opt/java \
       --strip-debug --no-header-files --no-man-pages --compress=2 \
-      --add-modules java.compiler,java.desktop,java.instrument,java.management,java.naming,java.net.http,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,jdk.crypto.ec,jdk.jfr,jdk.management,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs
+      --add-modules java.compiler,java.desktop,java.instrument,java.management,java.naming,java.net.http,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,jdk.crypto.ec,jdk.jfr,jdk.management,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs \
+ && /opt/java/bin/java -XX:+UseSerialGC -Xshare:dump >/dev/null
 
 # --- Python: the locked packages, Spark among them, without what is not reached ------------------
 FROM ${BASE} AS python
