@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,13 @@ import pytest
 from tests.cluster.harness import Cluster, Peer, Release, run
 
 _HERE = Path(__file__).parent
+_UNTIL = float(os.environ.get("WALLAROO_TEST_UNTIL", "inf"))
+"""No test begins after it, in seconds since 1970: for a machine that ends what takes too long."""
+
+
+def pytest_runtest_setup() -> None:
+    if time.time() > _UNTIL:
+        pytest.skip("the time for tests on a cluster is over")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,7 +71,8 @@ def market_peer(market_spread: Release) -> Iterator[Peer]:
 @pytest.fixture(scope="module")
 def word_count(cluster: Cluster, helms: list[str]) -> Release:
     """Word Count under the newer helm, with a name that is not the chart's; not installed yet."""
-    return Release(cluster, helms[-1], "words", "word-count", {"partitions": 4})
+    values = {"partitions": 4, "executor.podDisruptionBudget": {"enabled": True}}
+    return Release(cluster, helms[-1], "words", "word-count", values)
 
 
 @pytest.fixture(scope="module")

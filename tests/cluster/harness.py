@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,16 +21,24 @@ TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
 """Tag of the images."""
 PATIENCE_S = 240.0
 """How long to wait for what must happen before a test fails."""
-_PAUSE_S = 0.5
+_PAUSE_S = 0.2
 _INSTANCE = "app.kubernetes.io/instance"
 
+_SOON = {"periodSeconds": 1}
 SMALL: Mapping[str, Any] = {
-    "gateway": {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}},
-    "driver": {"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}},
+    "gateway": {
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+        "readinessProbe": _SOON,
+    },
+    "driver": {
+        "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}},
+        "startupProbe": {"periodSeconds": 1, "failureThreshold": 240},
+        "readinessProbe": _SOON,
+    },
     "executor": {"cpuRequest": "100m", "memory": "512m", "memoryOverhead": "512m"},
     "storage": {"journal": {"size": "4Gi"}, "state": {"size": "1Gi"}},
 }
-"""Values that let four workers run beside each other on a small node."""
+"""Values that let four workers run beside each other on a small node, and tell of them soon."""
 
 _KILL = """
 import os, pathlib, signal, sys
@@ -41,6 +50,19 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
     if int(process.name) not in (1, os.getpid()) and sys.argv[1].encode() in line:
         os.kill(int(process.name), signal.SIGKILL)
 """
+
+_STARVE = """
+import os, pathlib, signal
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    if int(process.name) not in (1, os.getpid()):
+        (process / "oom_score_adj").write_text("1000")
+for _ in range(64):
+    if os.fork() == 0:
+        held = b"x" * (64 << 20)
+        signal.pause()
+signal.pause()
+"""
+"""Has the kernel choose what was there before: each of those that eat is small beside it."""
 
 Found = TypeVar("Found")
 
@@ -117,6 +139,26 @@ class Cluster:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
         self.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
+    def drain(self, node: str, selector: str) -> None:
+        """Empty *node* of the pods of *selector*, and open it again."""
+        options = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
+        try:
+            self.kubectl("drain", node, f"--pod-selector={selector}", *options)
+        finally:
+            self.kubectl("uncordon", node)
+
+    @contextlib.contextmanager
+    def ending(self, pod: str, reason: str) -> Iterator[None]:
+        """*pod* has to end meanwhile, for *reason*; it may be gone at once then."""
+        ended = f"jsonpath={{.status.containerStatuses[0].state.terminated.reason}}={reason}"
+        command = ["kubectl", "-n", self.namespace, "wait", f"pod/{pod}", f"--for={ended}"]
+        with subprocess.Popen(
+            [*command, "--timeout=120s"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as watch:
+            yield
+            told, _ = watch.communicate()
+            assert watch.returncode == 0, told.decode()
+
     def logs(self, pod: str, *options: str) -> str:
         """What a pod has said."""
         return self.kubectl("logs", pod, *options)
@@ -159,12 +201,12 @@ class Release:
         self._call("upgrade", self.name, chart, "--reuse-values", *options)
 
     def uninstall(self) -> None:
-        """Remove it."""
-        self._call("uninstall", self.name, "--wait", "--timeout", "120s")
+        """Remove it, without waiting for its pods to end."""
+        self._call("uninstall", self.name)
 
-    def test(self) -> None:
-        """Run its tests."""
-        self._call("test", self.name)
+    def test(self) -> str:
+        """Run its tests; what helm and they say."""
+        return self._call("test", self.name, "--logs")
 
     def status(self) -> dict[str, Any]:
         """What `wallaroo status` tells, as a whole."""
@@ -181,11 +223,12 @@ class Release:
 
     def pods(self, component: str = "") -> list[dict[str, Any]]:
         """Its pods that are not on their way out."""
-        selector = f"{_INSTANCE}={self.name}"
-        if component:
-            selector += f",app.kubernetes.io/component={component}"
-        pods = self.cluster.select("pods", selector)
+        pods = self.cluster.select("pods", self._selector(component))
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def delete_pods(self, component: str = "") -> None:
+        """Have its pods end in good order, without waiting for that."""
+        self.cluster.kubectl("delete", "pods", "-l", self._selector(component), "--wait=false")
 
     def lives(self, *components: str) -> dict[str, tuple[str, int]]:
         """For each pod of *components* which one it is, and how often it has been restarted."""
@@ -212,9 +255,27 @@ class Release:
         pod = self.pods(component)[0]["metadata"]["name"]
         self.cluster.kubectl("exec", pod, "--", "python3", "-c", _KILL, command)
 
+    def starve(self, component: str) -> None:
+        """Have the kernel kill a pod of *component*, for it uses more memory than it may."""
+        pod = self.pods(component)[0]["metadata"]["name"]
+        with (
+            self.cluster.ending(pod, "OOMKilled"),
+            contextlib.suppress(CommandFailedError),  # it ends with the pod
+        ):
+            self.cluster.kubectl("exec", pod, "--", "python3", "-c", _STARVE)
+
+    def drain(self) -> None:
+        """Drain the driver's node of it."""
+        (driver,) = self.pods("driver")
+        self.cluster.drain(driver["spec"]["nodeName"], self._selector())
+
     def runs(self, workers: int) -> bool:
-        """Whether *workers* executors run."""
-        return bool(self.status()["workers"]["running"] == workers)
+        """Whether *workers* executors take tasks, as the driver tells."""
+        try:
+            told = self.cluster.http(f"{self.fullname}-driver-0", 7980, "status")
+        except CommandFailedError:  # there is no driver just now
+            return False
+        return bool(json.loads(told)["workers"]["running"] == workers)
 
     def left(self) -> list[str]:
         """All objects of it that there are."""
@@ -225,6 +286,10 @@ class Release:
         told = self.cluster.kubectl("get", kinds, "-o", "name", "-l", f"{_INSTANCE}={self.name}")
         return told.split()
 
+    def _selector(self, component: str = "") -> str:
+        selector = f"{_INSTANCE}={self.name}"
+        return f"{selector},app.kubernetes.io/component={component}" if component else selector
+
     def _given(self) -> list[str]:
         return [f"--set-json={key}={json.dumps(value)}" for key, value in self._values.items()]
 
@@ -232,8 +297,8 @@ class Release:
         namespace = self.cluster.namespace
         return [sys.executable, "-m", "wallaroo", "status", self.name, "-n", namespace]
 
-    def _call(self, *arguments: str) -> None:
-        run([self._helm, *arguments, "-n", self.cluster.namespace])
+    def _call(self, *arguments: str) -> str:
+        return run([self._helm, *arguments, "-n", self.cluster.namespace])
 
 
 class Peer:

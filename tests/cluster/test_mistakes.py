@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,13 +12,22 @@ from tests.cluster.harness import Cluster, Release, wait_for
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-@contextmanager
-def installed(cluster: Cluster, helm: str, name: str, **values: Any) -> Iterator[Release]:
-    release = Release(cluster, helm, name, "word-count", values)
-    release.install()
-    try:
-        yield release
-    finally:
+MISTAKES: Mapping[str, Mapping[str, Any]] = {
+    "no-image": {"image": {"repository": "localhost/nothing", "tag": "none"}},
+    "no-role": {"rbac": {"create": False}},
+    "no-volume": {"storage": {"journal": {"storageClass": "no-such-class"}}},
+}
+"""Values, by release."""
+
+
+@pytest.fixture(scope="module")
+def releases(cluster: Cluster, helms: list[str]) -> Iterator[dict[str, Release]]:
+    """All of them beside each other."""
+    made = {n: Release(cluster, helms[-1], n, "word-count", v) for n, v in MISTAKES.items()}
+    for release in made.values():
+        release.install()
+    yield made
+    for release in made.values():
         release.uninstall()
 
 
@@ -30,23 +38,20 @@ def wait_for_problem(release: Release, *parts: str) -> None:
     )
 
 
-def test_an_image_that_cannot_be_pulled(cluster: Cluster, helms: list[str]) -> None:
-    image = {"repository": "localhost/nothing", "tag": "none"}
-    with installed(cluster, helms[-1], "no-image", image=image) as release:
-        wait_for_problem(release, "localhost/nothing:none", "check image.repository, image.tag")
+def test_an_image_that_cannot_be_pulled(releases: dict[str, Release]) -> None:
+    wait_for_problem(
+        releases["no-image"], "localhost/nothing:none", "check image.repository, image.tag"
+    )
 
 
-def test_a_role_that_is_missing(cluster: Cluster, helms: list[str]) -> None:
-    with installed(cluster, helms[-1], "no-role", rbac={"create": False}) as release:
-        wait_for_problem(
-            release,
-            "driver ended with exit code 1",
-            "the ConfigMap no-role-word-count-workers cannot be read",
-            "service account must be allowed",
-        )
+def test_a_role_that_is_missing(releases: dict[str, Release]) -> None:
+    wait_for_problem(
+        releases["no-role"],
+        "driver ended with exit code 1",
+        "the ConfigMap no-role-word-count-workers cannot be read",
+        "service account must be allowed",
+    )
 
 
-def test_a_volume_that_is_not_there(cluster: Cluster, helms: list[str]) -> None:
-    storage = {"journal": {"storageClass": "no-such-class"}}
-    with installed(cluster, helms[-1], "no-volume", storage=storage) as release:
-        wait_for_problem(release, "gateway-0: no node takes it", "PersistentVolumeClaim")
+def test_a_volume_that_is_not_there(releases: dict[str, Release]) -> None:
+    wait_for_problem(releases["no-volume"], "gateway-0: no node takes it", "PersistentVolumeClaim")

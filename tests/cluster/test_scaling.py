@@ -15,8 +15,9 @@ ENDLESS = 10**9
 
 
 def test_install_and_helm_test(market_spread: Release) -> None:
-    market_spread.install("--wait", "--timeout", "240s")
-    market_spread.test()
+    market_spread.install("--set", "test.keepPod=true", "--wait", "--timeout", "240s")
+    assert "OK" in market_spread.test().split("\n"), "the log of the test's pod"
+    market_spread.delete_pods("test")
     receiver = market_spread.cluster.logs(f"deployment/{market_spread.fullname}-receiver")
     assert receiver.count("20202054") == 1, "the rejected order of the test, in hex"
 
@@ -26,7 +27,7 @@ def test_workers_go_up_and_down_while_messages_stream(
 ) -> None:
     market_spread.upgrade("--set", f"outputs[0]={market_peer.address}", "--wait")
     market_spread.wait_until_ready()
-    market_peer.send(ENDLESS, rate=2500)
+    market_peer.send(ENDLESS, rate=5000)
     market_peer.wait_until_sent(10_000)
     before = market_spread.lives("gateway", "driver")
     for workers in (3, 1):

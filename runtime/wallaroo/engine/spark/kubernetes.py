@@ -84,6 +84,9 @@ def settings(
         # a batch starts with the executors that are there
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         "spark.kubernetes.allocation.batch.delay": "1s",
+        # a pod that is removed by force tells nobody: it is missed when all are counted
+        "spark.kubernetes.executor.apiPollingInterval": "5s",
+        "spark.kubernetes.executor.missingPodDetectDelta": "10s",
         "spark.executor.heartbeatInterval": "5s",
         "spark.network.timeout": "60s",
     }
