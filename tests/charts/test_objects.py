@@ -97,6 +97,14 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "test": {"tlsSecretName": "a-sender"},
     },
+    "dashboard": {
+        "dashboard": {
+            "enabled": True,
+            "tokenSecret": "dashboard",
+            "service": {"type": "LoadBalancer", "port": 80, "annotations": {"lb/internal": "true"}},
+        },
+        "networkPolicy": {"enabled": True},
+    },
     "limits": {
         "functionTimeoutSeconds": 2.5,
         "onError": {"all": "stop", "sources": {"Market Data": "drop"}},
@@ -299,6 +307,18 @@ def test_a_pod_of_a_test_that_has_passed_stays_only_when_it_shall(helm: Helm, ke
     (pod,) = (o for o in made if o["kind"] == "Pod")
     policies = pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"].split(",")
     assert ("hook-succeeded" in policies, "before-hook-creation" in policies) == (not keep, True)
+
+
+def test_a_dashboard_is_there_when_it_is_wanted_and_reached_by_whom_the_policy_lets(
+    helm: Helm,
+) -> None:
+    assert "--ui" not in " ".join(arguments(helm.objects("word-count"), "-driver"))
+    objects = helm.objects("word-count", CASES["dashboard"])
+    assert {"--ui=0.0.0.0:4040", "--ui-token-file=/etc/wallaroo/dashboard/token"} <= set(
+        arguments(objects, "-driver")
+    )
+    rules = one(objects, "NetworkPolicy", "-driver")["spec"]["ingress"]
+    assert [r.get("from") for r in rules if 4040 in [p["port"] for p in r["ports"]]] == [[]]
 
 
 def test_every_file_of_tls_is_mounted_from_its_secret(helm: Helm) -> None:

@@ -29,6 +29,22 @@ spec:
       port: 7980
       targetPort: health
       protocol: TCP
+{{- if .Values.dashboard.enabled }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "dashboard" "annotations" .Values.dashboard.service.annotations) $part) | nindent 2 }}
+spec:
+  type: {{ .Values.dashboard.service.type }}
+  selector:
+    {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
+  ports:
+    - name: dashboard
+      port: {{ int .Values.dashboard.service.port }}
+      targetPort: dashboard
+      protocol: TCP
+{{- end }}
 ---
 # The driver watches this: a change of `workers` changes nothing else.
 apiVersion: v1
@@ -73,8 +89,10 @@ spec:
             {{- include "wallaroo.applicationArgs" . | nindent 12 }}
             - --state-dir=/var/lib/wallaroo/state
             - --partitions={{ int .Values.partitions }}
+            - --max-frame={{ int .Values.maxFrameBytes }}
             - --gateway={{ $fullname }}-gateway:7900
             - --token-file=/etc/wallaroo/token/token
+            - --max-batch-mib={{ int .Values.maxBatchMiB }}
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
@@ -112,6 +130,12 @@ spec:
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --gateway-patience={{ $values.gatewayPatienceSeconds }}
             - --driver-memory={{ $values.memory }}
+            {{- if .Values.dashboard.enabled }}
+            - --ui=0.0.0.0:4040
+            {{- with .Values.dashboard.tokenSecret }}
+            - --ui-token-file=/etc/wallaroo/dashboard/token
+            {{- end }}
+            {{- end }}
             {{- range $key, $value := include "wallaroo.sparkConf" . | fromYaml }}
             - {{ printf "--conf=%s=%s" $key (toString $value) | quote }}
             {{- end }}
@@ -138,6 +162,11 @@ spec:
             - name: health
               containerPort: 7980
               protocol: TCP
+            {{- if .Values.dashboard.enabled }}
+            - name: dashboard
+              containerPort: 4040
+              protocol: TCP
+            {{- end }}
           {{- include "wallaroo.probes" $values | nindent 10 }}
           resources:
             {{- toYaml $values.resources | nindent 12 }}
@@ -150,6 +179,11 @@ spec:
             - name: executor
               mountPath: /etc/wallaroo/executor
               readOnly: true
+            {{- if and .Values.dashboard.enabled .Values.dashboard.tokenSecret }}
+            - name: dashboard
+              mountPath: /etc/wallaroo/dashboard
+              readOnly: true
+            {{- end }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
       volumes:
         - name: state
@@ -158,6 +192,11 @@ spec:
         - name: executor
           configMap:
             name: {{ $fullname }}-executor
+        {{- if .Values.dashboard.enabled }}
+        {{- with .Values.dashboard.tokenSecret }}
+        {{- include "wallaroo.secretVolume" (dict "volume" "dashboard" "name" . "keys" (list "token")) | nindent 8 }}
+        {{- end }}
+        {{- end }}
         {{- include "wallaroo.volumes" $part | nindent 8 }}
 {{- end }}
 

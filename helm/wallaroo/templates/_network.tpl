@@ -15,6 +15,10 @@
 {{- end -}}
 {{- $inner := list (dict "port" 7900 "protocol" "TCP") -}}
 {{- $health := list (dict "port" 7980 "protocol" "TCP") -}}
+{{- $shown := $health -}}
+{{- if .Values.dashboard.enabled -}}
+{{- $shown = append $health (dict "port" 4040 "protocol" "TCP") -}}
+{{- end -}}
 {{- $spark := list (dict "port" 7078 "protocol" "TCP") (dict "port" 7079 "protocol" "TCP") -}}
 {{- /* what each component lets in: its ports, and from whom; nobody named is everybody */ -}}
 {{- $rules := dict
@@ -24,7 +28,7 @@
     (dict "ports" $health "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
   "driver" (list
     (dict "ports" $spark "from" (list $release))
-    (dict "ports" $health "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
+    (dict "ports" $shown "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
   "executor" (list (dict "from" (list $release)))
 -}}
 {{- if not .Values.outputs -}}

@@ -11,17 +11,21 @@ import structlog
 
 from wallaroo import logs
 from wallaroo.api.addresses import Address
+from wallaroo.cli.engine import EngineSettings
 from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
-    function_timeout_option,
+    engine_options,
+    setting_pairs,
 )
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.unfinished import end_batch
 from wallaroo.engine.spark.repartition import last_batch
 from wallaroo.errors import UsageError
+
+_CORES = os.cpu_count() or 1
 
 log = structlog.get_logger("wallaroo")
 
@@ -51,7 +55,7 @@ log = structlog.get_logger("wallaroo")
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with the gateway's token.",
 )
-@function_timeout_option
+@engine_options
 def repartition(
     app: str,
     inputs: str | None,
@@ -64,7 +68,9 @@ def repartition(
     memory: str,
     gateway: Address | None,
     token_file: Path | None,
+    max_batch_mib: int,
     function_timeout: float,
+    conf: tuple[str, ...],
 ) -> None:
     """Change the partitions of an application's state: the upper bound of its parallelism.
 
@@ -99,7 +105,17 @@ def repartition(
             _number, ended, found = last_batch(state.checkpoint)
             # one with another number is this command's own, broken off
             if gateway is not None and token_file is not None and not ended and found == before:
-                end_batch(reference, state, gateway, token_file, memory, function_timeout)
+                engine = EngineSettings(
+                    reference,
+                    f"local[{_CORES}]",
+                    _CORES,
+                    max_batch_mib * 1024**2,
+                    memory,
+                    everywhere=True,
+                    spark=setting_pairs(conf),
+                    call_limit_s=function_timeout,
+                )
+                end_batch(engine, state, gateway, token_file)
             _rewrite(state, partitions, memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)
@@ -114,9 +130,7 @@ def _rewrite(state: StateDirectory, partitions: int, memory: str) -> None:
     if not spark.is_needed(state.checkpoint, partitions):
         return  # a call that was broken off had come so far
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        settings = SparkSettings(
-            f"local[{os.cpu_count() or 1}]", partitions, Path(scratch, "spark"), memory
-        )
+        settings = SparkSettings(f"local[{_CORES}]", partitions, Path(scratch, "spark"), memory)
         session = start_session("repartition", settings, [], Reports().spark_line)
         try:
             spark.repartition(session.session, state.checkpoint, partitions)

@@ -19,38 +19,29 @@ from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.loader import ApplicationRef
 
 _PATIENCE_S = 600.0
 """Seconds to go on trying while the gateway is away: as a driver does."""
-_MAX_BATCH_BYTES = 32 * 1024**2
-"""Bound of a batch that begins before it is kept from beginning: as a driver's."""
+
 
 log = structlog.get_logger("wallaroo")
 
 
 def end_batch(
-    reference: ApplicationRef,
-    state: StateDirectory,
-    gateway: Address,
-    token_file: Path,
-    memory: str,
-    call_limit_s: float,
+    settings: EngineSettings, state: StateDirectory, gateway: Address, token_file: Path
 ) -> None:
-    """End the batch that has begun in *state*, on local Spark, and begin no other.
+    """End the batch that has begun in *state*, and begin no other.
 
     Args:
-        reference: The application.
+        settings: The application, and how to run it.
         state: Its state directory.
         gateway: Where the inner door of its gateway is.
         token_file: File with the gateway's token.
-        memory: Heap of Spark, as in `1g`.
-        call_limit_s: Seconds that a function may take for one message; 0 for no limit.
 
     Raises:
         WallarooError: The gateway is away, another driver has it, or the batch failed.
     """
-    application = reference.load()
+    application = settings.application.load()
     check_state_classes(state.path, application)
     read_token(token_file)
     os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
@@ -59,25 +50,12 @@ def end_batch(
     claiming = Claiming(location, socket.gethostname())
     claim = claiming.claim(threading.Event(), _PATIENCE_S)
     assert claim is not None
-    cores = os.cpu_count() or 1
+    program = Program(application, state.fixed.buckets)
+    connector = Connector(location, claim.number, _PATIENCE_S)
     try:
         state.check_journal(claim.journal)
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-            engine = Engine(
-                EngineSettings(
-                    reference,
-                    f"local[{cores}]",
-                    cores,
-                    _MAX_BATCH_BYTES,
-                    memory,
-                    everywhere=True,
-                    call_limit_s=call_limit_s,
-                ),
-                Program(application, state.fixed.buckets),
-                state,
-                Connector(location, claim.number, _PATIENCE_S),
-                Path(scratch),
-            )
+            engine = Engine(settings, program, state, connector, Path(scratch))
             try:
                 engine.hold()
                 engine.finish_batch()
