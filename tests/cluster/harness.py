@@ -19,7 +19,7 @@ IMAGES = os.environ.get("WALLAROO_TEST_IMAGES", "localhost")
 """Where the cluster finds the images: a registry's address, without the images' names."""
 TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
 """Tag of the images."""
-PATIENCE_S = 240.0
+PATIENCE_S = 420.0
 """How long to wait for what must happen before a test fails."""
 _PAUSE_S = 0.2
 _INSTANCE = "app.kubernetes.io/instance"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.harness import Cluster, Release, wait_for
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 MISTAKES: Mapping[str, Mapping[str, Any]] = {

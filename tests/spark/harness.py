@@ -34,10 +34,10 @@ class Receiver:
     def __exit__(self, *_exc: object) -> None:
         self._listener.close()
 
-    def wait_for(self, count: int) -> list[bytes]:
+    def wait_for(self, count: int, patience_s: float = PATIENCE_S) -> list[bytes]:
         """The messages, once there are *count* of them."""
         with self._changed:
-            there = self._changed.wait_for(lambda: len(self.messages) >= count, PATIENCE_S)
+            there = self._changed.wait_for(lambda: len(self.messages) >= count, patience_s)
             assert there, f"{len(self.messages)} messages came, and {count} are due"
             return list(self.messages)
 

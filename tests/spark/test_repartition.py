@@ -187,7 +187,7 @@ def started(*arguments: str) -> Iterator[BackgroundRun]:
         command.process.wait()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Path) -> None:
     app, state, token = tmp_path / "votes.py", tmp_path / "state", tmp_path / "token"
     app.write_text(WAITING)
@@ -219,7 +219,7 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
             assert last_batch(state / "checkpoint") == (number + 1, True, 4)
             with started(*driver, *local, "4"):
                 send(source, sent[201:])
-                outputs = receiver.wait_for(len(sent))
+                outputs = receiver.wait_for(len(sent), 3 * PATIENCE_S)  # Spark starts once more
     oracle = simulate(load(app), [(SOURCE, payload) for payload in sent])
     assert by_initial(outputs) == by_initial(oracle.outputs)
 
