@@ -92,6 +92,9 @@ spec:
             - --max-frame={{ int .Values.maxFrameBytes }}
             - --gateway={{ $fullname }}-gateway:7900
             - --token-file=/etc/wallaroo/token/token
+            {{- if .Values.tls.door.secretName }}
+            - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
+            {{- end }}
             - --max-batch-mib={{ int .Values.maxBatchMiB }}
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             {{- with include "wallaroo.applicationTail" . }}

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
+from pathlib import Path
 
 import structlog
 
+from wallaroo.api.addresses import Address
 from wallaroo.edge.claims import LAPSE_S, RENEW_S
 from wallaroo.edge.client import Claim, GatewayClient, Refused
+from wallaroo.edge.guard import (
+    AUTHORITIES_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    location_of,
+    read_token,
+)
 from wallaroo.errors import RuntimeFailure
 
 _PAUSE_S = 1.0
@@ -18,6 +27,24 @@ _CALL_S = 5.0
 """Patience of one call: what comes after it is decided here."""
 
 log = structlog.get_logger("wallaroo")
+
+
+def introduce(gateway: Address, token_file: Path, authorities: Path | None) -> str:
+    """Let this process know what it has to show at the gateway's door; where that is.
+
+    Args:
+        gateway: Where the gateway's inner door is.
+        token_file: File with its token.
+        authorities: File with those that it must have a certificate of; None for plain TCP.
+
+    Raises:
+        UsageError: There is no token in the file.
+    """
+    read_token(token_file)
+    os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
+    if authorities is not None:
+        os.environ[AUTHORITIES_VARIABLE] = str(authorities)
+    return location_of(f"{gateway[0]}:{gateway[1]}", secret=authorities is not None)
 
 
 class Claiming:

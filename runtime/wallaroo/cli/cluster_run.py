@@ -18,7 +18,7 @@ from typing import Any, Self
 import structlog
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.claiming import Claiming
+from wallaroo.cli.claiming import Claiming, introduce
 from wallaroo.cli.driver_status import DriverStatus
 from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.rights import check_rights
@@ -28,12 +28,7 @@ from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.connector import Connector
-from wallaroo.edge.guard import (
-    AUTHORITIES_VARIABLE,
-    TOKEN_FILE_VARIABLE,
-    location_of,
-    read_token,
-)
+from wallaroo.edge.guard import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE
 from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
@@ -145,7 +140,7 @@ class ClusterRun:
         workers = settings.workers
         if settings.workers_from is not None:
             workers = self._read_wanted(pod.namespace, settings.workers_from)
-        location = self._introduce()
+        location = introduce(settings.gateway, settings.token_file, settings.gateway_ca)
         self._claiming = Claiming(location, pod.name)
         self._status.say("waiting for the gateway")
         claim = self._claiming.claim(self._signalled, settings.patience_s)
@@ -275,15 +270,6 @@ class ClusterRun:
         self._surplus_due = None
         if self._engine is not None and self._engine.executors is not None:
             self._engine.executors.remove_surplus()
-
-    def _introduce(self) -> str:
-        """Let this process know what it has to show at the gateway's door; where that is."""
-        settings, (host, port) = self._settings, self._settings.gateway
-        read_token(settings.token_file)
-        os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
-        if settings.gateway_ca is not None:
-            os.environ[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
-        return location_of(f"{host}:{port}", secret=settings.gateway_ca is not None)
 
     def _pod(self) -> Any:
         from wallaroo.engine.spark.kubernetes import Pod

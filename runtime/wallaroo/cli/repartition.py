@@ -22,6 +22,7 @@ from wallaroo.cli.options import (
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.unfinished import end_batch
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.spark.repartition import last_batch
 from wallaroo.errors import UsageError
 
@@ -55,6 +56,11 @@ log = structlog.get_logger("wallaroo")
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with the gateway's token.",
 )
+@click.option(
+    "--gateway-ca",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on.",
+)
 @engine_options
 def repartition(
     app: str,
@@ -68,7 +74,9 @@ def repartition(
     memory: str,
     gateway: Address | None,
     token_file: Path | None,
+    gateway_ca: Path | None,
     max_batch_mib: int,
+    max_batch_seconds: float,
     function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
@@ -109,13 +117,13 @@ def repartition(
                     reference,
                     f"local[{_CORES}]",
                     _CORES,
-                    max_batch_mib * 1024**2,
+                    BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
                     memory,
                     everywhere=True,
                     spark=setting_pairs(conf),
                     call_limit_s=function_timeout,
                 )
-                end_batch(engine, state, gateway, token_file)
+                end_batch(engine, state, gateway, token_file, gateway_ca)
             _rewrite(state, partitions, memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)

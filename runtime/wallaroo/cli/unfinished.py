@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import tempfile
 import threading
@@ -11,12 +10,11 @@ from pathlib import Path
 import structlog
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.claiming import Claiming
+from wallaroo.cli.claiming import Claiming, introduce
 from wallaroo.cli.engine import Engine, EngineSettings
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.edge.connector import Connector
-from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure
 
@@ -28,7 +26,11 @@ log = structlog.get_logger("wallaroo")
 
 
 def end_batch(
-    settings: EngineSettings, state: StateDirectory, gateway: Address, token_file: Path
+    settings: EngineSettings,
+    state: StateDirectory,
+    gateway: Address,
+    token_file: Path,
+    authorities: Path | None,
 ) -> None:
     """End the batch that has begun in *state*, and begin no other.
 
@@ -37,15 +39,14 @@ def end_batch(
         state: Its state directory.
         gateway: Where the inner door of its gateway is.
         token_file: File with the gateway's token.
+        authorities: File with those that it must have a certificate of; None for plain TCP.
 
     Raises:
         WallarooError: The gateway is away, another driver has it, or the batch failed.
     """
     application = settings.application.load()
     check_state_classes(state.path, application)
-    read_token(token_file)
-    os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
-    location = f"grpc://{gateway[0]}:{gateway[1]}"
+    location = introduce(gateway, token_file, authorities)
     # in a pod of the driver's name, for it is in place of the driver that was killed
     claiming = Claiming(location, socket.gethostname())
     claim = claiming.claim(threading.Event(), _PATIENCE_S)
