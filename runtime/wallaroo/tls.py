@@ -1,4 +1,4 @@
-"""TLS on the ports of sources and sinks: certificates from files, TLS 1.2 or newer."""
+"""TLS on the ports of sources and sinks, and at the gateway's inner door: PEM files, TLS 1.2 up."""
 
 from __future__ import annotations
 
@@ -55,6 +55,20 @@ class TLSFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody yet
         self._load(context)
         return context
+
+    def at_door(self) -> tuple[bytes, bytes] | None:
+        """Certificate and key that the gateway's inner door shows; None where there are none.
+
+        Raises:
+            UsageError: The files cannot be used.
+        """
+        if self.certificate is None and self.key is None:
+            return None
+        if self.certificate is None or self.key is None:
+            msg = "TLS at the inner door needs a certificate and its key: give both"
+            raise UsageError(msg)
+        self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # finds what is wrong
+        return self.certificate.read_bytes(), self.key.read_bytes()
 
     def _load(self, context: ssl.SSLContext) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_2

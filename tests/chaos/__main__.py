@@ -23,16 +23,20 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=0.25, help="time for it  [default: 0.25]")
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
+    parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
     parser.add_argument("--write", action="store_true", help="write docs/guarantees.md anew")
     chosen = parser.parse_args()
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
     print(f"seed {seed}", flush=True)
     chance, report = random.Random(seed), Report()
     names = chosen.fault or [*FAULTS]
-    begun = time.monotonic()
     failed = False
-    with tempfile.TemporaryDirectory(prefix="chaos-") as directory, System(Path(directory)) as run:
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-") as directory,
+        System(Path(directory), chosen.keys) as run,
+    ):
         time.sleep(2.0)
+        begun = time.monotonic()
         todo = list(names)
         chance.shuffle(todo)
         try:
@@ -50,9 +54,10 @@ def main() -> int:
         hours = (time.monotonic() - begun) / 3600
         report.rows = {name: report.rows[name] for name in names if name in report.rows}
         heading = (
-            f"Seed {seed}, {hours:.2f} hours, {run.ledger.received:,} outputs, "
-            f"{run.receiver.repeated:,} dropped by their numbers, {run.driver_starts} starts; "
-            f"{os.cpu_count()} cores, load average {os.getloadavg()[2]:.0f} over the last 15 min:"
+            f"Seed {seed}, {hours:.2f} hours, {chosen.keys:,} keys with state, "
+            f"{run.ledger.received:,} outputs, {run.receiver.repeated:,} dropped by their numbers, "
+            f"{run.driver_starts} starts; {os.cpu_count()} cores, "
+            f"load average {os.getloadavg()[2]:.0f} over the last 15 min:"
         )
     print(table := report.table(heading))
     if chosen.write:

@@ -8,6 +8,9 @@ import time
 import wallaroo
 from wallaroo.edge.faults import fault
 
+SLOW_S = 0.001
+"""How long a message of a key that begins with `slow` takes."""
+
 
 def application_setup(args):
     in_host, in_port = wallaroo.tcp_parse_input_addrs(args)[0]
@@ -30,8 +33,8 @@ def decode(payload):
         return None
     if payload.startswith(b"!kill"):
         os.kill(os.getpid(), signal.SIGKILL)
-    name, number = payload.decode().split()
-    return name, int(number)
+    name, number = payload.split(maxsplit=2)[:2]
+    return name.decode(), int(number)
 
 
 @wallaroo.partition
@@ -43,6 +46,8 @@ def key(message):
 def count(message, seen):
     while message[0] == "!hang":
         time.sleep(0.1)
+    if message[0].startswith("slow"):
+        time.sleep(SLOW_S)
     seen.messages += 1
     if message[1] % 100 == 0:
         fault("worker-in-user-code")

@@ -8,6 +8,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 from wallaroo.client import Sender
@@ -18,6 +19,13 @@ Fault = Callable[[System, random.Random], bool]
 
 STOP_S = 3.0
 """How long what is stopped stands still, and what is full stays so."""
+SLOW_S = 20.0
+"""How long a receiver is slow."""
+FLOOD_TIMES = 10
+"""How many times faster than the engine a flood is."""
+FLOOD_BYTES = 4096
+GATEWAY_BYTES = 1024**3
+"""Memory that a gateway takes at most, whatever comes."""
 GATEWAY_PLACES = (
     "journal-before-commit",
     "journal-after-commit",
@@ -101,12 +109,10 @@ def _torn_write(system: System, chance: random.Random) -> bool:
 def _receiver(manner: str) -> Fault:
     def behave(system: System, _chance: random.Random) -> bool:
         system.receiver.manner = manner
-        if manner in {"slamming", "deaf"}:
-            system.receiver.hang_up()
-        time.sleep(STOP_S)
+        system.receiver.hang_up()
+        time.sleep(STOP_S if manner != "slow" else SLOW_S)
         system.receiver.manner = "good"
-        if manner == "deaf":
-            system.receiver.hang_up()
+        system.receiver.hang_up()
         return True
 
     return behave
@@ -161,14 +167,36 @@ def _garbage(system: System, chance: random.Random) -> bool:
 
 
 def _flood(system: System, chance: random.Random) -> bool:
-    """As many messages as go, for some seconds: far more than the engine takes."""
-    name = f"f{chance.getrandbits(40):x}"
-    give_up = time.monotonic() + STOP_S
-    with Sender(system.address, name, timeout_s=120.0) as sender:
-        while time.monotonic() < give_up:
-            for number in range(500):
-                sender.send(system.ledger.next(f"{name}k{number % 50}"))
-    return True
+    """Messages, each of which takes the engine a while, as fast as they go; then they have to wait.
+
+    Tells whether they came, until the journal was full, so many times faster than the engine takes
+    them as a flood does.
+    """
+    name, padding = f"slow{chance.getrandbits(40):x}", bytes(FLOOD_BYTES)
+    sent, waited_s, before = 0, 0.0, system.ledger.received
+    begun = time.monotonic()
+    with Sender(system.address, name, timeout_s=PATIENCE_S) as sender:
+        while (elapsed := time.monotonic() - begun) < system.flood_s:
+            message = b"%s %s" % (system.ledger.next(f"{name}k{sent % 50}"), padding)
+            sent += 1
+            asked = time.monotonic()
+            sender.send(message)
+            waited = time.monotonic() - asked
+            waited_s += waited if waited > 0.01 else 0.0
+        taken = (system.ledger.received - before) / elapsed
+        offered = sent / max(elapsed - waited_s, 0.001)
+        for pid in system.processes("gateway"):
+            size = _resident_bytes(pid)
+            if size > GATEWAY_BYTES:
+                system.problems.append(f"the gateway grew to {size} bytes in a flood")
+    return offered > FLOOD_TIMES * taken
+
+
+def _resident_bytes(pid: int) -> int:
+    """Memory of a process at its most."""
+    told = Path(f"/proc/{pid}/status").read_text()
+    (line,) = [line for line in told.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
 
 
 def _bad_message(message: bytes) -> Fault:
@@ -189,7 +217,7 @@ def _bad_message(message: bytes) -> Fault:
 
 
 def _clock_goes_back(system: System, chance: random.Random) -> bool:
-    """The gateway's clock jumps: an hour back, and on again."""
+    """The clock of gateway, driver and workers jumps: some hours back, and on again."""
     clock = system.faults / "clock"
     for offset_s in (-3600 * chance.randint(1, 24), 0):
         fresh = system.faults / "new"
@@ -219,12 +247,12 @@ FAULTS: Mapping[str, Fault] = {
     "torn last write of the journal": _torn_write,
     "receiver closes at once": _receiver("slamming"),
     "receiver reads nothing, then is gone": _receiver("deaf"),
-    "receiver is slow": _receiver("slow"),
+    "receiver of 1 kB/s": _receiver("slow"),
     "receiver's connection breaks ten times": _receiver_breaks,
     "sender of a byte at a time": _byte_at_a_time,
     "5,000 idle connections": _idle_connections,
     "connections with garbage": _garbage,
-    "flood": _flood,
+    "flood ten times faster than the engine": _flood,
     "message that kills its worker": _bad_message(b"!kill 1"),
     "message that hangs": _bad_message(b"!hang 1"),
     "message that does not decode": _bad_message(b"nonsense"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -27,11 +28,16 @@ class Verdict:
 
 
 class Ledger:
-    """Notes what is sent and received; may be used by several threads."""
+    """Notes what is sent and received; may be used by several threads.
 
-    def __init__(self) -> None:
+    Args:
+        preloaded: Tells how many messages the state of a key has seen before the first one.
+    """
+
+    def __init__(self, preloaded: Callable[[str], int] = lambda _key: 0) -> None:
+        self._preloaded = preloaded
         self._changed = threading.Condition()
-        self._sent: dict[str, int] = defaultdict(int)
+        self._sent: dict[str, int] = {}
         self._received: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._judged: dict[str, int] = defaultdict(int)
         """Messages of each key that a verdict has covered."""
@@ -44,6 +50,8 @@ class Ledger:
     def next(self, key: str) -> bytes:
         """The next message of *key*, which counts as sent."""
         with self._changed:
+            if key not in self._sent:
+                self._sent[key] = self._judged[key] = self._preloaded(key)
             self._sent[key] += 1
             self.sent += 1
             return b"%s %d" % (key.encode(), self._sent[key])
@@ -76,9 +84,13 @@ class Ledger:
         """
         with self._changed:
             due = self._due = dict(self._sent)
+            awaited = set(due)
 
             def there() -> bool:
-                return all(self._highest(key) >= count for key, count in due.items())
+                awaited.difference_update(
+                    [key for key in awaited if self._highest(key) >= due[key]]
+                )
+                return not awaited
 
             return self._changed.wait_for(there, timeout_s)
 

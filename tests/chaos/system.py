@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import os
+import random
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
+from unittest import mock
 
 from tests.chaos.ledger import Ledger
 from wallaroo.api.place import Place
@@ -26,6 +31,14 @@ from wallaroo.model.framing import Framing
 from wallaroo.model.sequence import NUMBER, SequenceCutter
 
 APPLICATION = Path(__file__).parent / "counting.py"
+CLOCK = Path(__file__).parent / "clock"
+PRELOADED = 3
+"""Messages that each preloaded key has seen."""
+PRELOADED_RATE = 100
+"""Messages a second to preloaded keys, each to one at random."""
+JOURNAL_GIB = 0.0625
+"""Size of the journal: so small that a flood fills it."""
+WORKERS = 2
 STREAMS = 3
 """Senders that send all the time, each a stream of its own."""
 KEYS = 40
@@ -43,14 +56,18 @@ class System:
 
     Args:
         directory: For everything that it writes.
+        keys: Keys that have state before it starts.
+        flood_s: How long a flood lasts.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, keys: int = 0, flood_s: float = 60.0) -> None:
+        self.flood_s = flood_s
+        self._keys = keys
         self.directory = directory
         self.state = directory / "state"
         self.faults = directory / "faults"
         self.faults.mkdir()
-        self.ledger = Ledger()
+        self.ledger = Ledger(lambda key: PRELOADED if key.startswith("p") else 0)
         self.receiver = Receiver(self.ledger)
         self.driver_starts = 0
         self.problems: list[str] = []
@@ -60,14 +77,22 @@ class System:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        os.environ["WALLAROO_FAULTS"] = str(self.faults)
+        environment = {"WALLAROO_FAULTS": str(self.faults), "PYTHONPATH": str(CLOCK)}
+        self._stack.enter_context(mock.patch.dict(os.environ, environment))
+        if self._keys:
+            self._preload()
         source = TCPSource("Chaos", Framing(4, ">I"), bytes, Place("", 0), "127.0.0.1", 0)
         (self.port,) = self._stack.enter_context(reserved_ports([source]))
         self.address = f"127.0.0.1:{self.port}"
         self._run = self._start()
         self._spawn(self._keep_running)
         for number in range(STREAMS):
-            self._spawn(self._send, number)
+            names = [f"s{number}k{key}" for key in range(KEYS)]
+            self._spawn(self._send, f"stream {number}", RATE, itertools.cycle(names))
+        if self._keys:
+            chance = random.Random(1)
+            known = (f"p{chance.randrange(self._keys)}" for _ in itertools.count())
+            self._spawn(self._send, "preloaded", PRELOADED_RATE, known)
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -77,7 +102,6 @@ class System:
         self._run.__exit__()
         self.receiver.close()
         self._stack.close()
-        del os.environ["WALLAROO_FAULTS"]
 
     def finish(self) -> int:
         """End the senders, then the application in good order; its exit code."""
@@ -137,8 +161,9 @@ class System:
         run = BackgroundRun(
             [
                 *("run", str(APPLICATION), "--in", self.address, "--out", self.receiver.address),
-                *("--workers", "2", "--state-dir", str(self.state)),
+                *("--workers", str(WORKERS), "--state-dir", str(self.state)),
                 *("--function-timeout", str(FUNCTION_TIMEOUT_S), "--max-connections", "20000"),
+                *("--journal-limit-gib", str(JOURNAL_GIB), "--partitions", str(WORKERS)),
             ]
         )
         run.__enter__()
@@ -155,16 +180,31 @@ class System:
                     self.problems.append(f"the application did not start again: {error}")
                     return
 
-    def _send(self, number: int) -> None:
-        count = 0
+    def _preload(self) -> None:
+        """Give every preloaded key its state."""
+        file = self.directory / "preloaded"
+        with file.open("w") as lines:
+            for number in range(self._keys):
+                entity = {"$class": f"{APPLICATION.stem}:Seen", "messages": PRELOADED}
+                told = {"state": "seen", "key": f"p{number}", "entity": entity}
+                lines.write(json.dumps(told) + "\n")
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "wallaroo", "state", "import", str(APPLICATION), str(file)),
+                *("--state-dir", str(self.state), "--partitions", str(WORKERS)),
+            ],
+            check=True,
+        )
+        file.unlink()
+
+    def _send(self, stream: str, rate: int, names: Iterator[str]) -> None:
         try:
-            with Sender(self.address, f"stream {number}", timeout_s=PATIENCE_S) as sender:
+            with Sender(self.address, stream, timeout_s=PATIENCE_S) as sender:
                 while not self._ending.wait(_BURST_S):
-                    for _ in range(int(RATE * _BURST_S)):
-                        count += 1
-                        sender.send(self.ledger.next(f"s{number}k{count % KEYS}"))
+                    for name in itertools.islice(names, int(rate * _BURST_S)):
+                        sender.send(self.ledger.next(name))
         except RuntimeFailure as error:
-            self.problems.append(f"sender {number}: {error}")
+            self.problems.append(f"{stream}: {error}")
 
     def _spawn(self, function: object, *arguments: object) -> None:
         assert callable(function)
@@ -181,7 +221,7 @@ class Receiver:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.manner = "good"
-        """good, slow (1 kB at a time, 20 times a second), slamming or deaf."""
+        """good, slow (1 kB a second), slamming or deaf."""
         self.repeated = 0
         self.problems: list[str] = []
         self._seen: dict[str, int] = {}
@@ -212,6 +252,8 @@ class Receiver:
             with connection:
                 if self.manner == "slamming":
                     continue
+                if self.manner == "slow":  # what the kernel would take for it counts as received
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
                 self._connection = connection
                 self._take(connection)
 
@@ -222,7 +264,7 @@ class Receiver:
                 while self.manner == "deaf" and not self._closed:
                     time.sleep(0.02)
                 if self.manner == "slow":
-                    time.sleep(0.05)
+                    time.sleep(1.0)
                 data = connection.recv(1024 if self.manner == "slow" else 1 << 16)
                 if not data:
                     break

@@ -70,6 +70,7 @@ CASES: dict[str, dict[str, Any]] = {
         "token": {"existingSecret": "mine"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
+    "TLS inside": {"tls": {"door": {"secretName": "inner"}}},
     "shared storage": {
         "storage": {
             "keep": True,
@@ -242,6 +243,24 @@ def test_gateway_and_driver_run_the_same_application(helm: Helm) -> None:
         "--out=market-spread-receiver:7002",
         *("--", "--symbols", "few"),
     ]
+
+
+def test_the_key_of_the_door_is_the_gateways_alone(helm: Helm) -> None:
+    objects = helm.objects("word-count", {"tls": {"door": {"secretName": "inner"}}})
+    mounted = {
+        name: [
+            item["path"]
+            for volume in spec["volumes"]
+            if volume["name"] == "tls-door"
+            for item in volume["secret"]["items"]
+        ]
+        for name, spec in pods(objects)
+    }
+    assert mounted["word-count-gateway"] == ["tls.crt", "tls.key"]
+    assert mounted["word-count-driver"] == ["ca.crt"]
+    executor = one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"]
+    assert "path: ca.crt" in executor
+    assert "tls.key" not in executor
 
 
 def arguments(objects: list[dict[str, Any]], component: str) -> list[str]:

@@ -24,13 +24,15 @@ class Upgrades:
         self.directory = directory
         self._module = directory / "upgraded_application.py"
 
-    def start(self, code: str, serialization: Serialization | None = None) -> None:
+    def start(
+        self, code: str, serialization: Serialization | None = None, name: str = "Seen"
+    ) -> None:
         self._module.write_text(code)
         sys.modules.pop(self._module.stem, None)
         importlib.invalidate_caches()
         sys.dont_write_bytecode = True
         try:
-            kind: Any = importlib.import_module(self._module.stem).Seen
+            kind: Any = getattr(importlib.import_module(self._module.stem), name)
         finally:
             sys.dont_write_bytecode = False
         partition = StatePartition("seen", kind, None, Place("", 0))
@@ -75,6 +77,17 @@ def test_a_class_that_does_not_fit_is_refused(upgrades: Upgrades, after: str, pr
     with pytest.raises(UsageError, match=rf"state 'seen'.*(?:{problem}).*--state-dir"):
         upgrades.start(after)
     assert (upgrades.directory / "state-classes.json").read_text() == kept
+
+
+def test_a_class_that_is_not_there_any_more_is_refused(upgrades: Upgrades) -> None:
+    upgrades.start(BEFORE)
+    kept = (upgrades.directory / "state-classes.json").read_text()
+    with pytest.raises(
+        UsageError, match=r"class upgraded_application\.Seen, which is not there now"
+    ):
+        upgrades.start(BEFORE.replace("Seen", "Counted"), name="Counted")
+    assert (upgrades.directory / "state-classes.json").read_text() == kept
+    upgrades.start(BEFORE.replace("Seen", "Counted") + "Seen = Counted\n", name="Counted")
 
 
 def test_a_field_that_came_with_a_default_is_not_taken_for_one_that_all_have(

@@ -25,6 +25,8 @@ def test_a_directory_is_new_until_a_batch_was_planned(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app", 1)
     assert directory.is_new
     (directory.checkpoint / "offsets").mkdir(parents=True)
+    assert directory.is_new  # Spark has made its directories, and no more
+    (directory.checkpoint / "offsets" / "0").touch()
     assert not directory.is_new
     directory.close()
 
@@ -56,6 +58,7 @@ def test_a_checkpoint_belongs_to_one_journal(tmp_path: Path) -> None:
     directory.check_journal("first")
     directory.check_journal("second")  # nothing was read of the first
     (directory.checkpoint / "offsets").mkdir(parents=True)
+    (directory.checkpoint / "offsets" / "0").touch()
     directory.check_journal("second")
     with pytest.raises(UsageError, match="belongs to another journal"):
         directory.check_journal("first")

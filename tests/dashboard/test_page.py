@@ -175,7 +175,10 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     said = page.locator("#state-said")
     expect(said).to_have_text(re.compile(r"^1 found, as of batch \d+, committed \w+ \d+, "))
     entity = page.get_by_role("region", name="Entity of word totals")
-    assert json.loads(entity.inner_text()) == {"word_totals": {"zebra": 2 * MESSAGES}}
+    assert json.loads(entity.inner_text()) == {
+        "$class": "application:WordTotals",
+        "word_totals": {"zebra": 2 * MESSAGES},
+    }
     page.get_by_label("key", exact=True).fill("<b>")
     page.get_by_role("button", name="Look up").click()
     expect(said).to_have_text(re.compile(r"^No state has the key <b>, as of batch "))

@@ -10,6 +10,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import trustme
+
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
@@ -18,6 +20,7 @@ from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import Source, TCPSink, TCPSource
 from wallaroo.model.framing import Framing
+from wallaroo.tls import TLSFiles
 
 T = TypeVar("T")
 U32 = Framing(4, ">I")
@@ -126,3 +129,23 @@ class RunningIngress:
             if chunk.source == source
             for payload in framing.split(chunk.data)
         ]
+
+
+class Authority:
+    """An authority, and the files that it makes."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory, self._name = directory, name
+        self._authority = trustme.CA()
+        self.file = directory / f"{name}.pem"
+        self._authority.cert_pem.write_to_path(self.file)
+
+    def files(self, trusts: Authority | None = None) -> TLSFiles:
+        """A certificate for this machine, its key, and whom its holder trusts."""
+        made = self._authority.issue_cert("127.0.0.1")
+        key, certificate = self._directory / "key.pem", self._directory / "certificate.pem"
+        made.private_key_pem.write_to_path(key)
+        certificate.unlink(missing_ok=True)
+        for pem in made.cert_chain_pems:
+            pem.write_to_path(certificate, append=True)
+        return TLSFiles(certificate, key, None if trusts is None else trusts.file)

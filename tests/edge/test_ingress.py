@@ -20,9 +20,11 @@ from structlog.testing import capture_logs
 
 from tests.edge.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.edge.acked import WINDOW, AckedConnection
 from wallaroo.edge.journal import JournalLimits
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.acked import PAYLOADS, PREAMBLE, Ack, Hello, Messages, encode
 from wallaroo.model.framing import Framing
 
 FORMATS = [Framing(2, ">H"), Framing(4, "<I"), Framing(1, "B"), Framing(8, ">Q"), U32]
@@ -391,23 +393,50 @@ def test_a_silent_connection_is_closed_where_that_is_wanted(tmp_path: Path) -> N
     assert [log["reason"] for log in logs] == ["nothing came for 0.2 s"]
 
 
-def test_large_frames_that_never_end_do_not_fill_the_memory(tmp_path: Path) -> None:
-    limits = SourceLimits(held_bytes=3_000_000)
-    begun = U32.frame(bytes(1_000_000))[:100]
+def test_frames_that_never_end_do_not_fill_the_memory(tmp_path: Path) -> None:
+    limits = SourceLimits(held_bytes=4_000_000)
+    begun = U32.frame(bytes(1_000_000))[:-1]
     with (
         RunningIngress(tmp_path, [source()], senders=limits) as running,
         capture_logs() as logs,
         contextlib.ExitStack() as stack,
     ):
-        for _ in range(2):
-            stack.enter_context(connect(running)).sendall(begun)
-        wait_until(lambda: running.ingress._held_bytes > 2_000_000, "two large frames")
-        with connect(running) as third:
-            third.sendall(begun)
-            assert is_closed(third)
+        load = running.ingress.load
+        stack.enter_context(connect(running)).sendall(begun)
+        wait_until(lambda: load.held == len(begun) + 1, "a large frame")
+        with connect(running) as header_alone:  # gets room as it sends
+            header_alone.sendall(begun[:4])
+            wait_until(lambda: load.held > len(begun) + 1, "the second")
+            assert load.held <= len(begun) + 1 + 256 * 1024
+        for _ in range(20):
+            stack.enter_context(connect(running)).sendall(U32.frame(bytes(200_000))[:-100_000])
+        with connect(running) as one_more:
+            one_more.sendall(begun)
+            assert is_closed(one_more)
+        with connect(running) as small:
+            small.sendall(U32.frame(bytes(4_000))[:-1])
+            small.sendall(bytes(1))
+            running.wait_for(1)
+        assert load.held <= limits.held_bytes
         stack.close()
-        wait_until(lambda: running.ingress._held_bytes == 0, "the end of what is held")
+        wait_until(lambda: load.held == 0, "the end of what is held")
         with connect(running) as whole:
             whole.sendall(U32.frame(bytes(1_000_000)))
-            running.wait_for(1)
-    assert "senders hold 3000000 bytes of incomplete frames" in [log["reason"] for log in logs]
+            running.wait_for(2)
+    reasons = {log["reason"] for log in logs}
+    assert "senders at 127.0.0.1 hold 2000000 bytes of incomplete frames" in reasons
+
+
+def test_acknowledgements_do_not_pile_up_for_who_does_not_take_them(tmp_path: Path) -> None:
+    with RunningIngress(tmp_path, [source()]) as running, connect(running) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        deaf.sendall(PREAMBLE + encode(Hello(1, "deaf")))
+        for number in range(1, 20_001):
+            deaf.sendall(encode(Messages(number, PAYLOADS.frame(b"x"))))
+        running.wait_for(20_000)
+        (connection,) = running.ingress._connections
+        assert isinstance(connection, AckedConnection)
+        assert connection._transport.get_write_buffer_size() < 128 * 1024
+        told = b""
+        while encode(Ack(20_000, 20_000 + WINDOW)) not in told:
+            told = told[-64:] + deaf.recv(1 << 16)

@@ -8,39 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trustme
 from click.testing import CliRunner
+from structlog.testing import capture_logs
 
-from tests.edge.harness import U32, RunningIngress, outputs, sink, source
+from tests.edge.harness import U32, Authority, RunningIngress, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
+from wallaroo.edge import ingress
 from wallaroo.edge.egress import Egress
+from wallaroo.edge.limits import SourceLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.sequence import NUMBER, SequenceCutter
 from wallaroo.tls import TLSFiles
-
-
-class Authority:
-    """An authority, and the files that it makes."""
-
-    def __init__(self, directory: Path, name: str) -> None:
-        self._directory, self._name = directory, name
-        self._authority = trustme.CA()
-        self.file = directory / f"{name}.pem"
-        self._authority.cert_pem.write_to_path(self.file)
-
-    def files(self, trusts: Authority | None = None) -> TLSFiles:
-        """A certificate for this machine, its key, and whom its holder trusts."""
-        made = self._authority.issue_cert("127.0.0.1")
-        key, certificate = self._directory / "key.pem", self._directory / "certificate.pem"
-        made.private_key_pem.write_to_path(key)
-        certificate.unlink(missing_ok=True)
-        for pem in made.cert_chain_pems:
-            pem.write_to_path(certificate, append=True)
-        return TLSFiles(certificate, key, None if trusts is None else trusts.file)
 
 
 @pytest.fixture
@@ -108,6 +90,31 @@ def test_a_sender_does_not_talk_to_whom_it_does_not_trust(
     with pytest.raises(RuntimeFailure, match=r"certificate|issuer"):  # noqa: SIM117
         with Sender(address(listening), "stream", tls=distrusting, timeout_s=0.5) as sender:
             sender.send(b"hello")
+
+
+def test_who_does_not_begin_tls_holds_a_place_and_is_cut_off(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingress, "HANDSHAKE_S", 0.5)
+    limits = SourceLimits(connections_per_peer=2)
+    tls = authority.files(trusts=authority)
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits, tls=tls.serving()) as running,
+        capture_logs() as logs,
+    ):
+        where = running.addresses[0]
+        silent = [socket.create_connection(where, PATIENCE_S) for _ in range(2)]
+        with socket.create_connection(where, PATIENCE_S) as third:
+            assert third.recv(1) == b""
+        for connection in silent:
+            with connection:
+                assert connection.recv(1) == b""
+        with Sender(address(running), "stream", tls=tls.connecting()) as sender:
+            sender.send(b"hello")
+    assert running.journal.accepted == {0: 1}
+    reasons = [log["reason"] for log in logs]
+    assert reasons[0] == "2 connections from 127.0.0.1 are open"
+    assert [reason.split(":")[0] for reason in reasons[1:3]] == ["TLS did not begin"] * 2
 
 
 def test_a_stop_while_senders_begin_ends(listening: RunningIngress) -> None:

@@ -94,6 +94,9 @@ spec:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             - --gateway={{ $fullname }}-gateway:7900
+            {{- if .Values.tls.door.secretName }}
+            - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
+            {{- end }}
             - --state-dir=/var/lib/wallaroo/state
             - --partitions={{ int .Values.partitions }}
             - --workers-from={{ $fullname }}-workers

@@ -77,6 +77,10 @@ spec:
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             - --state-dir=/var/lib/wallaroo/gateway
             - --listen=0.0.0.0:7900
+            {{- if .Values.tls.door.secretName }}
+            - --listen-tls-cert=/etc/wallaroo/tls/door/tls.crt
+            - --listen-tls-key=/etc/wallaroo/tls/door/tls.key
+            {{- end }}
             - --health=0.0.0.0:7980
             - --journal-limit-gib={{ $values.journalLimitGiB }}
             - --max-connections={{ int $values.maxConnections }}

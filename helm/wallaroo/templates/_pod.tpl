@@ -60,6 +60,11 @@ can have it, they go where the driver is. dict root, component.
 - name: token
   mountPath: /etc/wallaroo/token
   readOnly: true
+{{- if .root.Values.tls.door.secretName }}
+- name: tls-door
+  mountPath: /etc/wallaroo/tls/door
+  readOnly: true
+{{- end }}
 {{- with (index .root.Values .component).extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -76,6 +81,9 @@ can have it, they go where the driver is. dict root, component.
     items:
       - key: {{ .root.Values.token.key }}
         path: token
+{{- with .root.Values.tls.door.secretName }}
+{{ include "wallaroo.secretVolume" (dict "volume" "tls-door" "name" . "keys" (ternary (list "tls.crt" "tls.key") (list "ca.crt") (eq $.component "gateway"))) }}
+{{- end }}
 {{- with (index .root.Values .component).extraVolumes }}
 {{ toYaml . }}
 {{- end }}

@@ -34,7 +34,10 @@ def letter_desk(state_dir: Path) -> Iterator[LetterDesk]:
         lock = hold(state_dir / "gateway.lock", "", wait_s=0.0)
     except RuntimeFailure:
         door = Door.read(state_dir)
-        client = GatewayClient(door.location, patience_s=_PATIENCE_S, token=door.token)
+        # who holds the lock has the port: a certificate would tell nothing more
+        client = GatewayClient(
+            door.location, patience_s=_PATIENCE_S, token=door.token, verify=False
+        )
         with contextlib.closing(client):
             yield client
         return

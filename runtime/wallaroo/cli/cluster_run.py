@@ -28,7 +28,13 @@ from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.connector import Connector
-from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, read_token
+from wallaroo.edge.guard import (
+    AUTHORITIES_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    location_of,
+    read_token,
+)
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
@@ -61,6 +67,8 @@ class DriverSettings:
     """State directory, in this pod and in the executors'."""
     partitions: int
     """Partitions of the state."""
+    gateway_ca: Path | None = None
+    """File of authorities for the gateway, in this pod and in the executors'; None for no TLS."""
     workers: int = 1
     """Executors to start, where no ConfigMap tells."""
     workers_from: str | None = None
@@ -83,8 +91,8 @@ class DriverSettings:
     """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     patience_s: float = 600.0
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
-    max_batch_bytes: int = 32 * 1024**2
-    """Bytes of messages that a batch takes at most."""
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    """Bounds of a batch."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -137,9 +145,7 @@ class ClusterRun:
         workers = settings.workers
         if settings.workers_from is not None:
             workers = self._read_wanted(pod.namespace, settings.workers_from)
-        read_token(settings.token_file)
-        os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
-        location = f"grpc://{settings.gateway[0]}:{settings.gateway[1]}"
+        location = self._introduce()
         self._claiming = Claiming(location, pod.name)
         self._status.say("waiting for the gateway")
         claim = self._claiming.claim(self._signalled, settings.patience_s)
@@ -171,7 +177,7 @@ class ClusterRun:
                 settings.application,
                 settings.master,
                 workers,
-                settings.max_batch_bytes,
+                settings.batch,
                 settings.memory,
                 everywhere=True,
                 spark={**self._spark(pod, claim.number, workers), **settings.spark},
@@ -270,6 +276,15 @@ class ClusterRun:
         if self._engine is not None and self._engine.executors is not None:
             self._engine.executors.remove_surplus()
 
+    def _introduce(self) -> str:
+        """Let this process know what it has to show at the gateway's door; where that is."""
+        settings, (host, port) = self._settings, self._settings.gateway
+        read_token(settings.token_file)
+        os.environ[TOKEN_FILE_VARIABLE] = str(settings.token_file)
+        if settings.gateway_ca is not None:
+            os.environ[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
+        return location_of(f"{host}:{port}", secret=settings.gateway_ca is not None)
+
     def _pod(self) -> Any:
         from wallaroo.engine.spark.kubernetes import Pod
 
@@ -297,6 +312,8 @@ class ClusterRun:
             f"spark.executorEnv.{TOKEN_FILE_VARIABLE}": str(settings.token_file),
             "spark.executor.instances": str(workers),
         }
+        if settings.gateway_ca is not None:
+            extra[f"spark.executorEnv.{AUTHORITIES_VARIABLE}"] = str(settings.gateway_ca)
         if not settings.master.startswith("k8s://"):
             return extra
         if settings.image is None:

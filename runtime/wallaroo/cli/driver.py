@@ -18,6 +18,7 @@ from wallaroo.cli.options import (
     ui_token_option,
 )
 from wallaroo.edge.guard import read_token
+from wallaroo.engine.pace import BatchLimits
 
 
 @click.command()
@@ -33,6 +34,12 @@ from wallaroo.edge.guard import read_token
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     help="File with the gateway's token; executors must have it at the same path.",
+)
+@click.option(
+    "--gateway-ca",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on. Executors "
+    "must have the file at the same path.",
 )
 @click.option(
     "--state-dir",
@@ -99,6 +106,7 @@ def driver(
     app_args: tuple[str, ...],
     gateway: Address,
     token_file: Path,
+    gateway_ca: Path | None,
     state_dir: Path,
     partitions: int,
     workers: int,
@@ -113,6 +121,7 @@ def driver(
     ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
+    max_batch_seconds: float,
     function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
@@ -133,6 +142,7 @@ def driver(
         application=application_ref(app, inputs, outputs, app_args, max_frame),
         gateway=gateway,
         token_file=token_file,
+        gateway_ca=gateway_ca,
         state_dir=state_dir,
         partitions=partitions,
         workers=workers,
@@ -146,7 +156,7 @@ def driver(
         ui=ui,
         ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
-        max_batch_bytes=max_batch_mib * 1024**2,
+        batch=BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
         call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wallaroo.cli.plain import to_plain
 from wallaroo.engine.entities import EntityCache
 from wallaroo.engine.job import codecs_of
 from wallaroo.engine.program import Program
@@ -59,18 +60,4 @@ class SavedState:
 
 def told(state: str, key: Any, entity: Any) -> dict[str, Any]:
     """An entity as plain JSON values: `state`, `key` and `entity`."""
-    return {"state": state, "key": _plain(key), "entity": _plain(entity)}
-
-
-def _plain(value: Any) -> Any:
-    """*value* as JSON has it; objects as their attributes, what is neither as its `repr`."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, dict):
-        return {str(key): _plain(of) for key, of in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(of) for of in value]
-    slots = [s for base in type(value).__mro__ for s in vars(base).get("__slots__", ())]
-    fields = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    fields |= getattr(value, "__dict__", {})
-    return {name: _plain(of) for name, of in fields.items()} if fields else repr(value)
+    return {"state": state, "key": to_plain(key), "entity": to_plain(entity)}

@@ -29,11 +29,12 @@ from wallaroo.cli.options import (
 )
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
-from wallaroo.edge.guard import read_token
+from wallaroo.edge.guard import location_of, read_token
 from wallaroo.edge.journal import JournalLimits
 from wallaroo.edge.letters import LetterLimits
 from wallaroo.errors import WallarooError
 from wallaroo.model.application import Application
+from wallaroo.tls import TLSFiles
 
 _MIB, _GIB = 1024**2, 1024**3
 _DAY_S = 24 * 3600.0
@@ -63,6 +64,16 @@ log = structlog.get_logger("wallaroo.gateway")
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with the token that they must show.",
+)
+@click.option(
+    "--listen-tls-cert",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Certificate, PEM, to show there: turns TLS on for driver and workers.",
+)
+@click.option(
+    "--listen-tls-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Private key of that certificate.",
 )
 @click.option(
     "--health",
@@ -106,6 +117,8 @@ def gateway(
     state_dir: Path,
     listen: str,
     token_file: Path | None,
+    listen_tls_cert: Path | None,
+    listen_tls_key: Path | None,
     health: Address | None,
     journal_limit_gib: float,
     dead_letters_mib: float,
@@ -129,7 +142,7 @@ def gateway(
     location = listen
     if "://" not in listen:
         host, port = parse_address(listen, "--listen")
-        location = f"grpc://{host}:{port}"
+        location = location_of(f"{host}:{port}", secret=listen_tls_cert is not None)
     elif not listen.startswith("grpc+unix://") and not child:
         msg = f"{listen!r} is not HOST:PORT"
         raise click.BadParameter(msg, param_hint="--listen")
@@ -139,6 +152,7 @@ def gateway(
         settings = GatewaySettings(
             state_dir,
             location,
+            certificate=TLSFiles(listen_tls_cert, listen_tls_key).at_door(),
             token=None if token_file is None else read_token(token_file),
             health=health,
             journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),

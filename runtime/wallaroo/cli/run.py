@@ -25,7 +25,9 @@ from wallaroo.cli.options import (
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.cli.view import suits
 from wallaroo.edge.guard import read_token
-from wallaroo.errors import RuntimeFailure
+from wallaroo.engine.pace import BatchLimits
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.tls import TLSFiles
 
 _GIB = 1024**3
 _TASK_FAILURES = 8
@@ -64,6 +66,13 @@ a message that kills its worker has to be found."""
     metavar="HOST:PORT",
     help="Where workers on other machines reach this one; nothing but them may get there.  "
     "[default: a Unix socket, for workers on this machine]",
+)
+@click.option(
+    "--gateway-tls",
+    type=(click.Path(path_type=Path, dir_okay=False),) * 3,
+    metavar="CERT KEY CA",
+    help="PEM files that turn TLS on there: the gateway's certificate and key, and the authorities "
+    "that workers trust; these must be at the same path on their machines.",
 )
 @engine_options
 @click.option(
@@ -113,8 +122,10 @@ def run(
     state_dir: Path | None,
     master: str | None,
     gateway: str | None,
+    gateway_tls: tuple[Path, Path, Path] | None,
     conf: tuple[str, ...],
     max_batch_mib: int,
+    max_batch_seconds: float,
     function_timeout: float,
     journal_limit_gib: float,
     drain_timeout: float,
@@ -140,6 +151,9 @@ def run(
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     console = Console(stderr=True)
+    if gateway_tls is not None and gateway is None:
+        msg = "--gateway-tls is for --gateway: a Unix socket needs none"
+        raise UsageError(msg)
     settings = RunSettings(
         application=application_ref(app, inputs, outputs, app_args, max_frame),
         workers=workers,
@@ -147,7 +161,7 @@ def run(
         state_dir=state_dir,
         master=master or f"local[{workers},{_TASK_FAILURES}]",
         spark=setting_pairs(conf),
-        max_batch_bytes=max_batch_mib * 1024**2,
+        batch=BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
         sources=source_limits(max_connections, idle_timeout),
         on_error=on_error,
         tls=tls,
@@ -157,6 +171,7 @@ def run(
         drain_timeout_s=drain_timeout,
         until_done=until_done,
         gateway=gateway,
+        gateway_tls=TLSFiles(*gateway_tls or ()),
         log_level=log_level,
         ui=None if no_ui else ui,
         ui_token=None if ui_token_file is None else read_token(ui_token_file),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import secrets
@@ -29,13 +30,15 @@ from wallaroo.cli.view import LiveView
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
-from wallaroo.edge.guard import TOKEN_VARIABLE
+from wallaroo.edge.guard import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
 from wallaroo.edge.limits import SourceLimits
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.tls import TLSFiles
 from wallaroo.tracing import ONE_IN
 
 _LOOK_EVERY_S = 0.2
@@ -64,8 +67,8 @@ class RunSettings:
     """Spark master URL."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark."""
-    max_batch_bytes: int = 32 * 1024**2
-    """Bytes of messages that a batch takes at most."""
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    """Bounds of a batch."""
     sources: SourceLimits = field(default_factory=SourceLimits)
     """What senders may cost."""
     on_error: tuple[str, ...] = ()
@@ -85,6 +88,8 @@ class RunSettings:
     and delivered."""
     gateway: str | None = None
     """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
+    gateway_tls: TLSFiles = field(default_factory=TLSFiles)
+    """Certificate and key that the gateway shows there, and the authorities that workers trust."""
     log_level: str = "info"
     """Least severe log events to show."""
     ui: Address | None = None
@@ -143,10 +148,15 @@ class Runner:
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
         self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
         location = f"grpc+unix://{scratch}/gateway.sock"
-        token = None
+        token, given = None, {}
         if settings.gateway is not None:
-            location, token = f"grpc://{settings.gateway}", secrets.token_urlsafe(32)
-            self._give_token(token)
+            secret = settings.gateway_tls.authorities is not None
+            location = location_of(settings.gateway, secret=secret)
+            token = secrets.token_urlsafe(32)
+            given = {TOKEN_VARIABLE: token}
+            if secret:
+                given[AUTHORITIES_VARIABLE] = str(settings.gateway_tls.authorities)
+            self._give(given)
         log.info(
             "starting",
             application=application.name,
@@ -156,15 +166,14 @@ class Runner:
         )
         self._start_gateway(application, state, location, token, scratch)
         claim = self._client.claim(_HOLDER)
-        extra = dict(settings.spark)
-        if token is not None:  # Spark keeps settings of such names out of its logs
-            extra[f"spark.executorEnv.{TOKEN_VARIABLE}"] = token
+        extra = dict(settings.spark)  # Spark keeps settings of the token's name out of its logs
+        extra |= {f"spark.executorEnv.{name}": value for name, value in given.items()}
         self._engine = Engine(
             EngineSettings(
                 settings.application,
                 settings.master,
                 settings.workers,
-                settings.max_batch_bytes,
+                settings.batch,
                 spark=extra,
                 call_limit_s=settings.call_limit_s,
             ),
@@ -279,10 +288,11 @@ class Runner:
         assert self._engine is not None
         return self._engine.failure()
 
-    def _give_token(self, token: str) -> None:
-        """Let what this process starts find *token*, until it stops."""
-        os.environ[TOKEN_VARIABLE] = token
-        self._stack.append(lambda: os.environ.pop(TOKEN_VARIABLE, None))
+    def _give(self, given: Mapping[str, str]) -> None:
+        """Let what this process starts find *given* in its environment, until it stops."""
+        for name, value in given.items():
+            os.environ[name] = value
+            self._stack.append(functools.partial(os.environ.pop, name, None))
 
     def _start_gateway(
         self,
@@ -302,6 +312,10 @@ class Runner:
             file.touch(mode=0o600)
             file.write_text(token)
             shown = ["--token-file", str(file)]
+            tls = self._settings.gateway_tls
+            if tls.authorities is not None:
+                shown += ["--listen-tls-cert", str(tls.certificate)]
+                shown += ["--listen-tls-key", str(tls.key)]
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
             *("--child", "--state-dir", str(state.path), "--listen", location, *shown),

@@ -1,22 +1,33 @@
-"""`wallaroo state`: what the state entities of an application are."""
+"""`wallaroo state`: what the state entities of an application are, and their way elsewhere."""
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import json
 import pickle
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import structlog
 
+from wallaroo.cli.carried import Form, Packer, write_rows
 from wallaroo.cli.entities import SavedState, told
 from wallaroo.cli.options import application_to_look_at
-from wallaroo.cli.state_directory import read_fixed
+from wallaroo.cli.state_classes import check_state_classes
+from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed
 from wallaroo.engine.program import Program
 from wallaroo.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = structlog.get_logger("wallaroo")
 
 _directory = click.option(
     "--state-dir",
@@ -24,17 +35,27 @@ _directory = click.option(
     required=True,
     help="State directory of the application, which may be running.",
 )
+_form = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "pickle"]),
+    default="json",
+    show_default=True,
+    help="json: an object a line, of what the entities' attributes are. pickle: pairs of "
+    "(state, key) and entity, pickled one after the other.",
+)
 _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 
 
 @click.group()
 def state() -> None:
-    """Look at the state of an application, as of its last batch, running or stopped.
+    """Look at the state of an application, as of its last batch, and carry it elsewhere.
 
     \b
     Example:
       wallaroo state show apps/word_count hello --state-dir .wallaroo/word-count
       wallaroo state export apps/word_count --state-dir .wallaroo/word-count > state.jsonl
+      wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new
     """  # noqa: D301  (click reads \b)
 
 
@@ -57,27 +78,120 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 @state.command()
 @click.argument("app")
 @_directory
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["json", "pickle"]),
-    default="json",
-    show_default=True,
-    help="json: an object a line, of what the entities' attributes are. pickle: pairs of "
-    "(state, key) and entity, pickled one after the other.",
-)
+@_form
 @_arguments
-def export(app: str, state_dir: Path, form: str, app_args: tuple[str, ...]) -> None:
+def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
     with _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
             if form == "json":
-                click.echo(json.dumps(told(name, key, entity), ensure_ascii=False))
+                line = json.dumps(told(name, key, entity), ensure_ascii=False)
+                sys.stdout.buffer.write(f"{line}\n".encode("utf-8", "surrogatepass"))
             else:
                 sys.stdout.buffer.write(pickle.dumps(((name, key), entity), protocol=5))
 
 
-@contextlib.contextmanager
+@state.command(name="import")
+@click.argument("app")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="State directory of the application, which is stopped; made if it is not there.",
+)
+@_form
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    help="Partitions of the state, if the directory is new; see `wallaroo run`.  [default: 1]",
+)
+@click.option("--replace", is_flag=True, help="Let entities take the place of those of their keys.")
+@_arguments
+def import_(
+    app: str,
+    file: Path,
+    state_dir: Path,
+    form: Form,
+    partitions: int | None,
+    replace: bool,
+    app_args: tuple[str, ...],
+) -> None:
+    """Put the entities of FILE, which `wallaroo state export` wrote, into a state; `-`: of stdin.
+
+    The application must be stopped in good order. All entities go in, or none: nothing is written
+    before each is known to fit (its state, its key, its class and its fields), and a call that was
+    broken off is ended by the same call again. Entities of other keys stay as they are. Import only
+    what you trust as you trust the application: the objects that a file tells of are made.
+
+    \b
+    Example:
+      wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new --partitions 4
+    """  # noqa: D301  (click reads \b)
+    application = application_to_look_at(app, app_args)
+    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+        if str(file) == "-":
+            file = Path(scratch, "stdin")
+            with file.open("wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+        try:
+            with file.open("rb") as opened:
+                name = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            msg = f"{file} cannot be read: {error.strerror}"
+            raise UsageError(msg) from error
+        if StateDirectory.has_state(state_dir):
+            fixed = read_fixed(state_dir)
+        else:
+            fixed = Fixed.new(application.name, partitions or 1)
+        program = Program(application, fixed.buckets)
+        packer = Packer(program)
+        rows = Path(scratch, "rows")
+        write_rows(packer, file, form, rows)
+        state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
+        try:
+            state.check_partitions(partitions or state.fixed.partitions)
+            _import(state, program, packer.keys, rows, name, replace)
+        finally:
+            state.close()
+    log.info("imported", entities=len(packer.keys), state_dir=str(state.path))
+
+
+def _import(
+    state: StateDirectory,
+    program: Program,
+    keys: set[tuple[str, Any]],
+    rows: Path,
+    name: str,
+    replace: bool,
+) -> None:
+    from wallaroo.engine.spark.importing import import_state, progress
+
+    done = "none" if state.is_new else progress(state.checkpoint, name)
+    if done != "done":
+        with _session(state.fixed) as session:
+            if done == "none":
+                if not replace:
+                    _check_that_none_is_there(session, state, program, keys)
+                check_state_classes(state.path, program.application)
+                state.begin_import(name)
+            import_state(session, state.checkpoint, program.levels.count, rows, name)
+    state.end_import()
+
+
+def _check_that_none_is_there(
+    session: SparkSession, state: StateDirectory, program: Program, keys: set[tuple[str, Any]]
+) -> None:
+    for name, key, _ in SavedState(session, state.checkpoint, program).entities():
+        if (name, key) in keys:
+            msg = (
+                f"state {name!r} in {state.path} has an entity of key {key!r} already: "
+                "give --replace to replace such entities"
+            )
+            raise UsageError(msg)
+
+
+@contextmanager
 def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
     """The state in *state_dir*, with a Spark to read it."""
     fixed = read_fixed(state_dir)
@@ -85,13 +199,20 @@ def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[Sav
     if fixed.application != application.name:
         msg = f"{state_dir} belongs to {fixed.application!r}, and this is {application.name!r}"
         raise UsageError(msg)
+    with _session(fixed) as session:
+        program = Program(application, fixed.buckets)
+        yield SavedState(session, state_dir.resolve() / "checkpoint", program)
+
+
+@contextmanager
+def _session(fixed: Fixed) -> Iterator[SparkSession]:
+    """A Spark for the state of an application."""
     from wallaroo.engine.spark.session import SparkSettings, start_session
 
-    program = Program(application, fixed.buckets)
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         settings = SparkSettings("local[1]", fixed.partitions, Path(scratch))
-        spark = start_session(application.name, settings, [], lambda _line: None)
+        spark = start_session(fixed.application, settings, [], lambda _line: None)
         try:
-            yield SavedState(spark.session, state_dir.resolve() / "checkpoint", program)
+            yield spark.session
         finally:
             spark.stop()

@@ -62,8 +62,7 @@ class Shape:
             return None
         for field, type_ in new.fields.items():
             was = self.fields.get(field)
-            lacks_value = not hasattr(kind, field) or field in getattr(kind, "__slots__", ())
-            if was is None and lacks_value:
+            if was is None and _lacks_value(kind, field):
                 return (
                     f"class {new.name} has the field {field!r} now, which the saved entities "
                     f"lack: give the class a value for it ({field} = …) or a __setstate__"
@@ -108,6 +107,41 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
     told = {name: asdict(shape) for name, shape in shapes.items()}
     fresh.write_text(json.dumps(told, indent=2) + "\n")
     fresh.replace(file)
+
+
+class Mould:
+    """What entities of a state partition have to be like.
+
+    Args:
+        new: A new entity.
+    """
+
+    def __init__(self, new: Any) -> None:
+        self._kind = type(new)
+        self._needed = [name for name in sorted(_attributes(new)) if _lacks_value(self._kind, name)]
+
+    def problem_with(self, entity: Any) -> str | None:
+        """Why *entity* is of no use where new ones are of this kind, if it is."""
+        if type(entity) is not self._kind:
+            due = _name(self._kind)
+            return f"the entity is of class {_name(type(entity))}, and the application makes {due}"
+        for field in self._needed:
+            if not hasattr(entity, field):
+                return f"the entity lacks the field {field!r} that class {_name(self._kind)} has"
+        return None
+
+
+def _lacks_value(kind: type, field: str) -> bool:
+    """Whether an object of class *kind* has *field* only if it was given one."""
+    return not hasattr(kind, field) or field in getattr(kind, "__slots__", ())
+
+
+def _name(kind: type) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _attributes(entity: Any) -> dict[str, Any]:

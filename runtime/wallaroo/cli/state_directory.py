@@ -32,6 +32,11 @@ class Fixed:
     format: int = FORMAT
     """Version of the directory's layout."""
 
+    @classmethod
+    def new(cls, application: str, partitions: int) -> Fixed:
+        """What becomes fixed of a directory that is new."""
+        return cls(application, partitions, partitions * _BUCKETS_PER_PARTITION)
+
 
 def read_fixed(path: Path) -> Fixed:
     """What is fixed of the state directory at *path*, which another process may use.
@@ -60,13 +65,17 @@ class StateDirectory:
         path: The directory; made if it is not there.
         application: Name of the application.
         partitions: Partitions wanted, if the directory is new.
+        importing: Name of the import that may be under way in it; None for none.
 
     Raises:
-        UsageError: It belongs to another application, or is of another version.
+        UsageError: It belongs to another application, or is of another version, or an import into
+            it has begun and not ended.
         RuntimeFailure: It cannot be used, or another process uses it.
     """
 
-    def __init__(self, path: Path, application: str, partitions: int) -> None:
+    def __init__(
+        self, path: Path, application: str, partitions: int, importing: str | None = None
+    ) -> None:
         self.path = path.resolve()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -76,6 +85,12 @@ class StateDirectory:
             msg = f"the state directory {path} cannot be used: {error.strerror or error}"
             raise RuntimeFailure(msg) from error
         self.fixed = self._read_or_write(application, partitions)
+        if self._import.exists() and self._import.read_text() != importing:
+            msg = (
+                f"an import into {self.path} has begun and not ended: call `wallaroo state import` "
+                "with the same file again, which ends it"
+            )
+            raise UsageError(msg)
 
     def check_partitions(self, wanted: int) -> None:
         """Refuse another number of partitions than the state was made with.
@@ -115,6 +130,18 @@ class StateDirectory:
         self.fixed = replace(self.fixed, partitions=partitions)
         self._write(self.fixed)
 
+    def begin_import(self, name: str) -> None:
+        """Let nobody use the directory but the import *name*, until `end_import`."""
+        self._import.write_text(name)
+
+    def end_import(self) -> None:
+        """Note that the import has ended."""
+        self._import.unlink(missing_ok=True)
+
+    @property
+    def _import(self) -> Path:
+        return self.path / "import"
+
     def check_journal(self, journal: str) -> None:
         """Refuse a gateway whose journal is not the one that the checkpoint's offsets belong to.
 
@@ -142,7 +169,7 @@ class StateDirectory:
     @property
     def is_new(self) -> bool:
         """Whether no batch has been planned in it yet."""
-        return not (self.checkpoint / "offsets").exists()
+        return not any(file.name.isdigit() for file in self.checkpoint.glob("offsets/*"))
 
     def close(self) -> None:
         """Let others use it."""
@@ -151,7 +178,7 @@ class StateDirectory:
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
         file = self.path / "application.json"
         if not file.exists():
-            fixed = Fixed(application, partitions, partitions * _BUCKETS_PER_PARTITION)
+            fixed = Fixed.new(application, partitions)
             self._write(fixed)
             return fixed
         fixed = read_fixed(self.path)

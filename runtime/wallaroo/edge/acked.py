@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wallaroo.edge.journal import Journal, StreamName
+from wallaroo.edge.limits import Load
 from wallaroo.errors import FrameError
 from wallaroo.model.acked import (
     BATCH_BYTES,
@@ -97,26 +98,43 @@ class Streams:
                 stream.connection.acknowledge()
 
 
+class Open(Protocol):
+    """A connection of a sender, whatever it speaks."""
+
+    heard_at: float
+    """When something last came, by the loop's clock."""
+
+    def pause(self) -> None:
+        """Stop reading."""
+
+    def resume(self) -> None:
+        """Read on."""
+
+    def finish(self) -> None:
+        """Take what the kernel has of it."""
+
+    def refuse(self, reason: str) -> None:
+        """End it, and say why in the log."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
 class Host(Protocol):
     """What a connection needs of the ingress."""
 
     streams: Streams
+    load: Load
 
     def time(self) -> float:
         """Now, by the loop's clock."""
-
-    def hold(self, size: int) -> bool:
-        """Count bytes of incomplete frames; tells whether they may be."""
-
-    def dismiss(self, source: int, host: str) -> None:
-        """Count a connection as ended."""
 
     def take(
         self, source: int, count: int, data: bytes, mark: tuple[StreamName, int] | None = None
     ) -> None:
         """Hand messages to the journal."""
 
-    def closed(self, connection: AckedConnection) -> None:
+    def closed(self, connection: Open) -> None:
         """Forget a connection."""
 
 
@@ -139,7 +157,7 @@ class AckedConnection(asyncio.Protocol):
         source: Source,
         transport: asyncio.Transport,
         log: Callable[[str, int], None],
-        peer: str | None,
+        peer: str,
     ) -> None:
         self._host = host
         self._peer = peer
@@ -159,6 +177,8 @@ class AckedConnection(asyncio.Protocol):
         self._messages = 0
         self._limit = 0
         self._paused = False
+        self._listens = True
+        """Whether the sender takes what it is told."""
         self._over = False
 
     def data_received(self, data: bytes) -> None:
@@ -171,19 +191,19 @@ class AckedConnection(asyncio.Protocol):
                 self._take(frame)
         except FrameError as error:
             self.refuse(str(error))
-        change, self._held = self._cutter.held - self._held, self._cutter.held
-        if change and not self._host.hold(change):
+        before, self._held = self._held, self._cutter.held
+        problem = self._host.load.hold(self._peer, before, self._held)
+        if problem is not None and not self._over:
             self._over = True
-            self._log("senders hold too many bytes of incomplete frames", self._messages)
+            self._log(problem, self._messages)
             self._transport.abort()  # not refused for good: it comes again
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Let go of the stream; for asyncio."""
         self._over = True
         self._host.closed(self)
-        self._host.hold(-self._held)
-        if self._peer is not None:
-            self._host.dismiss(self._index, self._peer)
+        self._host.load.hold(self._peer, self._held, 0)
+        self._host.load.dismiss(self._index, self._peer)
         if self._name is not None:
             self._host.streams.closed(self._name, self)
 
@@ -202,8 +222,17 @@ class AckedConnection(asyncio.Protocol):
 
     def acknowledge(self) -> None:
         """Tell the sender what is on disk, and how far it may go on."""
-        if self._stream is not None and not self._over:
+        if self._stream is not None and not self._over and self._listens:
             self._transport.write(encode(Ack(self._stream.accepted, self._grant(self._stream))))
+
+    def pause_writing(self) -> None:
+        """Tell nothing while the sender takes nothing, or it would pile up; for asyncio."""
+        self._listens = False
+
+    def resume_writing(self) -> None:
+        """Tell all that there is to tell by now; for asyncio."""
+        self._listens = True
+        self.acknowledge()
 
     def refuse(self, reason: str) -> None:
         """Tell the sender why the connection ends, and end it."""

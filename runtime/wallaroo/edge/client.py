@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.edge.faults import fault
-from wallaroo.edge.guard import Credentials, token_here
+from wallaroo.edge.guard import AUTHORITIES_VARIABLE, Credentials, authorities_here, token_here
 from wallaroo.edge.letters import Choice, Letter
 from wallaroo.edge.service import NO_ROOM, pack_staged
 from wallaroo.engine.ports import Chunk, Outputs, Tally
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.metrics.samples import Sample, from_json
 
 PATIENCE_S = 60.0
@@ -125,10 +125,16 @@ class GatewayClient:
     """A connection to a gateway; implements the engine's `Edge`.
 
     Args:
-        location: Where the gateway's inner door is, `grpc+unix:///PATH` or `grpc://HOST:PORT`.
+        location: Where the gateway's inner door is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or
+            `grpc+tls://HOST:PORT`.
         claim: Number of the claim under which calls are made; None for calls without one.
         patience_s: Seconds to go on trying while the gateway does not answer.
         token: What to show there; None for what this process has in its environment, if anything.
+        verify: Whether a gateway that speaks TLS has to show who it is, to the authorities that
+            this process has in its environment.
+
+    Raises:
+        UsageError: A file that the environment names cannot be read, or TLS lacks authorities.
     """
 
     def __init__(
@@ -138,13 +144,17 @@ class GatewayClient:
         claim: int | None = None,
         patience_s: float = PATIENCE_S,
         token: str | None = None,
+        verify: bool = True,
     ) -> None:
         self._location = location
         self._patience_s = patience_s
         self._claim = claim
         credentials = Credentials(token or token_here(), lambda: self._claim)
         self._client = flight.FlightClient(
-            location, generic_options=_CHANNEL_OPTIONS, middleware=[credentials]
+            location,
+            generic_options=_CHANNEL_OPTIONS,
+            middleware=[credentials],
+            **_secrecy(location, verify=verify),
         )
 
     def claim(self, holder: str) -> Claim:
@@ -172,9 +182,14 @@ class GatewayClient:
         """Let any other driver have the gateway at once."""
         self._ask("release", {})
 
-    def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
+    def latest(self, after: int, max_bytes: int, max_messages: int, wait_s: float) -> int:
         """See `Edge.latest`."""
-        asked = {"after": after, "max_bytes": max_bytes, "wait_s": wait_s}
+        asked = {
+            "after": after,
+            "max_bytes": max_bytes,
+            "max_messages": max_messages,
+            "wait_s": wait_s,
+        }
         return int(self._ask("latest", asked, wait_s))
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
@@ -287,6 +302,19 @@ class GatewayClient:
         for piece in self._client.do_get(ticket, options):
             columns = [column.to_pylist() for column in piece.data.columns]
             yield [Chunk(*row) for row in zip(*columns, strict=True)]
+
+
+def _secrecy(location: str, *, verify: bool) -> dict[str, Any]:
+    """What Flight's client needs for TLS."""
+    if not location.startswith("grpc+tls://"):
+        return {}
+    if not verify:
+        return {"disable_server_verification": True}
+    authorities = authorities_here()
+    if authorities is None:
+        msg = f"the gateway at {location} speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
+        raise UsageError(msg)
+    return {"tls_root_certs": authorities}
 
 
 class _Patience:

@@ -12,11 +12,11 @@ class Connector:
     """Connects to a gateway; equal to its copies, so that a worker keeps what it has of a job.
 
     The token is no part of it, since it travels in Spark's plans: each process has it in its
-    environment (`guard.TOKEN_VARIABLE`).
+    environment (`guard.TOKEN_VARIABLE`), as it has the authorities for TLS.
     """
 
     location: str
-    """Where the inner door is: `grpc+unix:///PATH` or `grpc://HOST:PORT`."""
+    """Where the inner door is: `grpc+unix:///PATH`, `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`."""
     claim: int | None = None
     """Number of the driver's claim."""
     patience_s: float = PATIENCE_S

@@ -18,7 +18,7 @@ class Door:
     """How to get in at a gateway; for whoever may read its state directory anyway."""
 
     location: str
-    """`grpc+unix:///PATH` or `grpc://HOST:PORT`."""
+    """Where it listens: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`."""
     token: str | None
     """What to show there."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 _DIRECTORY = os.environ.get("WALLAROO_FAULTS")
@@ -37,16 +36,5 @@ def _look(place: str) -> None:
         kill.start()
 
 
-def _shifted_clock() -> int:
-    """The wall clock, in nanoseconds, and as many seconds more as the file `clock` says."""
-    assert _DIRECTORY is not None
-    try:
-        return time.time_ns() + int(Path(_DIRECTORY, "clock").read_text()) * 10**9
-    except FileNotFoundError:
-        return time.time_ns()
-
-
-clock_ns = _shifted_clock if _DIRECTORY else time.time_ns
-"""The wall clock that messages are stamped with."""
 fault = _look if _DIRECTORY else _nothing
 """Called at a place, with its name."""

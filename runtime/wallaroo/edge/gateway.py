@@ -24,7 +24,6 @@ from wallaroo.edge.desk import Desk
 from wallaroo.edge.door import Door
 from wallaroo.edge.egress import Egress
 from wallaroo.edge.exclusive import hold
-from wallaroo.edge.faults import clock_ns
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
@@ -67,7 +66,10 @@ class GatewaySettings:
     directory: Path
     """Directory of journal and outbox."""
     location: str
-    """Where the inner door listens: `grpc+unix:///PATH` or `grpc://HOST:PORT`."""
+    """Where the inner door listens: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with a certificate
+    `grpc+tls://HOST:PORT`."""
+    certificate: tuple[bytes, bytes] | None = None
+    """Certificate and key, PEM, that the inner door shows; None for no TLS there."""
     token: str | None = None
     """Token that callers must show; None where nobody else gets to the door: a Unix socket."""
     health: Address | None = None
@@ -133,7 +135,6 @@ class Gateway:
                 on_room=self._on_room,
                 on_failure=self._on_failure,
                 on_accepted=self._on_accepted,
-                clock=clock_ns,
             )
         except (OSError, sqlite3.Error) as error:
             msg = f"the state directory {directory} cannot be used: {error}"
@@ -176,7 +177,14 @@ class Gateway:
         judge = Judge(self._application, self._journal, self._settings.policies)
         self._followed = self._follow()
         self._service = Service(
-            location, self._journal, self._outbox, control, guard, judge, self._followed
+            location,
+            self._journal,
+            self._outbox,
+            control,
+            guard,
+            judge,
+            self._followed,
+            self._settings.certificate,
         )
         Door(location, self._settings.token).write(directory)
         self._health = None

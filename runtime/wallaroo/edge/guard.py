@@ -22,6 +22,9 @@ TOKEN_VARIABLE = "WALLAROO_GATEWAY_TOKEN"
 """Environment variable with the token; processes that Spark starts elsewhere get it so."""
 TOKEN_FILE_VARIABLE = "WALLAROO_GATEWAY_TOKEN_FILE"
 """Environment variable with the name of a file with the token, where such a file is mounted."""
+AUTHORITIES_VARIABLE = "WALLAROO_GATEWAY_CA_FILE"
+"""Environment variable with the name of a file of authorities, PEM, that the gateway must have a
+certificate of; where it is set, a gateway on another machine is spoken to by TLS alone."""
 _TOKEN_HEADER, _CLAIM_HEADER = "authorization", "wallaroo-claim"
 _MIN_TOKEN_BYTES = 16
 
@@ -52,6 +55,32 @@ def token_here() -> str | None:
     if file := os.environ.get(TOKEN_FILE_VARIABLE):
         return read_token(Path(file))
     return os.environ.get(TOKEN_VARIABLE) or None
+
+
+def authorities_here() -> bytes | None:
+    """The authorities that this process was given in its environment, if it was.
+
+    Raises:
+        UsageError: It was given a file that cannot be read.
+    """
+    file = os.environ.get(AUTHORITIES_VARIABLE)
+    if not file:
+        return None
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        msg = f"the authorities of the gateway in {file} cannot be read: {error.strerror}"
+        raise UsageError(msg) from error
+
+
+def location_of(address: str, *, secret: bool) -> str:
+    """Location of the inner door at *address*, `HOST:PORT`.
+
+    Example:
+        >>> location_of("gateway:7900", secret=True)
+        'grpc+tls://gateway:7900'
+    """
+    return f"grpc+tls://{address}" if secret else f"grpc://{address}"
 
 
 class Guard(flight.ServerMiddlewareFactory):

@@ -1,7 +1,8 @@
-"""What senders may cost the gateway."""
+"""What senders may cost the gateway, and what they cost."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -19,4 +20,67 @@ class SourceLimits:
     may have nothing to say."""
     held_bytes: int = 256 * 1024**2
     """Bytes of frames that have begun and are not complete, over all connections: some times the
-    largest frame."""
+    largest frame, which is what one connection may hold. Half of it from one address."""
+
+    FREE_BYTES = 4096
+    """Bytes of a connection that do not count as held, so that who sends small messages is not
+    refused for the sake of others."""
+
+
+class Load:
+    """What senders cost now; lives in the event loop.
+
+    Args:
+        limits: What they may cost.
+    """
+
+    def __init__(self, limits: SourceLimits) -> None:
+        self._limits = limits
+        self._open: Counter[tuple[int, str]] = Counter()
+        """Connections by source and address of the sender; by source alone under no address."""
+        self._held: Counter[str] = Counter()
+        """Bytes of incomplete frames by address of the sender."""
+        self.held = 0
+        """Bytes of incomplete frames of all connections."""
+
+    def admit(self, source: int, host: str) -> str | None:
+        """Count a new connection to *source*; why it cannot be taken, if it cannot."""
+        limits = self._limits
+        if self._open[source, host] >= limits.connections_per_peer:
+            return f"{limits.connections_per_peer} connections from {host} are open"
+        if self._open[source, ""] >= limits.connections:
+            return f"{limits.connections} connections are open"
+        self._open.update([(source, host), (source, "")])
+        return None
+
+    def dismiss(self, source: int, host: str) -> None:
+        """Count a connection that was admitted as ended."""
+        self._open.subtract([(source, host), (source, "")])
+        if not self._open[source, host]:
+            del self._open[source, host]
+
+    def hold(self, host: str, before: int, size: int) -> str | None:
+        """Count the incomplete frame of a connection, which grows or is gone.
+
+        Args:
+            host: Address of the sender.
+            before: Bytes that it had when this was last called; 0 at first.
+            size: Bytes that it has now.
+
+        Returns:
+            Why the sender cannot hold that much, if he cannot.
+        """
+        free = self._limits.FREE_BYTES
+        change = (size if size > free else 0) - (before if before > free else 0)
+        if not change:
+            return None
+        self.held += change
+        self._held[host] += change
+        if not self._held[host]:
+            del self._held[host]
+        most = self._limits.held_bytes
+        if change > 0 and self._held[host] > most // 2:
+            return f"senders at {host} hold {most // 2} bytes of incomplete frames"
+        if change > 0 and self.held > most:
+            return f"senders hold {most} bytes of incomplete frames"
+        return None

@@ -74,13 +74,14 @@ class Service(flight.FlightServerBase):
     """Serves one gateway's journal and outbox.
 
     Args:
-        location: Where to listen, `grpc+unix:///PATH` or `grpc://HOST:PORT`.
+        location: Where to listen: `grpc+unix:///PATH`, `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`.
         journal: The journal.
         outbox: The outbox.
         control: Further actions by name: the gateway's own, such as `status`.
         guard: Decides who may come in.
         judge: Says what becomes of messages that are set aside; None to keep none.
         followed: Follows messages through their batches; None where none are.
+        certificate: Certificate and key, PEM, to show where the location asks for TLS.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class Service(flight.FlightServerBase):
         guard: Guard,
         judge: Judge | None = None,
         followed: MessageTraces | None = None,
+        certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
-        super().__init__(location, middleware={"guard": guard})
+        certificates = [] if certificate is None else [certificate]
+        super().__init__(location, tls_certificates=certificates, middleware={"guard": guard})
         self._journal = journal
         self._outbox = outbox
         self._judge = judge
@@ -157,7 +160,7 @@ class Service(flight.FlightServerBase):
         if not self._outbox.wait_for_room(wait_s):
             return int(after)
         self._journal.wait_beyond(after, wait_s)
-        return self._journal.chunks.reach(after, asked["max_bytes"])
+        return self._journal.chunks.reach(after, asked["max_bytes"], asked["max_messages"])
 
     def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
         self._planned_end = asked["end"]

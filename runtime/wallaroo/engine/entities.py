@@ -114,10 +114,10 @@ class EntityCache:
             known.version = unchanged
             return
         version = uuid.uuid4().hex
-        record = self._record(changes.changed, changes.forgotten)
+        record = self.record(changes.changed, changes.forgotten)
         log_bytes = known.log_bytes + len(record)
         if log_bytes > max(self.MIN_LOG_BYTES, 2 * known.base_bytes):
-            record = self._record(known.entities, [set() for _ in self.partitions])
+            record = self.record(known.entities, [set() for _ in self.partitions])
             log.replace(version, record)
             known.log_bytes = known.base_bytes = len(record)
         else:
@@ -151,7 +151,8 @@ class EntityCache:
             )
         return bucket
 
-    def _record(self, changed: Sequence[dict[Any, Any]], forgotten: Sequence[set[Any]]) -> bytes:
+    def record(self, changed: Sequence[dict[Any, Any]], forgotten: Sequence[set[Any]]) -> bytes:
+        """The record of a log that says what `Changes` says."""
         named: dict[str, tuple[dict[Any, Any], list[Any]]] = {}
         for number, name in enumerate(self.partitions):
             entities, gone, codec = changed[number], forgotten[number], self.codecs.get(number)

@@ -40,7 +40,7 @@ class LevelProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: a version and a log for each bucket."""
-        self._log = _StoredLog(handle)
+        self._log = StoredLog(handle)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -100,7 +100,7 @@ def _row(level: int, slot: int, blob: bytes) -> Row:
     return Row(level=level, slot=slot, position=0, blob=blob)
 
 
-class _StoredLog:
+class StoredLog:
     """A bucket's log in Spark's state store; which bucket, Spark has set before each call."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
@@ -108,16 +108,20 @@ class _StoredLog:
         self._records = handle.getListState("log", "record binary")
 
     def version(self) -> str | None:
+        """See `BucketLog.version`."""
         value = self._version.get()
         return None if value is None else value[0]
 
     def records(self) -> Iterable[bytes]:
+        """See `BucketLog.records`."""
         return (bytes(row[0]) for row in self._records.get())
 
     def append(self, version: str, record: bytes) -> None:
+        """See `BucketLog.append`."""
         self._records.appendValue((record,))
         self._version.update((version,))
 
     def replace(self, version: str, record: bytes) -> None:
+        """See `BucketLog.replace`."""
         self._records.put([(record,)])
         self._version.update((version,))

@@ -1,0 +1,168 @@
+"""State entities on their way into an application's state: read, checked, packed for Spark."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from wallaroo.cli.plain import from_plain
+from wallaroo.cli.state_classes import Mould
+from wallaroo.engine.entities import Changes, EntityCache
+from wallaroo.engine.job import codecs_of
+from wallaroo.engine.program import Program
+from wallaroo.errors import UsageError, WallarooError
+
+Form = Literal["json", "pickle"]
+_AT_ONCE = 20_000
+"""Entities that are packed together: what is in memory at a time."""
+
+
+class Carried(NamedTuple):
+    """An entity as a file has it."""
+
+    place: str
+    """Where in the file it is, for people."""
+    state: str
+    """Name of its state partition."""
+    key: Any
+    entity: Any
+
+
+def read_entities(file: Path, form: Form) -> Iterator[Carried]:
+    """The entities that `wallaroo state export` wrote to *file*.
+
+    Raises:
+        UsageError: Something else is in it; the message tells where.
+    """
+    place = str(file)
+    try:
+        with file.open("rb") as opened:
+            number, unit = 0, "line" if form == "json" else "entity"
+            read = _read_line if form == "json" else _read_pickle
+            while opened.peek(1):
+                number += 1
+                place = f"{file}, {unit} {number}"
+                (state, key), entity = read(opened)
+                yield Carried(place, state, key, entity)
+    except (WallarooError, GeneratorExit):
+        raise
+    except Exception as error:
+        msg = f"{place}: this is no entity of an export as {form}: {_told(error)}"
+        raise UsageError(msg) from error
+
+
+class Packer:
+    """Packs entities as what is to be appended to the logs of buckets.
+
+    Args:
+        program: The application whose state they go into.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._cache = EntityCache([p.name for p in program.partitions], codecs_of(program))
+        self._moulds: dict[str, Mould] = {}
+        self.keys: set[tuple[str, Any]] = set()
+        """State and key of each entity that was packed."""
+
+    def pack(self, entities: Iterable[Carried]) -> Iterator[list[tuple[int, int, bytes]]]:
+        """Level, bucket and record of each log that takes some of *entities*, batch by batch.
+
+        Raises:
+            UsageError: An entity does not fit the application; the message tells which, and why.
+        """
+        batch: dict[tuple[int, int], Changes] = {}
+        held = 0
+        partitions = len(self.program.partitions)
+        for carried in entities:
+            number, bucket = self._checked(carried)
+            where = self.program.levels.level(number), bucket
+            if where not in batch:
+                batch[where] = Changes.none(partitions)
+            batch[where].changed[number][carried.key] = carried.entity
+            held += 1
+            if held == _AT_ONCE:
+                yield self._records(batch)
+                batch, held = {}, 0
+        if batch:
+            yield self._records(batch)
+
+    def _records(self, batch: dict[tuple[int, int], Changes]) -> list[tuple[int, int, bytes]]:
+        return [
+            (*where, self._cache.record(changes.changed, changes.forgotten))
+            for where, changes in batch.items()
+        ]
+
+    def _checked(self, carried: Carried) -> tuple[int, int]:
+        """Number of the state partition of an entity that fits, and its bucket."""
+        place, name, key, entity = carried
+        numbers = self.program.partition_numbers
+        if name not in numbers:
+            known = ", ".join(map(repr, numbers)) or "none"
+            msg = f"{place}: the application has no state {name!r}; it has {known}"
+            raise UsageError(msg)
+        number = numbers[name]
+        partition = self.program.partitions[number]
+        problem = None
+        try:
+            bucket = self.program.bucket_in(number, key)
+            if name not in self._moulds:
+                self._moulds[name] = Mould(partition.new_entity())
+            if not partition.holds(key):
+                problem = "the key is not among those that the state lists"
+            elif (name, key) in self.keys:
+                problem = "an entity of this key came before"
+            else:
+                problem = self._moulds[name].problem_with(entity)
+        except Exception as error:  # user code raised, or the key cannot be one
+            problem = _told(error)
+        if problem is not None:
+            msg = f"{place}: state {name!r}, key {key!r}: {problem}"
+            raise UsageError(msg)
+        self.keys.add((name, key))
+        return number, bucket
+
+
+def write_rows(packer: Packer, file: Path, form: Form, rows: Path) -> None:
+    """Check and pack the entities of *file*, as `import_state` takes them."""
+    import pyarrow as pa
+
+    from wallaroo.engine.spark.slots import slots_for
+
+    slots = slots_for(packer.program.buckets)
+    schema = pa.schema(
+        [
+            ("level", pa.int32()),
+            ("slot", pa.int32()),
+            ("position", pa.int64()),
+            ("blob", pa.binary()),
+        ]
+    )
+    with pa.ipc.new_stream(str(rows), schema) as writer:
+        for records in packer.pack(read_entities(file, form)):
+            writer.write_batch(
+                pa.RecordBatch.from_pylist(
+                    [
+                        {"level": level, "slot": slots[bucket], "position": 0, "blob": record}
+                        for level, bucket, record in records
+                    ],
+                    schema,
+                )
+            )
+
+
+def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
+    told = json.loads(file.readline().decode("utf-8", "surrogatepass"))
+    return (told["state"], from_plain(told["key"])), from_plain(told["entity"])
+
+
+def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
+    (state, key), entity = pickle.load(file)
+    return (state, key), entity
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
