@@ -187,7 +187,8 @@ function makePlots() {
       width: into.clientWidth, height: 190, legend: { live: true },
       cursor: { drag: { setScale: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1e-3)] } },
-      axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 78, values: (_, ticks) => ticks.map(values) }],
+      padding: [null, 26, null, null], // room for half of the last time
+      axes: [{ ...axis, space: 60, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 78, values: (_, ticks) => ticks.map(values) }],
       series: [{ value: (_, at) => (at == null ? "" : clock(at)) }, ...series],
     }, [[], ...names.map(() => [])], into);
   };
