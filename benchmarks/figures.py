@@ -105,6 +105,34 @@ def keys(settings: Settings, scratch: Path) -> list[Figure]:
     return [*found, Figure(f"{settings.many_keys:,} keys against 350", ratio, "ratio")]
 
 
+def metrics(settings: Settings, scratch: Path) -> list[Figure]:
+    """What collecting figures costs: Market Spread with and without, in turns."""
+    load = loads.market_spread(settings.spread)
+    with (
+        Running(load, settings.workers, scratch) as counted,
+        Running(loads.uncounted(load), settings.workers, scratch) as uncounted,
+    ):
+        with_figures, without = list[Pass](), list[Pass]()
+        for taken in range(settings.passes + 1):
+            passes = counted.tcp_to_tcp(), uncounted.tcp_to_tcp()
+            if taken:  # the first one warms up
+                with_figures.append(passes[0])
+                without.append(passes[1])
+    found = [
+        _figure("Market Spread with figures, TCP to TCP", with_figures),
+        _figure("Market Spread without figures, TCP to TCP", without),
+    ]
+    spent = [
+        statistics.median(sum(p.cpu_us.values()) for p in of) for of in (with_figures, without)
+    ]
+    cost = 100 * (1 - found[0].value / found[1].value)
+    return [
+        *found,
+        Figure("what figures cost", cost, "% of throughput"),
+        Figure("what figures cost", 100 * (spent[0] / spent[1] - 1), "% of processor time"),
+    ]
+
+
 def floor(settings: Settings, scratch: Path) -> list[Figure]:
     """What state that nothing is sent for costs."""
     found = []
@@ -151,6 +179,7 @@ GROUPS: dict[str, Group] = {
     "throughput": throughput,
     "engine": engine,
     "keys": keys,
+    "metrics": metrics,
     "floor": floor,
     "latency": latencies,
     "footprint": footprint,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,11 @@ def market_spread(messages: int, seed: int = 7) -> Load:
     outputs = rejected * streams.RESULT_BYTES
     names, counts = ("Orders", "Market Data"), (half, half)
     return Load(APPS / "market_spread", names, [framed, quotes], counts, "bytes", outputs)
+
+
+def uncounted(load: Load) -> Load:
+    """The *load* of Market Spread for an engine that collects no figures."""
+    return dataclasses.replace(load, app=BENCHMARKS / "uncounted")
 
 
 def word_count(messages: int, seed: int = 7) -> Load:

@@ -105,7 +105,7 @@ def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
     (source,) = running.client.status().sources
     assert (source.where, source.accepted) == (f"127.0.0.1:{running.port}", 2)
     running.send(b"c")
-    assert running.client.latest(0, MIB, 0.0) == 3
+    assert running.client.latest(0, MIB, 1 << 30, 0.0) == 3
 
 
 def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
@@ -145,7 +145,7 @@ def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) 
     running.client.stage("t", [], Tally())
     running.kill()
     running.client.publish("run", 0, ["t"])
-    running.client.latest(2, MIB, 0.0)  # as the engine does behind a batch
+    running.client.latest(2, MIB, 1 << 30, 0.0)  # as the engine does behind a batch
     assert running.client.status().backlog == 0
 
 

@@ -118,7 +118,7 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
     if token is not None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(Refused, match=reason):
-        GatewayClient(location).latest(0, 1, 0)
+        GatewayClient(location).latest(0, 1, 1 << 30, 0)
 
 
 def test_an_earlier_driver_may_do_nothing_any_more(
@@ -129,7 +129,7 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(file))
     first, second = GatewayClient(location), GatewayClient(location)
     assert first.claim("first").number == 1
-    assert first.latest(0, 1, 0) == 0
+    assert first.latest(0, 1, 1 << 30, 0) == 0
     with pytest.raises(Refused, match="two drivers cannot run one application"):
         second.claim("second")
     clock.now += LAPSE_S
@@ -138,7 +138,7 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     for late in (first.renew_claim, lambda: worker.publish("run", 1, [])):
         with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
             late()
-    assert second.latest(0, 1, 0) == 0
+    assert second.latest(0, 1, 1 << 30, 0) == 0
 
 
 def test_a_token_file_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:

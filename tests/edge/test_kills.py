@@ -83,7 +83,7 @@ def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed
     with killed.running() as client:
         assert client.wait_until_accepted("Lines", 30_000, PATIENCE_S)
         client.stop_accepting()
-        end = client.latest(0, 1 << 30, 0.0)
+        end = client.latest(0, 1 << 30, 1 << 30, 0.0)
         read: tuple[list[bytes], list[bytes]] = ([], [])
         for block in client.read(0, end):
             for chunk in block:

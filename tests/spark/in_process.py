@@ -25,6 +25,7 @@ from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.engine.job import Job, Readers
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.ports import Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
@@ -100,8 +101,8 @@ class InProcess:
             Connector(edge.location),
             program.buckets,
             slots_for(program.buckets),
-            readers=readers,
-            max_batch_bytes=max_batch_bytes,
+            readers,
+            BatchLimits(max_batch_bytes),
             idle_wait_s=0.05,
         )
         tally = Tally()
@@ -119,7 +120,8 @@ class InProcess:
                 "the outputs",
                 PATIENCE_S,
             )
-            assert running.failure() is None
+            failure = running.failure()
+            assert failure is None, failure
             running.finish_batch()
             return Result(edge.outputs(application), tally)
         finally:

@@ -34,6 +34,7 @@ from wallaroo.edge.guard import (
     location_of,
     read_token,
 )
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
@@ -90,8 +91,8 @@ class DriverSettings:
     """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
     patience_s: float = 600.0
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
-    max_batch_bytes: int = 32 * 1024**2
-    """Bytes of messages that a batch takes at most."""
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    """Bounds of a batch."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -176,7 +177,7 @@ class ClusterRun:
                 settings.application,
                 settings.master,
                 workers,
-                settings.max_batch_bytes,
+                settings.batch,
                 settings.memory,
                 everywhere=True,
                 spark={**self._spark(pod, claim.number, workers), **settings.spark},

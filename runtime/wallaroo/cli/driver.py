@@ -18,6 +18,7 @@ from wallaroo.cli.options import (
     ui_token_option,
 )
 from wallaroo.edge.guard import read_token
+from wallaroo.engine.pace import BatchLimits
 
 
 @click.command()
@@ -120,6 +121,7 @@ def driver(
     ui_token_file: Path | None,
     gateway_patience: float,
     max_batch_mib: int,
+    max_batch_seconds: float,
     function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
@@ -154,7 +156,7 @@ def driver(
         ui=ui,
         ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
-        max_batch_bytes=max_batch_mib * 1024**2,
+        batch=BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
         call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )

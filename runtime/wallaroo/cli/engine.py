@@ -16,6 +16,7 @@ from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import SupervisedEngine
 from wallaroo.edge.connector import Connector
 from wallaroo.engine.job import Job, Readers
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import PHASES, Batch, OnBatch, Progress, RunningApplication
 from wallaroo.metrics import catalogue
@@ -39,8 +40,8 @@ class EngineSettings:
     """Spark master URL."""
     workers: int
     """Workers at the start."""
-    max_batch_bytes: int
-    """Bytes of messages that a batch takes at most."""
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    """Bounds of a batch."""
     memory: str = "1g"
     """Heap of the driver's virtual machine."""
     everywhere: bool = False
@@ -129,7 +130,7 @@ class Engine:
             fixed.buckets,
             slots_for(fixed.buckets),
             self._readers,
-            settings.max_batch_bytes,
+            settings.batch,
             call_limit_s=settings.call_limit_s,
         )
 

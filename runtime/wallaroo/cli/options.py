@@ -11,6 +11,7 @@ import click
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.edge.letters import Policy
 from wallaroo.edge.limits import SourceLimits
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.errors import UsageError
 from wallaroo.logs import parse_levels
 from wallaroo.model.application import Application
@@ -168,10 +169,18 @@ def engine_options(command: Command) -> Command:
         [
             click.option(
                 "--max-batch-mib",
-                default=32,
+                default=BatchLimits.max_bytes // 1024**2,
                 show_default=True,
                 type=click.IntRange(1),
                 help="MiB of messages that a batch takes at most.",
+            ),
+            click.option(
+                "--max-batch-seconds",
+                default=BatchLimits.seconds,
+                show_default=True,
+                type=click.FloatRange(min=0, min_open=True),
+                help="Seconds that a batch is to take at most, about; it has fewer messages where "
+                "they take longer.",
             ),
             click.option(
                 "--function-timeout",

@@ -25,6 +25,7 @@ from wallaroo.cli.options import (
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.cli.view import suits
 from wallaroo.edge.guard import read_token
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.tls import TLSFiles
 
@@ -124,6 +125,7 @@ def run(
     gateway_tls: tuple[Path, Path, Path] | None,
     conf: tuple[str, ...],
     max_batch_mib: int,
+    max_batch_seconds: float,
     function_timeout: float,
     journal_limit_gib: float,
     drain_timeout: float,
@@ -159,7 +161,7 @@ def run(
         state_dir=state_dir,
         master=master or f"local[{workers},{_TASK_FAILURES}]",
         spark=setting_pairs(conf),
-        max_batch_bytes=max_batch_mib * 1024**2,
+        batch=BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
         sources=source_limits(max_connections, idle_timeout),
         on_error=on_error,
         tls=tls,

@@ -32,6 +32,7 @@ from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
 from wallaroo.edge.limits import SourceLimits
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.logs import relay
@@ -66,8 +67,8 @@ class RunSettings:
     """Spark master URL."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark."""
-    max_batch_bytes: int = 32 * 1024**2
-    """Bytes of messages that a batch takes at most."""
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    """Bounds of a batch."""
     sources: SourceLimits = field(default_factory=SourceLimits)
     """What senders may cost."""
     on_error: tuple[str, ...] = ()
@@ -172,7 +173,7 @@ class Runner:
                 settings.application,
                 settings.master,
                 settings.workers,
-                settings.max_batch_bytes,
+                settings.batch,
                 spark=extra,
                 call_limit_s=settings.call_limit_s,
             ),

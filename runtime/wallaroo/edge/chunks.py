@@ -23,8 +23,8 @@ class Chunks:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def reach(self, after: int, max_bytes: int) -> int:
-        """The largest offset to which *max_bytes* of messages after *after* reach."""
+    def reach(self, after: int, max_bytes: int, max_messages: int) -> int:
+        """The largest offset to which so many messages after *after* reach, one chunk at least."""
         end, total = after, 0
         with reading(self._path) as database:
             rows = database.execute(
@@ -33,7 +33,7 @@ class Chunks:
             )
             for reached, size in rows:
                 total += size
-                if total > max_bytes and end > after:
+                if end > after and (total > max_bytes or reached > after + max_messages):
                     break
                 end = reached
         return end

@@ -182,9 +182,14 @@ class GatewayClient:
         """Let any other driver have the gateway at once."""
         self._ask("release", {})
 
-    def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
+    def latest(self, after: int, max_bytes: int, max_messages: int, wait_s: float) -> int:
         """See `Edge.latest`."""
-        asked = {"after": after, "max_bytes": max_bytes, "wait_s": wait_s}
+        asked = {
+            "after": after,
+            "max_bytes": max_bytes,
+            "max_messages": max_messages,
+            "wait_s": wait_s,
+        }
         return int(self._ask("latest", asked, wait_s))
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:

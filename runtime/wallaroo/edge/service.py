@@ -160,7 +160,7 @@ class Service(flight.FlightServerBase):
         if not self._outbox.wait_for_room(wait_s):
             return int(after)
         self._journal.wait_beyond(after, wait_s)
-        return self._journal.chunks.reach(after, asked["max_bytes"])
+        return self._journal.chunks.reach(after, asked["max_bytes"], asked["max_messages"])
 
     def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
         self._planned_end = asked["end"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wallaroo.engine.entities import Codec, EntityCache
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
@@ -53,7 +54,7 @@ class Job:
         slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
             fall evenly on the partitions.
         readers: Tells how many ranges a batch is read in at most.
-        max_batch_bytes: Bytes of messages that a batch takes at most.
+        batch: Bounds of a batch.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
         call_limit_s: Seconds that a function of the application may take for one message; 0 for as
             long as it likes.
@@ -65,7 +66,7 @@ class Job:
     buckets: int
     slots: tuple[int, ...]
     readers: Readers
-    max_batch_bytes: int
+    batch: BatchLimits = field(default_factory=BatchLimits)
     idle_wait_s: float = 1.0
     call_limit_s: float = 60.0
 

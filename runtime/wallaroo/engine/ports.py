@@ -163,12 +163,13 @@ class Tally:
 class Edge(Protocol):
     """The journal and the outbox, from wherever the engine runs."""
 
-    def latest(self, after: int, max_bytes: int, wait_s: float) -> int:
-        """The end of the next batch: the largest offset to which *max_bytes* of messages reach.
+    def latest(self, after: int, max_bytes: int, max_messages: int, wait_s: float) -> int:
+        """The end of the next batch: the largest offset within its bounds.
 
         Args:
             after: Offset up to which messages are taken already.
             max_bytes: Bytes of messages at most, one chunk at least.
+            max_messages: Number of messages at most, one chunk at least.
             wait_s: Seconds to wait where there is nothing after *after*, or where the outbox is
                 too full to take more.
 

@@ -207,9 +207,11 @@ function redraw() {
   plots.backlog.setData([times, column((point) => point.backlog), column((point) => point.undelivered)]);
   const last = points.at(-1);
   if (!last) return;
-  for (const plot of Object.values(plots)) {
-    if (plot.cursor.idx == null) plot.setLegend({ idx: times.length - 1 });
-  }
+  queueMicrotask(() => { // behind what the plots have yet to do with the data
+    for (const plot of Object.values(plots)) {
+      if (plot.cursor.idx == null) plot.setLegend({ idx: times.length - 1 });
+    }
+  });
   $("rate").ariaLabel = application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages a second`).join(", ");
   $("latency").ariaLabel = parts.map((part) => `${part} ${format.seconds(last.pipelines[chosen][part])}`).join(", ");
   $("backlog").ariaLabel = `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs wait`;

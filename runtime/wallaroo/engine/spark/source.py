@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from wallaroo.engine.isolation import Run, run_isolated
 from wallaroo.engine.job import Job, worker_context
+from wallaroo.engine.pace import Pace
 from wallaroo.engine.packing import Packed
 from wallaroo.engine.patience import Patience
 from wallaroo.engine.ports import Chunk
@@ -71,11 +72,12 @@ class JournalSource(DataSource):
 
 
 class JournalReader(DataSourceStreamReader):
-    """Offsets are arrival numbers; a batch takes what has arrived, up to a number of bytes."""
+    """Offsets are arrival numbers; a batch takes what has arrived, within its bounds."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._edge: Any = None
+        self._pace = Pace(job.batch.seconds)
 
     def _connected(self) -> Any:
         if self._edge is None:
@@ -92,9 +94,14 @@ class JournalReader(DataSourceStreamReader):
         if not job.readers.now():
             time.sleep(_HELD_S)
             return start
-        latest = self._connected().latest(start["offset"], job.max_batch_bytes, job.idle_wait_s)
+        after, pace = start["offset"], self._pace
+        pace.end(after)
+        latest = self._connected().latest(
+            after, job.batch.max_bytes, pace.messages, job.idle_wait_s
+        )
+        pace.begin(after, latest)
         # what an import left in the start is no reason for a batch
-        return start if latest == start["offset"] else {"offset": latest}
+        return start if latest == after else {"offset": latest}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The ranges of a batch; each is read by one task, in order of arrival."""
