@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.edge.harness import Authority
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, send
 from wallaroo.cli.background import BackgroundRun
@@ -33,21 +34,25 @@ def process(command: str, *arguments: str) -> Iterator[dict[str, Any]]:
         background.__exit__()
 
 
-def test_the_drivers_dashboard_shows_gateway_and_engine(tmp_path: Path) -> None:
+def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a token that is long enough")
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         door = f"127.0.0.1:{chosen.getsockname()[1]}"
+    authority = Authority(tmp_path, "authority")
+    files = authority.files()
     shared = ("--in", "127.0.0.1:0", "--token-file", str(token))
     with (
         Receiver("lines") as receiver,
         process(
             *("gateway", *shared, "--out", receiver.address),
             *("--listen", door, "--state-dir", str(tmp_path / "edge")),
+            *("--listen-tls-cert", str(files.certificate), "--listen-tls-key", str(files.key)),
         ) as gateway,
         process(
             *("driver", *shared, "--out", receiver.address),
             *("--gateway", door, "--state-dir", str(tmp_path / "state")),
+            *("--gateway-ca", str(authority.file)),
             *("--master", "local[1]", "--partitions", "2", "--ui", "127.0.0.1:0"),
         ) as driver,
     ):

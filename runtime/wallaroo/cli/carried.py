@@ -13,7 +13,7 @@ from wallaroo.cli.state_classes import Mould
 from wallaroo.engine.entities import Changes, EntityCache
 from wallaroo.engine.job import codecs_of
 from wallaroo.engine.program import Program
-from wallaroo.errors import UsageError, WallarooError
+from wallaroo.errors import UsageError
 
 Form = Literal["json", "pickle"]
 _AT_ONCE = 20_000
@@ -47,9 +47,7 @@ def read_entities(file: Path, form: Form) -> Iterator[Carried]:
                 place = f"{file}, {unit} {number}"
                 (state, key), entity = read(opened)
                 yield Carried(place, state, key, entity)
-    except (WallarooError, GeneratorExit):
-        raise
-    except Exception as error:
+    except Exception as error:  # whatever unpickling runs may raise anything
         msg = f"{place}: this is no entity of an export as {form}: {_told(error)}"
         raise UsageError(msg) from error
 
