@@ -96,6 +96,7 @@ spec:
             - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
             {{- end }}
             - --max-batch-mib={{ int .Values.maxBatchMiB }}
+            - --max-batch-seconds={{ .Values.maxBatchSeconds }}
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
@@ -130,6 +131,7 @@ spec:
             - --executor-prefix={{ $fullname }}
             - --health=0.0.0.0:7980
             - --max-batch-mib={{ int .Values.maxBatchMiB }}
+            - --max-batch-seconds={{ .Values.maxBatchSeconds }}
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --gateway-patience={{ $values.gatewayPatienceSeconds }}
             - --driver-memory={{ $values.memory }}
