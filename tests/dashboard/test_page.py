@@ -22,6 +22,7 @@ SOURCE = "Split and Count"
 MESSAGES = 2_000
 WORDS = 3 * MESSAGES
 PATIENCE_MS = 60_000
+PLACE = re.compile(r"application\.py:\d+")
 TOKEN = "let me change things"
 
 
@@ -130,7 +131,7 @@ def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
 
 def test_errors_have_their_place_and_their_message(page: Page) -> None:
     (row,) = page.locator("#errors tbody tr").all_inner_texts()
-    assert "application.py:58" in row
+    assert PLACE.search(row)
     assert f"{SOURCE} · decoder" in row
     assert "UnicodeDecodeError" in row
     assert "<b>" in row  # as text: nothing of a message becomes part of the page
@@ -191,7 +192,7 @@ def test_dead_letters_are_listed_and_their_payloads_shown_on_demand(page: Page) 
     row = letters.locator("tbody tr").first
     expect(row).to_contain_text(SOURCE)
     expect(row).to_contain_text("UnicodeDecodeError")
-    expect(row).to_contain_text("application.py:58")
+    expect(row).to_contain_text(PLACE)
     expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
     opener = page.get_by_role("button", name="Payload of dead letter 2")
     opener.focus()

@@ -24,8 +24,8 @@ function show(key, { commit, entities }) {
   $("state-said").textContent = commit
     ? `${found}, as of batch ${commit.batch}, committed ${moment(commit.at)}.`
     : "There is no state yet: no batch is committed.";
-  $("state-found").replaceChildren(...entities.flatMap(({ state, key: of, entity }) => {
-    const title = element("h3", `${state}: ${typeof of === "string" ? of : JSON.stringify(of)}`);
+  $("state-found").replaceChildren(...entities.flatMap(({ state, entity }) => {
+    const title = element("h3", `${state}: ${key}`);
     const content = element("pre", JSON.stringify(entity, null, 2));
     content.tabIndex = 0;
     content.role = "region";
