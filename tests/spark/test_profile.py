@@ -36,7 +36,7 @@ def test_a_profile_has_the_functions_by_step(tmp_path: Path) -> None:
 
         def feed() -> None:
             while not ended.is_set():
-                send(source, [b"the quick brown fox jumps over the lazy dog " * 4] * 500)
+                send(source, [b"the quick brown fox jumps over the lazy dog " * 4] * 5_000)
                 running.wait_until_processed()
 
         feeding = threading.Thread(target=feed)
