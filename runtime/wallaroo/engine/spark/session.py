@@ -26,6 +26,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.log.level": "ERROR",
     # nothing listens beyond this machine unless the master asks for it
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "wallaroo.engine.spark.daemon",
     # rows are large and few: compressing them between two processes of one machine only costs
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
