@@ -1,8 +1,8 @@
 """What Spark's Python workers are forked from: a process that has loaded what they need.
 
-Spark ends a worker that had nothing to do for a minute. One that is forked from PySpark's own daemon
-has yet to load PySpark, Arrow and the runtime, for a second of processor time and more, while the
-first messages after a pause wait for it.
+Spark ends a worker that had nothing to do for a minute. One that is forked from PySpark's own
+daemon has yet to load PySpark, Arrow and the runtime, for a second of processor time and more,
+while the first messages after a pause wait for it.
 """
 
 from __future__ import annotations
