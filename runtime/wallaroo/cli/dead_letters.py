@@ -4,48 +4,30 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from wallaroo.cli.at_state import letter_desk
+from wallaroo.cli.options import state_option, together
 from wallaroo.edge.letters import Choice, Letter
 from wallaroo.errors import UsageError
 
 _MOST = 1_000_000
 """As many letters as can be asked for at a time."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _directory(command: Command) -> Command:
-    return click.option(
-        "--state-dir",
-        type=click.Path(path_type=Path, file_okay=False, exists=True),
-        required=True,
-        help="State directory of the application, which may be running.",
-    )(command)
-
-
-def _which(command: Command) -> Command:
-    """Which letters."""
-    for option in reversed(
-        [
-            click.option("--source", help="Only those of this source."),
-            click.option("--pipeline", help="Only those of this pipeline."),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def _chosen(command: Command) -> Command:
-    """Letters to do something with."""
-    command = click.option("--all", "every", is_flag=True, help="All letters.")(_which(command))
-    return click.argument("numbers", nargs=-1, type=click.IntRange(1), metavar="[NUMBER…]")(command)
+_which = together(
+    click.option("--source", help="Only those of this source."),
+    click.option("--pipeline", help="Only those of this pipeline."),
+)
+"""Which letters."""
+_chosen = together(
+    click.argument("numbers", nargs=-1, type=click.IntRange(1), metavar="[NUMBER…]"),
+    click.option("--all", "every", is_flag=True, help="All letters."),
+    _which,
+)
+"""Letters to do something with."""
 
 
 def _choice(
@@ -70,7 +52,7 @@ def dead_letters() -> None:
 
 
 @dead_letters.command("list")
-@_directory
+@state_option
 @_which
 @click.option(
     "--last", default=50, show_default=True, type=click.IntRange(1, _MOST), help="So many."
@@ -87,7 +69,7 @@ def list_letters(
 
 @dead_letters.command()
 @click.argument("number", type=click.IntRange(1))
-@_directory
+@state_option
 @click.option("--payload", is_flag=True, help="Only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
     """Show one dead letter."""
@@ -108,7 +90,7 @@ def show(number: int, state_dir: Path, payload: bool) -> None:
 
 @dead_letters.command()
 @_chosen
-@_directory
+@state_option
 def replay(
     numbers: tuple[int, ...],
     every: bool,
@@ -127,7 +109,7 @@ def replay(
 
 @dead_letters.command()
 @_chosen
-@_directory
+@state_option
 def drop(
     numbers: tuple[int, ...],
     every: bool,

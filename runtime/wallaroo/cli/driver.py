@@ -10,15 +10,16 @@ from wallaroo import logs
 from wallaroo.api.addresses import Address
 from wallaroo.cli.cluster_run import ClusterRun, DriverSettings
 from wallaroo.cli.options import (
+    FILE,
     AddressType,
     application_options,
     application_ref,
+    batch_limits,
     engine_options,
     setting_pairs,
     ui_token_option,
 )
 from wallaroo.edge.guard import read_token
-from wallaroo.engine.pace import BatchLimits
 
 
 @click.command()
@@ -31,13 +32,13 @@ from wallaroo.engine.pace import BatchLimits
 )
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     required=True,
     help="File with the gateway's token; executors must have it at the same path.",
 )
 @click.option(
     "--gateway-ca",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on. Executors "
     "must have the file at the same path.",
 )
@@ -72,7 +73,7 @@ from wallaroo.engine.pace import BatchLimits
 @click.option("--executor-prefix", help="How names of executors begin.  [default: the pod's name]")
 @click.option(
     "--executor-template",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Pod that executors are made from; its container is `executor`.",
 )
 @click.option(
@@ -156,7 +157,7 @@ def driver(
         ui=ui,
         ui_token=None if ui_token_file is None else read_token(ui_token_file),
         patience_s=gateway_patience,
-        batch=BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
+        batch=batch_limits(max_batch_mib, max_batch_seconds),
         call_limit_s=function_timeout,
         spark=setting_pairs(conf),
     )

@@ -16,6 +16,7 @@ import structlog
 from wallaroo import logs
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.cli.options import (
+    FILE,
     AddressType,
     application_options,
     application_ref,
@@ -62,17 +63,17 @@ log = structlog.get_logger("wallaroo.gateway")
 )
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File with the token that they must show.",
 )
 @click.option(
     "--listen-tls-cert",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Certificate, PEM, to show there: turns TLS on for driver and workers.",
 )
 @click.option(
     "--listen-tls-key",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Private key of that certificate.",
 )
 @click.option(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import application_to_look_at
+from wallaroo.cli.options import FILE, application_to_look_at
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
@@ -36,7 +36,7 @@ _TIMEOUT_S = 60.0
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File to write.  [default: standard output]",
 )
 def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | None) -> None:

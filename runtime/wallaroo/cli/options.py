@@ -27,6 +27,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 """A function that is becoming a command."""
 
 
+FILE = click.Path(path_type=Path, dir_okay=False)
+"""A file, as a click type."""
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """What gives a command all of *options*, in their order."""
+
+    def give(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
 class AddressType(click.ParamType):  # type: ignore[type-arg]
     """`HOST:PORT`, as a click type."""
 
@@ -58,68 +73,58 @@ class LevelsType(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-def application_options(command: Command) -> Command:
-    """APP, its addresses and its arguments."""
-    for option in reversed(
-        [
-            click.argument("app"),
-            click.option(
-                "--in",
-                "inputs",
-                metavar="[NAME@]HOST:PORT,…",
-                help="Addresses to listen on, in the order the application takes its sources. "
-                "Port 0 lets the system choose; the ready event tells which.",
-            ),
-            click.option(
-                "--out",
-                "outputs",
-                metavar="HOST:PORT,…",
-                help="Addresses to send outputs to, in the order the application takes its sinks.",
-            ),
-            click.option(
-                "--max-frame",
-                default=DEFAULT_MAX_FRAME,
-                show_default=True,
-                type=click.IntRange(1),
-                help="Largest payload that a source accepts, in bytes, where it names no max_size.",
-            ),
-            click.option(
-                "--log-level",
-                type=LevelsType(),
-                default="info",
-                show_default=True,
-                help="Least severe log events to show: debug, info, warning or error; also by "
-                "part (driver, gateway, spark, application), as in info,spark=debug.",
-            ),
-            click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
-        ]
-    ):
-        command = option(command)
-    return command
+application_options = together(
+    click.argument("app"),
+    click.option(
+        "--in",
+        "inputs",
+        metavar="[NAME@]HOST:PORT,…",
+        help="Addresses to listen on, in the order the application takes its sources. "
+        "Port 0 lets the system choose; the ready event tells which.",
+    ),
+    click.option(
+        "--out",
+        "outputs",
+        metavar="HOST:PORT,…",
+        help="Addresses to send outputs to, in the order the application takes its sinks.",
+    ),
+    click.option(
+        "--max-frame",
+        default=DEFAULT_MAX_FRAME,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Largest payload that a source accepts, in bytes, where it names no max_size.",
+    ),
+    click.option(
+        "--log-level",
+        type=LevelsType(),
+        default="info",
+        show_default=True,
+        help="Least severe log events to show: debug, info, warning or error; also by "
+        "part (driver, gateway, spark, application), as in info,spark=debug.",
+    ),
+    click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
+)
+"""APP, its addresses and its arguments."""
 
 
-def source_limit_options(command: Command) -> Command:
-    """What senders may cost."""
-    for option in reversed(
-        [
-            click.option(
-                "--max-connections",
-                default=SourceLimits.connections,
-                show_default=True,
-                type=click.IntRange(1),
-                help="Connections to one source at most; from one address half as many.",
-            ),
-            click.option(
-                "--idle-timeout",
-                default=SourceLimits.idle_s,
-                show_default=True,
-                type=click.FloatRange(0),
-                help="Seconds after which a sender that is silent is disconnected; 0 for never.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+source_limit_options = together(
+    click.option(
+        "--max-connections",
+        default=SourceLimits.connections,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Connections to one source at most; from one address half as many.",
+    ),
+    click.option(
+        "--idle-timeout",
+        default=SourceLimits.idle_s,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds after which a sender that is silent is disconnected; 0 for never.",
+    ),
+)
+"""What senders may cost."""
 
 
 def source_limits(max_connections: int, idle_timeout: float) -> SourceLimits:
@@ -128,96 +133,98 @@ def source_limits(max_connections: int, idle_timeout: float) -> SourceLimits:
     return SourceLimits(max_connections, per_peer, idle_timeout)
 
 
-def error_option(command: Command) -> Command:
-    """What becomes of messages that are set aside."""
-    return click.option(
-        "--on-error",
-        "on_error",
-        multiple=True,
-        metavar="[SOURCE=]POLICY",
-        help="What to do with a message that cannot be processed: set-aside keeps it (see "
-        "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
-        "counts. For one source or for all; may be given several times.  [default: set-aside]",
-    )(command)
+state_option = click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    required=True,
+    help="State directory of the application, which may be running.",
+)
+"""State that is looked at."""
+error_option = click.option(
+    "--on-error",
+    "on_error",
+    multiple=True,
+    metavar="[SOURCE=]POLICY",
+    help="What to do with a message that cannot be processed: set-aside keeps it (see "
+    "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
+    "counts. For one source or for all; may be given several times.  [default: set-aside]",
+)
+"""What becomes of messages that are set aside."""
 
 
-def trace_option(command: Command) -> Command:
-    """How many messages are followed."""
-    return click.option(
-        "--trace-one-in",
-        default=ONE_IN,
+trace_option = click.option(
+    "--trace-one-in",
+    default=ONE_IN,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Of so many messages, one is followed from socket to socket, where OpenTelemetry's "
+    "environment variables (OTEL_EXPORTER_OTLP_ENDPOINT) ask for traces.",
+)
+"""How many messages are followed."""
+
+
+ui_token_option = click.option(
+    "--ui-token-file",
+    type=FILE,
+    help="File with a token, of 16 characters or more; who types it into the dashboard may "
+    "replay and drop dead letters.  [default: nobody may]",
+)
+"""Who may change something through the dashboard."""
+
+
+engine_options = together(
+    click.option(
+        "--max-batch-mib",
+        default=BatchLimits.max_bytes // 1024**2,
         show_default=True,
         type=click.IntRange(1),
-        help="Of so many messages, one is followed from socket to socket, where OpenTelemetry's "
-        "environment variables (OTEL_EXPORTER_OTLP_ENDPOINT) ask for traces.",
-    )(command)
+        help="MiB of messages that a batch takes at most.",
+    ),
+    click.option(
+        "--max-batch-seconds",
+        default=BatchLimits.seconds,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        help="Seconds that a batch is to take at most, about; it has fewer messages where "
+        "they take longer.",
+    ),
+    click.option(
+        "--function-timeout",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds that a function of the application may take for one message, which "
+        "is set aside then; 0 for no limit.",
+    ),
+    click.option(
+        "--conf",
+        "conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A setting of Spark; may be given several times.",
+    ),
+)
+"""What a batch may take, and Spark's own settings."""
 
 
-def ui_token_option(command: Command) -> Command:
-    """Who may change something through the dashboard."""
-    return click.option(
-        "--ui-token-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="File with a token, of 16 characters or more; who types it into the dashboard may "
-        "replay and drop dead letters.  [default: nobody may]",
-    )(command)
+def batch_limits(max_batch_mib: int, max_batch_seconds: float) -> BatchLimits:
+    """What `engine_options` ask for."""
+    return BatchLimits(max_batch_mib * 1024**2, max_batch_seconds)
 
 
-def engine_options(command: Command) -> Command:
-    """What a batch may take, and Spark's own settings."""
-    for option in reversed(
-        [
-            click.option(
-                "--max-batch-mib",
-                default=BatchLimits.max_bytes // 1024**2,
-                show_default=True,
-                type=click.IntRange(1),
-                help="MiB of messages that a batch takes at most.",
-            ),
-            click.option(
-                "--max-batch-seconds",
-                default=BatchLimits.seconds,
-                show_default=True,
-                type=click.FloatRange(min=0, min_open=True),
-                help="Seconds that a batch is to take at most, about; it has fewer messages where "
-                "they take longer.",
-            ),
-            click.option(
-                "--function-timeout",
-                default=60.0,
-                show_default=True,
-                type=click.FloatRange(0),
-                help="Seconds that a function of the application may take for one message, which "
-                "is set aside then; 0 for no limit.",
-            ),
-            click.option(
-                "--conf",
-                "conf",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="A setting of Spark; may be given several times.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def tls_options(command: Command) -> Command:
-    """TLS on the ports of sources and sinks."""
-    helps = {
-        "in-tls-cert": "Certificate, PEM, that sources show: turns TLS on for their ports.",
-        "in-tls-key": "Private key of that certificate.",
-        "in-tls-client-ca": "Authorities, PEM; senders have to show a certificate of theirs.",
-        "out-tls-ca": "Authorities, PEM, that receivers must have a certificate of: turns TLS "
-        "on for connections to sinks.",
-        "out-tls-cert": "Certificate, PEM, to show to receivers.",
-        "out-tls-key": "Private key of that certificate.",
-    }
-    for name, help_ in reversed(helps.items()):
-        of = click.Path(path_type=Path, dir_okay=False)
-        command = click.option(f"--{name}", type=of, help=help_)(command)
-    return command
+_TLS_HELPS = {
+    "in-tls-cert": "Certificate, PEM, that sources show: turns TLS on for their ports.",
+    "in-tls-key": "Private key of that certificate.",
+    "in-tls-client-ca": "Authorities, PEM; senders have to show a certificate of theirs.",
+    "out-tls-ca": "Authorities, PEM, that receivers must have a certificate of: turns TLS "
+    "on for connections to sinks.",
+    "out-tls-cert": "Certificate, PEM, to show to receivers.",
+    "out-tls-key": "Private key of that certificate.",
+}
+tls_options = together(
+    *(click.option(f"--{name}", type=FILE, help=told) for name, told in _TLS_HELPS.items())
+)
+"""TLS on the ports of sources and sinks."""
 
 
 def tls_files(options: Mapping[str, Path | None]) -> tuple[TLSFiles, TLSFiles]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.flames import ENGINE, by_step, flame_graph
+from wallaroo.cli.options import FILE
 from wallaroo.cli.top import Asked
 from wallaroo.errors import RuntimeFailure, UsageError
 
@@ -27,7 +28,7 @@ _PATIENCE_S = 60.0
     "--output",
     default="profile.svg",
     show_default=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The flame graph.",
 )
 def profile(url: str, seconds: int, output: Path) -> None:

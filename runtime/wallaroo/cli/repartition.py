@@ -13,16 +13,17 @@ from wallaroo import logs
 from wallaroo.api.addresses import Address
 from wallaroo.cli.engine import EngineSettings
 from wallaroo.cli.options import (
+    FILE,
     AddressType,
     application_options,
     application_ref,
+    batch_limits,
     engine_options,
     setting_pairs,
 )
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.unfinished import end_batch
-from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.spark.repartition import last_batch
 from wallaroo.errors import UsageError
 
@@ -53,12 +54,12 @@ log = structlog.get_logger("wallaroo")
 )
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File with the gateway's token.",
 )
 @click.option(
     "--gateway-ca",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on.",
 )
 @engine_options
@@ -117,7 +118,7 @@ def repartition(
                     reference,
                     f"local[{_CORES}]",
                     _CORES,
-                    BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
+                    batch_limits(max_batch_mib, max_batch_seconds),
                     memory,
                     everywhere=True,
                     spark=setting_pairs(conf),

@@ -10,9 +10,11 @@ from rich.console import Console
 from wallaroo import logs
 from wallaroo.api.addresses import Address
 from wallaroo.cli.options import (
+    FILE,
     AddressType,
     application_options,
     application_ref,
+    batch_limits,
     engine_options,
     error_option,
     setting_pairs,
@@ -25,7 +27,6 @@ from wallaroo.cli.options import (
 from wallaroo.cli.runner import Runner, RunSettings
 from wallaroo.cli.view import suits
 from wallaroo.edge.guard import read_token
-from wallaroo.engine.pace import BatchLimits
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.tls import TLSFiles
 
@@ -69,7 +70,7 @@ a message that kills its worker has to be found."""
 )
 @click.option(
     "--gateway-tls",
-    type=(click.Path(path_type=Path, dir_okay=False),) * 3,
+    type=(FILE,) * 3,
     metavar="CERT KEY CA",
     help="PEM files that turn TLS on there: the gateway's certificate and key, and the authorities "
     "that workers trust; these must be at the same path on their machines.",
@@ -161,7 +162,7 @@ def run(
         state_dir=state_dir,
         master=master or f"local[{workers},{_TASK_FAILURES}]",
         spark=setting_pairs(conf),
-        batch=BatchLimits(max_batch_mib * 1024**2, max_batch_seconds),
+        batch=batch_limits(max_batch_mib, max_batch_seconds),
         sources=source_limits(max_connections, idle_timeout),
         on_error=on_error,
         tls=tls,

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.options import AddressType
+from wallaroo.cli.options import FILE, AddressType
 from wallaroo.cli.transfer import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure
@@ -48,17 +48,17 @@ _CONNECT_TIMEOUT_S = 10.0
 )
 @click.option(
     "--tls-ca",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Authorities, PEM, that the source must have a certificate of: turns TLS on.",
 )
 @click.option(
     "--tls-cert",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Certificate, PEM, to show to the source.",
 )
 @click.option(
     "--tls-key",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Private key of that certificate.",
 )
 def send(

@@ -18,7 +18,7 @@ import structlog
 
 from wallaroo.cli.carried import Form, Packer, write_rows
 from wallaroo.cli.entities import SavedState, told
-from wallaroo.cli.options import application_to_look_at
+from wallaroo.cli.options import application_to_look_at, state_option
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed
 from wallaroo.engine.program import Program
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("wallaroo")
 
-_directory = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    required=True,
-    help="State directory of the application, which may be running.",
-)
 _form = click.option(
     "--format",
     "form",
@@ -62,7 +56,7 @@ def state() -> None:
 @state.command()
 @click.argument("app")
 @click.argument("key")
-@_directory
+@state_option
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY, in every state partition."""
@@ -77,7 +71,7 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 
 @state.command()
 @click.argument("app")
-@_directory
+@state_option
 @_form
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
