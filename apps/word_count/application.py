@@ -22,7 +22,7 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     """Wire the pipeline; takes one input address and one output address."""
     in_host, in_port = wallaroo.tcp_parse_input_addrs(args)[0]
     out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
-    letters = [*sorted(LETTERS), OTHER]
+    letters = [*string.ascii_lowercase, OTHER]
 
     builder = wallaroo.ApplicationBuilder("Word Count Application")
     builder.new_pipeline("Split and Count", wallaroo.TCPSourceConfig(in_host, in_port, decoder))

@@ -87,17 +87,9 @@ spec:
           args:
             - repartition
             {{- include "wallaroo.applicationArgs" . | nindent 12 }}
-            - --state-dir=/var/lib/wallaroo/state
-            - --partitions={{ int .Values.partitions }}
             - --max-frame={{ int .Values.maxFrameBytes }}
-            - --gateway={{ $fullname }}-gateway:7900
             - --token-file=/etc/wallaroo/token/token
-            {{- if .Values.tls.door.secretName }}
-            - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
-            {{- end }}
-            - --max-batch-mib={{ int .Values.maxBatchMiB }}
-            - --max-batch-seconds={{ .Values.maxBatchSeconds }}
-            - --function-timeout={{ .Values.functionTimeoutSeconds }}
+            {{- include "wallaroo.engineArgs" . | nindent 12 }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
             {{- end }}
@@ -118,21 +110,13 @@ spec:
           args:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
-            - --gateway={{ $fullname }}-gateway:7900
-            {{- if .Values.tls.door.secretName }}
-            - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
-            {{- end }}
-            - --state-dir=/var/lib/wallaroo/state
-            - --partitions={{ int .Values.partitions }}
+            {{- include "wallaroo.engineArgs" . | nindent 12 }}
             - --workers-from={{ $fullname }}-workers
             - --master=k8s://https://kubernetes.default.svc
             - --image={{ include "wallaroo.image" . }}
             - --executor-template=/etc/wallaroo/executor/pod.yaml
             - --executor-prefix={{ $fullname }}
             - --health=0.0.0.0:7980
-            - --max-batch-mib={{ int .Values.maxBatchMiB }}
-            - --max-batch-seconds={{ .Values.maxBatchSeconds }}
-            - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --gateway-patience={{ $values.gatewayPatienceSeconds }}
             - --driver-memory={{ $values.memory }}
             {{- if .Values.dashboard.enabled }}
@@ -203,6 +187,19 @@ spec:
         {{- end }}
         {{- end }}
         {{- include "wallaroo.volumes" $part | nindent 8 }}
+{{- end }}
+
+{{/* Options of everything that runs the application's functions on Spark. */}}
+{{- define "wallaroo.engineArgs" -}}
+- --gateway={{ include "wallaroo.fullname" . }}-gateway:7900
+{{- if .Values.tls.door.secretName }}
+- --gateway-ca=/etc/wallaroo/tls/door/ca.crt
+{{- end }}
+- --state-dir=/var/lib/wallaroo/state
+- --partitions={{ int .Values.partitions }}
+- --max-batch-mib={{ int .Values.maxBatchMiB }}
+- --max-batch-seconds={{ .Values.maxBatchSeconds }}
+- --function-timeout={{ .Values.functionTimeoutSeconds }}
 {{- end }}
 
 {{/* Settings of Spark that come from values; Spark takes executors' resources from nowhere else. */}}

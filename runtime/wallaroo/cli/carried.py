@@ -12,6 +12,7 @@ from wallaroo.cli.plain import from_plain
 from wallaroo.cli.state_classes import Mould
 from wallaroo.engine.entities import Changes, EntityCache
 from wallaroo.engine.job import codecs_of
+from wallaroo.engine.packing import Packed
 from wallaroo.engine.program import Program
 from wallaroo.errors import UsageError
 
@@ -66,8 +67,8 @@ class Packer:
         self.keys: set[tuple[str, Any]] = set()
         """State and key of each entity that was packed."""
 
-    def pack(self, entities: Iterable[Carried]) -> Iterator[list[tuple[int, int, bytes]]]:
-        """Level, bucket and record of each log that takes some of *entities*, batch by batch.
+    def pack(self, entities: Iterable[Carried]) -> Iterator[list[Packed]]:
+        """What goes to each log that takes some of *entities*, batch by batch.
 
         Raises:
             UsageError: An entity does not fit the application; the message tells which, and why.
@@ -88,9 +89,9 @@ class Packer:
         if batch:
             yield self._records(batch)
 
-    def _records(self, batch: dict[tuple[int, int], Changes]) -> list[tuple[int, int, bytes]]:
+    def _records(self, batch: dict[tuple[int, int], Changes]) -> list[Packed]:
         return [
-            (*where, self._cache.record(changes.changed, changes.forgotten))
+            Packed(*where, self._cache.record(changes.changed, changes.forgotten))
             for where, changes in batch.items()
         ]
 
@@ -124,32 +125,18 @@ class Packer:
         return number, bucket
 
 
-def write_rows(packer: Packer, file: Path, form: Form, rows: Path) -> None:
+def write_rows(packer: Packer, file: Path, form: Form, file_of_rows: Path) -> None:
     """Check and pack the entities of *file*, as `import_state` takes them."""
     import pyarrow as pa
 
     from wallaroo.engine.spark.slots import slots_for
+    from wallaroo.engine.spark.source import rows
 
     slots = slots_for(packer.program.buckets)
-    schema = pa.schema(
-        [
-            ("level", pa.int32()),
-            ("slot", pa.int32()),
-            ("position", pa.int64()),
-            ("blob", pa.binary()),
-        ]
-    )
-    with pa.ipc.new_stream(str(rows), schema) as writer:
-        for records in packer.pack(read_entities(file, form)):
-            writer.write_batch(
-                pa.RecordBatch.from_pylist(
-                    [
-                        {"level": level, "slot": slots[bucket], "position": 0, "blob": record}
-                        for level, bucket, record in records
-                    ],
-                    schema,
-                )
-            )
+    schema = rows([], slots, 0).schema
+    with pa.ipc.new_stream(str(file_of_rows), schema) as writer:
+        for packed in packer.pack(read_entities(file, form)):
+            writer.write_batch(rows(packed, slots, 0))
 
 
 def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:

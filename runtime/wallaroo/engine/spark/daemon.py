@@ -19,14 +19,16 @@ _NEEDED = (
     _WORKER,
     "pyarrow.flight",
     "pandas",
-    "pyspark.sql.pandas.serializers",
-    "wallaroo.edge.client",
     "wallaroo.engine.spark.processor",
 )
 
 
 def preload() -> None:
-    """Load what workers need; it must start no threads, which would not be there after a fork."""
+    """Load what workers need.
+
+    A thread that this starts is not there after a fork. Those that the libraries start, of linear
+    algebra and of memory, are looked after by them.
+    """
     for name in _NEEDED:
         importlib.import_module(name)
     gc.collect()

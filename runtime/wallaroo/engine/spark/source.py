@@ -37,6 +37,19 @@ _HELD_S = 0.05
 """Pause of a query that is held up, before it looks again."""
 
 
+def rows(packed: Sequence[Packed], slots: Sequence[int], position: int) -> pa.RecordBatch:
+    """*packed* as rows of `SCHEMA`, for the slots of their buckets."""
+    import pyarrow as pa
+
+    columns = [
+        pa.array([row.level for row in packed], pa.int32()),
+        pa.array([slots[row.bucket] for row in packed], pa.int32()),
+        pa.array([position] * len(packed), pa.int64()),
+        pa.array([row.blob for row in packed], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, ["level", "slot", "position", "blob"])
+
+
 def job_to_option(job: Job) -> str:
     """*job* as text, for the options of the source (which reach no process outside the cluster)."""
     return base64.b64encode(pickle.dumps(job)).decode("ascii")
@@ -121,17 +134,6 @@ class JournalReader(DataSourceStreamReader):
 
 
 def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    def rows(packed: Sequence[Packed], position: int) -> pa.RecordBatch:
-        columns = [
-            pa.array([row.level for row in packed], pa.int32()),
-            pa.array([job.slots[row.bucket] for row in packed], pa.int32()),
-            pa.array([position] * len(packed), pa.int64()),
-            pa.array([row.blob for row in packed], pa.binary()),
-        ]
-        return pa.RecordBatch.from_arrays(columns, ["level", "slot", "position", "blob"])
-
     context = worker_context(job, found)
     token, results = context.results()
     router = Router(context.program, results)
@@ -144,11 +146,11 @@ def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
             else:
                 packed = router.route(block)
             if packed:
-                yield rows(packed, block[0].first)
+                yield rows(packed, job.slots, block[0].first)
     finally:
         patience.stop()
     if results.close():
-        yield rows([Packed(0, 0, TOKEN + token.encode())], journal.start)
+        yield rows([Packed(0, 0, TOKEN + token.encode())], job.slots, journal.start)
 
 
 def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
