@@ -10,16 +10,16 @@ from pathlib import Path
 from wallaroo.errors import RuntimeFailure
 
 _WAIT_S = 15.0
-"""Seconds to wait for the last user of the directory to end: as long as its processes may take."""
+"""Seconds that the processes of the last user of a directory may take to end."""
 
 
-def hold(file: Path, remedy: str, wait_s: float = _WAIT_S) -> int:
+def hold(file: Path, remedy: str, wait_s: float | None = None) -> int:
     """Lock *file* until this process ends, or closes what is returned.
 
     Args:
         file: The file, in the directory in question; made if it is not there.
         remedy: What to do where another process holds it for long.
-        wait_s: Seconds to wait for it.
+        wait_s: Seconds to wait for it; by default as long as an ending process may take.
 
     Returns:
         The open file.
@@ -29,7 +29,7 @@ def hold(file: Path, remedy: str, wait_s: float = _WAIT_S) -> int:
         OSError: It cannot be made.
     """
     opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    give_up = time.monotonic() + wait_s
+    give_up = time.monotonic() + (_WAIT_S if wait_s is None else wait_s)
     while True:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
