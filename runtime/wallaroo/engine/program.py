@@ -110,6 +110,8 @@ class Program:
         )
         """Partitions whose messages carry their place in the order of arrival, because it does
         not show by itself, or because of what comes behind them."""
+        self.sparse: set[int] = set()
+        """Partitions that had few messages for a key in the last block; the exchange keeps it."""
 
     @property
     def timed(self) -> frozenset[int]:

@@ -1,0 +1,223 @@
+"""The exchange: from messages with keys to what each bucket gets of them.
+
+Where many messages come for a key, they travel as groups: the bucket is found once for each key,
+and the state computation runs over a list. Where keys differ from message to message, a group for
+each would cost more than the message: then they travel as rows, side by side for each bucket.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+from wallaroo.engine.flow import key_failed
+from wallaroo.engine.packing import (
+    Arrivals,
+    Group,
+    Packed,
+    Rows,
+    Runs,
+    packed_group,
+    packed_rows,
+    problem_of_pickling,
+)
+from wallaroo.engine.program import Leg, Program
+from wallaroo.engine.results import Origin, TaskResults, origin_at
+from wallaroo.model.keys import buckets_of
+
+_DENSE = 4
+"""Messages for a key from which on a group for it saves more than it costs."""
+
+
+class Keyed(NamedTuple):
+    """Messages on their way to a step with state, in order of arrival."""
+
+    keys: Sequence[Any]
+    items: Sequence[Any]
+    """The messages, or the payloads that they are decoded from once more behind the exchange."""
+    arrivals: Sequence[int]
+    """Their arrival numbers."""
+
+    def without(self, lost: Collection[int]) -> Keyed:
+        """These, but for the items at the places *lost*, which have no keys either."""
+        if not lost:
+            return self
+        kept = [place not in lost for place in range(len(self.items))]
+        return Keyed(
+            self.keys, list(compress(self.items, kept)), list(compress(self.arrivals, kept))
+        )
+
+
+class Exchange:
+    """What a block of the journal has for the buckets, whose order shows by itself.
+
+    Args:
+        program: What is run.
+        results: Takes what is set aside.
+    """
+
+    def __init__(self, program: Program, results: TaskResults) -> None:
+        self._program = program
+        self._results = results
+        self._as_rows = frozenset(program.sparse)  # the same for all of a block: order is kept
+        self._runs: list[dict[Any, Runs]] = [{} for _ in program.partitions]
+        self._taken = [0] * len(program.partitions)
+        self._groups: dict[int, Group] = defaultdict(list)
+        self._rows: dict[int, list[Rows]] = defaultdict(list)
+
+    def add(self, leg: Leg, keyed: Keyed) -> None:
+        """Take what has come to *leg*, behind all that has come before."""
+        if self._program.application.serialization is not None and not leg.ships_payloads:
+            keyed = self._serialized(leg, keyed)
+        add = self._add_rows if leg.partition in self._as_rows else self._add_groups
+        try:
+            add(leg, keyed)
+        except Exception:  # nothing was added yet
+            add(leg, self._usable(leg, keyed))
+
+    def packed(self) -> list[Packed]:
+        """What there is for each bucket."""
+        self._note_density()
+        return [
+            *(Packed(1, bucket, self._blob_of_group(of)) for bucket, of in self._groups.items()),
+            *(Packed(1, bucket, self._blob_of_rows(of)) for bucket, of in self._rows.items()),
+        ]
+
+    def _add_groups(self, leg: Leg, keyed: Keyed) -> None:
+        groups: dict[Any, list[Any]] = defaultdict(list)
+        for key, item in zip(keyed.keys, keyed.items, strict=True):
+            groups[key].append(item)
+        arrivals: dict[Any, Arrivals] = defaultdict(list)
+        if not leg.ships_payloads:
+            for key, arrival in zip(keyed.keys, keyed.arrivals, strict=True):
+                arrivals[key].append(arrival)
+        buckets = list(map(self._program.bucket_of, groups))
+        listed = self._program.partitions[leg.partition].keys
+        runs_of_key = self._runs[leg.partition]
+        self._taken[leg.partition] += len(keyed.keys)
+        for (key, items), bucket in zip(groups.items(), buckets, strict=True):
+            of: Arrivals = arrivals[key] if arrivals else []
+            runs = runs_of_key.get(key)
+            if runs is None:
+                if listed is not None and key not in listed:
+                    self._unroutable(leg, key, items, of)
+                    continue
+                runs = runs_of_key[key] = []
+                self._groups[bucket].append((leg.partition, key, runs))
+            if runs and runs[-1][0] == leg.number:
+                runs[-1][1].extend(items)
+                runs[-1][2].extend(of)
+            else:
+                runs.append((leg.number, items, of))
+
+    def _add_rows(self, leg: Leg, keyed: Keyed) -> None:
+        into = _Columns(self._rows, leg)
+        buckets = buckets_of(keyed.keys, self._program.buckets)
+        for bucket, key, item in zip(buckets, keyed.keys, keyed.items, strict=True):
+            add_key, add_item, _ = into[bucket]
+            add_key(key)
+            add_item(item)
+        if not leg.ships_payloads:
+            for bucket, arrival in zip(buckets, keyed.arrivals, strict=True):
+                into[bucket][2](arrival)
+
+    def _note_density(self) -> None:
+        """Note which partitions had few messages for a key, for the blocks to come."""
+        sparse = self._program.sparse
+        for number, runs_of_key in enumerate(self._runs):
+            few = 0 < self._taken[number] <= _DENSE * len(runs_of_key)
+            if few and self._program.partitions[number].keys is None:
+                sparse.add(number)
+        of_some_bucket = next(iter(self._rows.values()), [])
+        for number in self._as_rows:
+            columns = [keys for partition, _, keys, _, _ in of_some_bucket if partition == number]
+            if sum(map(len, columns)) > _DENSE * len(set().union(*columns)):
+                sparse.discard(number)
+
+    def _serialized(self, leg: Leg, keyed: Keyed) -> Keyed:
+        """*keyed* with what the application serializes of the messages."""
+        serialization = self._program.application.serialization
+        assert serialization is not None
+        kept: list[tuple[Any, bytes, int]] = []
+        for key, message, arrival in zip(*keyed, strict=True):
+            try:
+                kept.append((key, serialization.serialize(message), arrival))
+            except (Exception, SystemExit) as error:
+                self._results.failed(leg, leg.step, message, error, Origin(None, arrival))
+        return _keyed(kept)
+
+    def _usable(self, leg: Leg, keyed: Keyed) -> Keyed:
+        """*keyed* without the messages whose keys have no bucket; those are set aside."""
+        kept: list[tuple[Any, Any, int]] = []
+        for key, item, arrival in zip(*keyed, strict=True):
+            try:
+                self._program.bucket_of(key)
+            except Exception as error:
+                key_failed(leg, leg.message(item), error, self._results, arrival)
+            else:
+                kept.append((key, item, arrival))
+        return _keyed(kept)
+
+    def _unroutable(self, leg: Leg, key: Any, items: list[Any], arrivals: Arrivals) -> None:
+        name = self._program.partitions[leg.partition].name
+        for place, item in enumerate(items):
+            origin = origin_at(place, leg, key, items, arrivals)
+            self._results.unroutable(leg, leg.step, name, key, leg.message(item), origin)
+
+    def _blob_of_group(self, group: Group) -> bytes:
+        try:
+            return packed_group(group)
+        except Exception:
+            packable: Group = []
+            for number, key, runs in group:
+                packable.append((number, key, []))
+                for leg, items, arrivals in runs:
+                    columns = self._packable(leg, [key] * len(items), items, arrivals)
+                    packable[-1][2].append((leg, *columns[1:]))
+            return packed_group(packable)
+
+    def _blob_of_rows(self, rows: list[Rows]) -> bytes:
+        try:
+            return packed_rows(rows)
+        except Exception:
+            return packed_rows(
+                [(number, leg, *self._packable(leg, *columns)) for number, leg, *columns in rows]
+            )
+
+    def _packable(
+        self, leg_number: int, keys: list[Any], items: list[Any], arrivals: Arrivals
+    ) -> tuple[list[Any], list[Any], Arrivals]:
+        """The columns without the messages that do not pickle; those are set aside."""
+        leg, kept = self._program.legs[leg_number], list[bool]()
+        for place, (key, item) in enumerate(zip(keys, items, strict=True)):
+            error = problem_of_pickling(key, item)
+            kept.append(error is None)
+            if error is not None:
+                origin = origin_at(place, leg, key, items, arrivals)
+                self._results.failed(leg, leg.step, leg.message(item), error, origin)
+        return (
+            list(compress(keys, kept)),
+            list(compress(items, kept)),
+            list(compress(arrivals, kept)),
+        )
+
+
+class _Columns(dict[int, tuple[Callable[[Any], None], ...]]):
+    """For each bucket, what appends a key, an item and an arrival number to the rows of a leg."""
+
+    def __init__(self, rows: dict[int, list[Rows]], leg: Leg) -> None:
+        self._rows = rows
+        self._leg = leg
+
+    def __missing__(self, bucket: int) -> tuple[Callable[[Any], None], ...]:
+        of_bucket, where = self._rows[bucket], (self._leg.partition, self._leg.number)
+        if not of_bucket or of_bucket[-1][:2] != where:
+            of_bucket.append((*where, [], [], []))
+        self[bucket] = appends = tuple(column.append for column in of_bucket[-1][2:])
+        return appends
+
+
+def _keyed(kept: list[tuple[Any, Any, int]]) -> Keyed:
+    return Keyed(*map(list, zip(*kept, strict=True))) if kept else Keyed([], [], [])
