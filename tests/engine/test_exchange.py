@@ -1,4 +1,4 @@
-"""Messages with keys on their way to buckets: as groups where keys recur, as rows where they do not.
+"""Messages with keys on their way to buckets: in groups where keys recur, else as rows.
 
 That both give the same is held by the property of `test_program`, whose blocks are of either kind.
 """
