@@ -18,7 +18,7 @@ def send(address: str, file: str) -> None:
     host, port = address.rsplit(":", 1)
     data = Path(file).read_bytes()
     with socket.create_connection((host, int(port))) as connection:
-        print(time.time(), flush=True)
+        print(time.monotonic(), flush=True)
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         connection.recv(1)
@@ -35,7 +35,7 @@ def receive(unit: str, count: int) -> None:
                 seen += size if unit == "bytes" else buffer.count(b"\n", 0, size)
                 if seen >= count:
                     seen -= count
-                    print(time.time(), flush=True)
+                    print(time.monotonic(), flush=True)
 
 
 if __name__ == "__main__":

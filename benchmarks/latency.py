@@ -110,7 +110,7 @@ def _receive(
     connection: socket.socket, output: struct.Struct, sent: list[float], taken: list[float]
 ) -> None:
     rest, missing = b"", len(sent)
-    while missing and (piece := connection.recv(1 << 18)):
+    while missing > 0 and (piece := connection.recv(1 << 18)):
         now, data = time.monotonic(), rest + piece
         whole = len(data) - len(data) % output.size
         rest = data[whole:]

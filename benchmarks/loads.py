@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import streams
@@ -29,6 +29,8 @@ class Load:
     """In what outputs are counted: bytes or lines."""
     outputs: int
     """How many of them must come out."""
+    first: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
+    """Frames by source that have to arrive before all others; no outputs come of them."""
 
     @property
     def name(self) -> str:
@@ -55,7 +57,8 @@ def market_spread(messages: int, seed: int = 7) -> Load:
     quotes = streams.market_data(listed, half, seed)
     outputs = rejected * streams.RESULT_BYTES
     names, counts = ("Orders", "Market Data"), (half, half)
-    return Load(APPS / "market_spread", names, [framed, quotes], counts, "bytes", outputs)
+    first = {"Market Data": streams.quotes_of(listed)}
+    return Load(APPS / "market_spread", names, [framed, quotes], counts, "bytes", outputs, first)
 
 
 def uncounted(load: Load) -> Load:

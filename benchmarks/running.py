@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -70,6 +71,11 @@ class Running:
 
     def __enter__(self) -> Self:
         self._background.__enter__()
+        for name, frames in self._load.first.items():
+            host, port = self._background.sources[name].rsplit(":", 1)
+            with socket.create_connection((host, int(port))) as sender:
+                sender.sendall(b"".join(frames))
+            self._background.wait_until_accepted(name, len(frames))
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -107,7 +113,8 @@ class Running:
         with self._engine_paused():
             self.send()
             for name, count in zip(self._load.sources, self._load.counts, strict=True):
-                self._background.wait_until_accepted(name, self._sent * count)
+                first = len(self._load.first.get(name, ()))
+                self._background.wait_until_accepted(name, first + self._sent * count)
             before = cpu_seconds(self._background.process.pid)
             began = time.monotonic()
         while client.status().backlog:

@@ -1,7 +1,8 @@
 """Streams whose right results do not depend on how their connections interleave.
 
-Half of the symbols always have a spread that rejects, the others never; every symbol gets a quote
-before the first order. So the rejected orders are known, whatever the order of arrival.
+Half of the symbols always have a spread that rejects, the others never. So the rejected orders are
+known, whatever the order of arrival, once every symbol has had a quote: before its first one, all
+of its orders are rejected.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ COUNT_BYTES = 16
 TIME = b"20171207-15:47:52.000"
 
 
-def market_data(symbols: list[bytes], count: int, seed: int) -> bytes:
-    """*count* framed quotes: first one of each symbol, then random ones."""
-    rng = random.Random(seed)
-    quotes = [
+def quotes_of(symbols: list[bytes]) -> list[bytes]:
+    """A framed quote of each symbol."""
+    return [
         MARKET.pack(42, 2, symbol, TIME, 100.0, 101.0 if number % 2 else 100.01)
         for number, symbol in enumerate(symbols)
     ]
+
+
+def market_data(symbols: list[bytes], count: int, seed: int) -> bytes:
+    """*count* framed quotes: first one of each symbol, then random ones."""
+    rng, quotes = random.Random(seed), quotes_of(symbols)
     return b"".join(quotes + rng.choices(quotes, k=max(0, count - len(quotes))))
 
 
