@@ -13,8 +13,9 @@ setup: ## make .venv, with Java; at once when it is up to date
 demo: setup ## run Market Spread on generated data and check every output
 	@$(BIN)/wallaroo demo market_spread
 
-test: setup ## run every test (ARGS="-k name" for some)
-	@$(BIN)/python -m pytest $(ARGS)
+# In several processes: most of a test on Spark is waiting for processes to start.
+test: setup ## run every test (ARGS="-k name" for some, ARGS="-n 0" one after the other)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 test-cluster: setup ## run the tests on the cluster of kubectl's current context (docs/kubernetes.md)
 	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.cli.background import BackgroundRun
 from wallaroo.testing import load, simulate
@@ -80,8 +81,7 @@ def test_an_unknown_symbol_is_dropped_and_said_once(spread: Spread) -> None:
     client = spread.running.client
     event = spread.running.wait_for_event("unknown key dropped", PATIENCE_S)
     assert (event["state"], event["key"]) == ("symbol-data", "b'ZZZZ'")
-    with spread.running._changed:
-        spread.running._changed.wait_for(lambda: client.status().unknown_key == 3, PATIENCE_S)
+    wait_until(lambda: client.status().unknown_key == 3, "the count of unknown keys")
     said = [e for e in spread.running.events if e["event"] == "unknown key dropped"]
     assert len(said) == 1
 
