@@ -17,7 +17,9 @@ from benchmarks import page
 from benchmarks.figures import GROUPS, Figure, Settings
 
 _HISTORY = Path(__file__).with_name("history.jsonl")
-_SMALL = Settings(200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000)
+_SMALL = Settings(
+    200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000, 20_000_000, (1_000, 10_000)
+)
 
 
 @click.command()
@@ -35,8 +37,9 @@ def main(
 ) -> None:
     """Measure GROUPS (all, if none is named): journal, checkpoint and exactly-once on."""
     settings = _SMALL if small else Settings()
-    given = {"passes": passes, "workers": workers}
-    settings = dataclasses.replace(settings, **{n: v for n, v in given.items() if v is not None})
+    settings = dataclasses.replace(
+        settings, passes=passes or settings.passes, workers=workers or settings.workers
+    )
     figures: list[Figure] = []
     for name in groups or GROUPS:
         click.echo(f"{name} …", err=True)

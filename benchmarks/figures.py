@@ -34,6 +34,14 @@ class Settings:
     """What counts as many keys."""
     backlog: int = 10_000_000
     """Messages that a gateway holds while nobody processes them."""
+    bytes: int = 300_000_000
+    """Bytes of a pass of large messages."""
+    rates: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000, 200_000)
+    """Messages a second at which latency is measured."""
+
+
+_FEW_KEYS = 350
+"""What counts as few keys: as many as Market Spread has."""
 
 
 @dataclass
@@ -95,14 +103,27 @@ def engine(settings: Settings, scratch: Path) -> list[Figure]:
 def keys(settings: Settings, scratch: Path) -> list[Figure]:
     """Throughput with few and with many keys."""
     found: list[Figure] = []
-    for count in (350, settings.many_keys):
+    for count in (_FEW_KEYS, settings.many_keys // 10, settings.many_keys):
         load = loads.keyed(settings.keyed, count)
         with Running(load, settings.workers, scratch) as running:
             running.tcp_to_tcp()
             passes = [running.tcp_to_tcp() for _ in range(settings.passes)]
         found.append(_figure(f"a count for each of {count:,} keys, TCP to TCP", passes))
-    ratio = found[1].value / found[0].value
-    return [*found, Figure(f"{settings.many_keys:,} keys against 350", ratio, "ratio")]
+    ratio = found[-1].value / found[0].value
+    return [*found, Figure(f"{settings.many_keys:,} keys against {_FEW_KEYS}", ratio, "ratio")]
+
+
+def sizes(settings: Settings, scratch: Path) -> list[Figure]:
+    """Throughput by the size of messages."""
+    found: list[Figure] = []
+    for size in (100, 1_000, 10_000):
+        load = loads.keyed(min(settings.keyed, settings.bytes // size), _FEW_KEYS, size)
+        with Running(load, settings.workers, scratch) as running:
+            running.tcp_to_tcp()
+            passes = [running.tcp_to_tcp() for _ in range(settings.passes)]
+        figure = _figure(f"messages of {size:,} bytes, TCP to TCP", passes)
+        found += [figure, Figure(figure.what, figure.value * size / 1e6, "MB/s")]
+    return found
 
 
 def metrics(settings: Settings, scratch: Path) -> list[Figure]:
@@ -136,11 +157,11 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
 def floor(settings: Settings, scratch: Path) -> list[Figure]:
     """What state that nothing is sent for costs."""
     found = []
-    for idle in (1, settings.many_keys):
+    for idle in (1, settings.many_keys // 10, settings.many_keys):
         probe = latency.few_keys(idle)
         taken = latency.at_rate(probe, 200, settings.seconds, settings.workers, scratch)
         found.append(_latency(f"200 messages/s beside {idle:,} idle keys", taken))
-    ratio = found[1].value / found[0].value
+    ratio = found[-1].value / found[0].value
     return [*found, Figure(f"{settings.many_keys:,} idle keys against none", ratio, "ratio")]
 
 
@@ -151,7 +172,7 @@ def latencies(settings: Settings, scratch: Path) -> list[Figure]:
             f"Market Spread at {rate:,} messages/s",
             latency.at_rate(latency.orders(), rate, settings.seconds, settings.workers, scratch),
         )
-        for rate in (1_000, 10_000, 50_000)
+        for rate in settings.rates
     ]
 
 
@@ -179,6 +200,7 @@ GROUPS: dict[str, Group] = {
     "throughput": throughput,
     "engine": engine,
     "keys": keys,
+    "sizes": sizes,
     "metrics": metrics,
     "floor": floor,
     "latency": latencies,

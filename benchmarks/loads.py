@@ -72,9 +72,10 @@ def word_count(messages: int, seed: int = 7) -> Load:
     return Load(APPS / "word_count", ["Split and Count"], [framed], [messages], "lines", words)
 
 
-def keyed(messages: int, keys: int, seed: int = 7) -> Load:
+def keyed(messages: int, keys: int, size: int = 13, seed: int = 7) -> Load:
     """Messages of *keys* keys, all as frequent; each tenth asks for an output."""
-    framed = streams.keyed(random.Random(seed).choices(range(keys), k=messages), asks_every=10)
+    chosen = random.Random(seed).choices(range(keys), k=messages)
+    framed = streams.keyed(chosen, asks_every=10, size=size)
     outputs = (messages + 9) // 10 * streams.COUNT_BYTES
     return Load(BENCHMARKS / "keys", ["in"], [framed], [messages], "bytes", outputs)
 

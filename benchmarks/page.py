@@ -26,6 +26,12 @@ any framework; *by hand* has the functions written out in one loop, without deco
 
 ![Latency by rate](benchmark-latency.svg)
 
+![Messages a second by keys](benchmark-keys.svg)
+
+![Messages a second by size](benchmark-sizes.svg)
+
+![Latency by size of idle state](benchmark-state.svg)
+
 | what | value | from – to | detail |
 |---|---|---|---|
 """

@@ -6,6 +6,7 @@ python -m benchmarks.plots HISTORY DIRECTORY
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,41 @@ def bars(figures: list[dict[str, Any]], app: str, file: Path) -> None:
     drawn = axes.barh(names, [f["value"] for f in rows], color=colours)
     axes.bar_label(drawn, labels=[f"{f['value']:,.0f}" for f in rows], padding=4)
     axes.set_title(f"{app}: messages a second, 2 cores", loc="left")
+    _finish(figure, axes, file)
+
+
+def rates_by(
+    figures: list[dict[str, Any]], wanted: str, label: str, title: str, file: Path
+) -> None:
+    """Messages a second of ours over the number that *wanted* finds in what was measured."""
+    pattern = re.compile(wanted + ".*, TCP to TCP")
+    found = [(pattern.match(f["what"]), f["value"]) for f in figures if f["unit"] == "messages/s"]
+    points = sorted(
+        (int(match[1].replace(",", "")), rate) for match, rate in found if match is not None
+    )
+    figure, axes = plt.subplots(figsize=(7, 2.6))
+    axes.plot(*zip(*points, strict=True), "o-", color=_OURS)
+    for at, rate in points:
+        axes.annotate(f"{rate:,.0f}", (at, rate), (0, 6), textcoords="offset points", ha="center")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_ylim(0, 1.2 * max(rate for _, rate in points))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel(label)
+    axes.set_title(title, loc="left")
+    _finish(figure, axes, file)
+
+
+def floors(figures: list[dict[str, Any]], file: Path) -> None:
+    """Latencies at a low rate by idle state."""
+    rows = [f for f in figures if f["what"].startswith("200 messages/s beside ")]
+    keys = [f["what"].removeprefix("200 messages/s beside ") for f in rows]
+    figure, axes = plt.subplots(figsize=(7, 2.6))
+    axes.plot(keys, [f["detail"]["p99"] for f in rows], "o--", color=_OURS, label="p99")
+    axes.plot(keys, [f["value"] for f in rows], "o-", color=_OURS, label="p50")
+    axes.set_ylim(bottom=0)
+    axes.set_title("milliseconds from socket to socket at 200 messages a second", loc="left")
+    axes.legend(frameon=False)
     _finish(figure, axes, file)
 
 
@@ -61,3 +97,18 @@ if __name__ == "__main__":
     bars(run["figures"], "Market Spread", directory / "benchmark-market-spread.svg")
     bars(run["figures"], "Word Count", directory / "benchmark-word-count.svg")
     latencies(run["figures"], directory / "benchmark-latency.svg")
+    floors(run["figures"], directory / "benchmark-state.svg")
+    rates_by(
+        run["figures"],
+        "a count for each of ([0-9,]+) keys",
+        "keys, all as frequent",
+        "messages a second, by number of keys",
+        directory / "benchmark-keys.svg",
+    )
+    rates_by(
+        run["figures"],
+        "messages of ([0-9,]+) bytes",
+        "bytes of a message",
+        "messages a second, by size",
+        directory / "benchmark-sizes.svg",
+    )

@@ -58,10 +58,13 @@ def lines(count: int, seed: int) -> tuple[bytes, int]:
     return b"".join(framed), count * 10
 
 
-def keyed(keys: Iterable[int], asks_every: int) -> bytes:
-    """A framed message for each of *keys*; the first of each *asks_every* asks for an output."""
-    pack = KEYED.pack
-    return b"".join(pack(13, key, n % asks_every == 0, n) for n, key in enumerate(keys))
+def keyed(keys: Iterable[int], asks_every: int, size: int = 13) -> bytes:
+    """A framed message of *size* bytes for each of *keys*.
+
+    The first of each *asks_every* asks for an output.
+    """
+    pack, rest = KEYED.pack, bytes(size - 13)
+    return b"".join(pack(size, key, n % asks_every == 0, n) + rest for n, key in enumerate(keys))
 
 
 def parts(framed: bytes, count: int) -> list[bytes]:

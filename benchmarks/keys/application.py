@@ -1,6 +1,7 @@
 """Counts messages by key: for measuring what the number of keys costs.
 
-A message is its key, a flag that asks for an output, and a number that the output repeats.
+A message is its key, a flag that asks for an output, a number that the output repeats, and whatever
+fills it up.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Count:
 @wallaroo.decoder(header_length=4, length_fmt=">I")
 def decode(payload: bytes) -> Message:
     """From payload to message."""
-    return Message._make(MESSAGE.unpack(payload))
+    return Message._make(MESSAGE.unpack_from(payload))
 
 
 @wallaroo.key_extractor
