@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wallaroo.engine.entities import Changes, EntityCache
+from wallaroo.engine.entities import Changes, EntityCache, Head
 from wallaroo.errors import RuntimeFailure
 
 PARTITIONS = ("words", "numbers")
@@ -19,31 +19,38 @@ PARTITIONS = ("words", "numbers")
 class Log:
     """A bucket's log in memory; a copy of it is a checkpoint."""
 
-    def __init__(self, version: str | None = None, records: Iterable[bytes] = ()) -> None:
-        self._version = version
-        self._records = list(records)
+    def __init__(
+        self, head: Head | None = None, records: Mapping[int, bytes] | None = None
+    ) -> None:
+        self._head = head
+        self._records = dict(records or {})
         self.reads = 0
+        self.looks = 0
 
-    def version(self) -> str | None:
-        return self._version
+    def head(self) -> Head | None:
+        return self._head
+
+    def record(self, place: int) -> bytes:
+        self.looks += 1
+        return self._records[place]
 
     def records(self) -> list[bytes]:
         self.reads += 1
-        return self._records
+        return [record for _, record in sorted(self._records.items())]
 
-    def append(self, version: str, record: bytes) -> None:
-        self._version = version
-        self._records.append(record)
-
-    def replace(self, version: str, record: bytes) -> None:
-        self._version, self._records = version, [record]
+    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
+        if base is not None:
+            self._records = {-1: base}
+        self._head = head
+        assert head.count - 1 not in self._records
+        self._records[head.count - 1] = record
 
     def copy(self) -> Log:
-        return Log(self._version, self._records)
+        return Log(self._head, self._records)
 
     @property
     def bytes(self) -> int:
-        return sum(map(len, self._records))
+        return sum(map(len, self._records.values()))
 
 
 def put(cache: EntityCache, log: Log, key: str, entity: Any, partition: int = 0) -> None:
@@ -85,11 +92,61 @@ def test_a_process_that_has_the_bucket_does_not_read_its_log() -> None:
     assert log.reads == 0
 
 
-def test_what_another_process_committed_in_between_is_read() -> None:
+def test_what_another_process_committed_in_between_is_taken_over_record_by_record() -> None:
     log, here, there = Log(), EntityCache(PARTITIONS), EntityCache(PARTITIONS)
     put(here, log, "a", [1])
     put(there, log, "a", [1, 2])
-    assert entities(log, here)[0] == {"a": [1, 2]}
+    put(there, log, "b", [3], partition=1)
+    assert (log.reads, log.looks) == (1, 0)  # by the other one, which had nothing
+    assert entities(log, here) == [{"a": [1, 2]}, {"b": [3]}]
+    assert (log.reads, log.looks) == (1, 2)
+
+
+def test_a_process_that_is_far_behind_reads_the_whole_log() -> None:
+    log, here, there = Log(), EntityCache(PARTITIONS), EntityCache(PARTITIONS)
+    put(here, log, "a", [0])
+    for turn in range(Head.RECENT):
+        put(there, log, "b", [turn])
+    reads = log.reads
+    assert entities(log, here)[0] == {"a": [0], "b": [Head.RECENT - 1]}
+    assert (log.reads, log.looks) == (reads + 1, 0)
+
+
+def test_a_process_that_is_one_commit_behind_takes_it_over_also_when_it_replaced_the_log() -> None:
+    log, here, there = Log(), EntityCache(PARTITIONS), EntityCache(PARTITIONS)
+    put(here, log, "a", [0])
+    there.open(0, log)
+    there.commit(0, log, Changes.none(2))
+    put(here, log, "b", [1])
+    put(there, log, "c", bytes(EntityCache.MIN_LOG_BYTES))
+    head = log.head()
+    assert head is not None
+    assert head.base_bytes > EntityCache.MIN_LOG_BYTES
+    assert entities(log, here)[0].keys() == {"a", "b", "c"}
+    assert log.reads == 1
+
+
+def test_a_log_that_was_read_is_not_replaced_before_it_has_grown() -> None:
+    log = Log()
+    put(EntityCache(PARTITIONS), log, "a", bytes(EntityCache.MIN_LOG_BYTES))
+    head = log.head()
+    assert head is not None
+    put(EntityCache(PARTITIONS), log, "b", [1])
+    after = log.head()
+    assert after is not None
+    assert after.base_bytes == head.base_bytes
+
+
+def test_a_record_that_cannot_be_read_leaves_nothing_half_done_in_memory() -> None:
+    log, here, there = Log(), EntityCache(PARTITIONS), EntityCache(PARTITIONS)
+    put(here, log, "a", [1])
+    put(there, log, "a", [2])
+    put(there, log, "b", [3])
+    broken = log.copy()
+    broken._records[2] = b"broken"
+    with pytest.raises(pickle.UnpicklingError):
+        here.open(0, broken)
+    assert entities(log, here)[0] == {"a": [2], "b": [3]}
 
 
 def test_a_batch_that_did_not_commit_is_not_seen() -> None:
@@ -112,10 +169,10 @@ def test_a_commit_that_the_store_undid_is_not_seen() -> None:
 def test_a_batch_that_changes_nothing_writes_nothing() -> None:
     log, cache = Log(), EntityCache(PARTITIONS)
     put(cache, log, "a", [1])
-    version, size = log.version(), log.bytes
+    head, size = log.head(), log.bytes
     cache.open(0, log)
     cache.commit(0, log, Changes.none(2))
-    assert (log.version(), log.bytes) == (version, size)
+    assert (log.head(), log.bytes) == (head, size)
     assert entities(log, cache)[0] == {"a": [1]}
     assert log.reads == 0
 
@@ -174,7 +231,7 @@ def test_an_entity_that_does_not_pickle_is_told_with_state_and_key() -> None:
 
 changes = st.lists(
     st.tuples(
-        st.sampled_from(["commit", "lost", "undone", "elsewhere"]),
+        st.sampled_from(["commit", "lost", "undone", "elsewhere", "anew"]),
         st.sampled_from("abc"),
         st.integers(0, 1),
     ),
@@ -188,8 +245,9 @@ def test_whatever_happens_to_batches_only_committed_ones_count(
     happenings: list[tuple[str, str, int]],
 ) -> None:
     log, cache, due = Log(), EntityCache(PARTITIONS), [dict[str, list[int]](), {}]
+    another = EntityCache(PARTITIONS)
     for turn, (fate, key, partition) in enumerate(happenings):
-        holder = EntityCache(PARTITIONS) if fate == "elsewhere" else cache
+        holder = {"elsewhere": another, "anew": EntityCache(PARTITIONS)}.get(fate, cache)
         used = log.copy() if fate == "undone" else log
         bucket = holder.open(0, used)
         assert bucket.entities == due

@@ -14,7 +14,7 @@ from pathlib import Path
 from wallaroo.edge.exclusive import hold
 from wallaroo.errors import RuntimeFailure, UsageError
 
-FORMAT = 1
+FORMAT = 2
 """Version of the directory's layout."""
 _BUCKETS_PER_PARTITION = 8
 

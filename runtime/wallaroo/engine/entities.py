@@ -1,11 +1,12 @@
 """State entities: in memory between batches, safe in a log beside them.
 
 A worker process keeps the entities of each bucket it has met. A batch appends the entities it
-changed to the bucket's log, in Spark's state store, and gives the bucket a new random version; the
-next batch uses what is in memory if it is of the version that the store tells, and reads the log
-if not: another process had the bucket in between, or the batch was done over. So a batch costs
-what it touches, and not what exists. A log that has grown to twice what its entities take is
-replaced by one record of them all.
+changed to the bucket's log, in Spark's state store, under a new random version. Which process runs
+a bucket next is Spark's choice: the one that has it as of the last version uses what is in memory,
+one that has it as of a former version takes over the records since then, and only one that has it
+not at all, or as of a version that came to nothing because its batch was done over, reads the whole
+log. So a batch costs what it touches, and not what exists. A log that has grown to twice what its
+entities take is replaced by one record of them all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pickle
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from wallaroo.engine.columns import Columns
 from wallaroo.engine.dues import Dues
@@ -24,20 +25,51 @@ _IN_USE = "in use"
 """A version that no store tells: entities of a batch that did not reach `commit` are not used."""
 
 
+@dataclass(frozen=True)
+class Head:
+    """What a bucket's log says of itself."""
+
+    versions: tuple[str, ...] = ()
+    """The last versions, the newest last: of each but the first the log has the record."""
+    count: int = 0
+    """Records that were ever appended: the place of the next one."""
+    base_bytes: int = 0
+    """Size of the record of all entities that the log begins with."""
+    tail_bytes: int = 0
+    """Size of the records behind it."""
+
+    RECENT: ClassVar[int] = 16
+    """Versions that are remembered."""
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log."""
+        return self.base_bytes + self.tail_bytes
+
+    def appended(self, version: str, size: int) -> Head:
+        """The head behind one more record, of *size* bytes."""
+        versions = (*self.versions, version)[-self.RECENT :]
+        return Head(versions, self.count + 1, self.base_bytes, self.tail_bytes + size)
+
+    def rebased(self, size: int) -> Head:
+        """The head of a log that is but its last record behind a base of *size* bytes."""
+        return Head(self.versions[-2:], self.count, size, 0)
+
+
 class BucketLog(Protocol):
     """The log of one bucket, as the state store keeps it."""
 
-    def version(self) -> str | None:
-        """The version of the last commit, None before the first."""
+    def head(self) -> Head | None:
+        """The head of the last commit, None before the first."""
+
+    def record(self, place: int) -> bytes:
+        """The record at *place*."""
 
     def records(self) -> Iterable[bytes]:
-        """The records, in the order they were appended."""
+        """The base, if there is one, and all records in order of their places."""
 
-    def append(self, version: str, record: bytes) -> None:
-        """Add *record* and set the version."""
-
-    def replace(self, version: str, record: bytes) -> None:
-        """Put *record* in the place of all records and set the version."""
+    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
+        """Add *record* at the last place that *head* counts; *base* replaces all before it."""
 
 
 @dataclass
@@ -48,12 +80,10 @@ class Bucket:
     """Entities by partition number and key."""
     version: str | None = None
     """Version that `entities` are of; `_IN_USE` while a batch is changing them."""
+    head: Head = Head()
+    """Head of the log as of the last commit."""
     dues: Dues | None = None
     """When its windows are due; None where that has yet to be found out."""
-    log_bytes: int = 0
-    """Bytes of the log's records."""
-    base_bytes: int = 0
-    """Bytes of the record that last replaced the log."""
 
 
 @dataclass(frozen=True)
@@ -99,57 +129,60 @@ class EntityCache:
     """A log smaller than this is not worth replacing."""
 
     def open(self, bucket: int, log: BucketLog) -> Bucket:
-        """The entities of *bucket* as of the last commit: from memory, or read from *log*."""
-        version = log.version()
+        """The entities of *bucket* as of the last commit: from memory, as far as they are there."""
+        head = log.head()
         known = self._buckets.get(bucket)
-        if known is None or known.version != version:
-            known = self._buckets[bucket] = self._read(version, log)
-        known.version = _IN_USE
+        if known is None or not self._catch_up(known, head, log):
+            known = self._buckets[bucket] = self.read(() if head is None else log.records())
+        known.version, known.head = _IN_USE, head or Head()
         return known
 
     def commit(self, bucket: int, log: BucketLog, changes: Changes) -> None:
         """Make the *changes* of *bucket* safe, and what is in memory valid again."""
         known = self._buckets[bucket]
-        if not changes and (unchanged := log.version()) is not None:
-            known.version = unchanged
-            return
-        version = uuid.uuid4().hex
-        record = self.record(changes.changed, changes.forgotten)
-        log_bytes = known.log_bytes + len(record)
-        if log_bytes > max(self.MIN_LOG_BYTES, 2 * known.base_bytes):
-            record = self.record(known.entities, [set() for _ in self.partitions])
-            log.replace(version, record)
-            known.log_bytes = known.base_bytes = len(record)
-        else:
-            log.append(version, record)
-            known.log_bytes = log_bytes
-        known.version = version
+        if changes or not known.head.versions:
+            record = self.record(changes.changed, changes.forgotten)
+            head, base = known.head.appended(uuid.uuid4().hex, len(record)), None
+            if head.log_bytes > max(self.MIN_LOG_BYTES, 2 * head.base_bytes):
+                base = self.record(known.entities, [set() for _ in self.partitions])
+                head = head.rebased(len(base))
+            log.append(head, record, base)
+            known.head = head
+        known.version = known.head.versions[-1]
 
-    def _read(self, version: str | None, log: BucketLog) -> Bucket:
-        return self.read(() if version is None else log.records(), version)
+    def _catch_up(self, known: Bucket, head: Head | None, log: BucketLog) -> bool:
+        """Bring *known* up to *head*; tells whether that can be done."""
+        if head is None or known.version is None:
+            return head is None and known.version is None
+        if known.version not in head.versions:
+            return False
+        behind = len(head.versions) - 1 - head.versions.index(known.version)
+        if behind:
+            known.version, known.dues = _IN_USE, None  # nothing, should a record not be read
+            for place in range(head.count - behind, head.count):
+                self._apply(log.record(place), known.entities)
+        return True
 
-    def read(self, records: Iterable[bytes], version: str | None = None) -> Bucket:
-        """The bucket of which *records* tell, as of *version*."""
-        bucket = Bucket([{} for _ in self.partitions], version)
-        numbers = {name: number for number, name in enumerate(self.partitions)}
-        saved: list[dict[Any, Any]] = [{} for _ in self.partitions]
+    def read(self, records: Iterable[bytes]) -> Bucket:
+        """The bucket of which *records* tell."""
+        bucket = Bucket([{} for _ in self.partitions])
         for record in records:
-            bucket.log_bytes += len(record)
-            for name, (changed, forgotten) in pickle.loads(record).items():
-                if name in numbers:
-                    of_partition = saved[numbers[name]]
-                    in_columns = isinstance(changed, Columns)
-                    of_partition.update(changed.entities() if in_columns else changed)
-                    for key in forgotten:
-                        of_partition.pop(key, None)
-        for number, of_partition in enumerate(saved):
-            codec = self.codecs.get(number)
-            bucket.entities[number] = (
-                of_partition
-                if codec is None
-                else {key: codec.load(kept) for key, kept in of_partition.items()}
-            )
+            self._apply(record, bucket.entities)
         return bucket
+
+    def _apply(self, record: bytes, entities: list[dict[Any, Any]]) -> None:
+        """Do to *entities* what *record* says."""
+        for name, (changed, forgotten) in pickle.loads(record).items():
+            if name not in self.partitions:
+                continue
+            number = self.partitions.index(name)
+            codec = self.codecs.get(number)
+            kept = changed.entities() if isinstance(changed, Columns) else changed
+            if codec is not None:
+                kept = {key: codec.load(entity) for key, entity in kept.items()}
+            entities[number].update(kept)
+            for key in forgotten:
+                entities[number].pop(key, None)
 
     def record(self, changed: Sequence[dict[Any, Any]], forgotten: Sequence[set[Any]]) -> bytes:
         """The record of a log that says what `Changes` says."""

@@ -346,7 +346,7 @@ class Worker:
         figures = self._results.figures
         for number, name in self._names.items():
             figures.entities[name, bucket] = len(state.entities[number])
-        figures.log_bytes[", ".join(self._names.values()), bucket] = state.log_bytes
+        figures.log_bytes[", ".join(self._names.values()), bucket] = state.head.log_bytes
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
         """Note what happened to the windows of *key*."""

@@ -16,6 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from wallaroo.engine.entities import Head
 from wallaroo.engine.spark.cause import cause_of
 from wallaroo.engine.spark.processor import StoredLog
 from wallaroo.engine.spark.repartition import last_batch
@@ -147,7 +148,9 @@ class _Appending(StatefulProcessor):
     ) -> Iterator[Row]:
         for row in rows:
             if row.level == self._level:
-                self._log.append(uuid.uuid4().hex, bytes(row.blob))
+                record = bytes(row.blob)
+                head = self._log.head() or Head()
+                self._log.append(head.appended(uuid.uuid4().hex, len(record)), record)
             else:
                 yield row
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from wallaroo.engine.entities import Changes
+from wallaroo.engine.entities import Changes, Head
 from wallaroo.engine.isolation import run_isolated
 from wallaroo.engine.job import Job, WorkerContext, worker_context
 from wallaroo.engine.packing import Packed
@@ -103,25 +103,35 @@ def _row(level: int, slot: int, blob: bytes) -> Row:
 class StoredLog:
     """A bucket's log in Spark's state store; which bucket, Spark has set before each call."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._version = handle.getValueState("version", "version string")
-        self._records = handle.getListState("log", "record binary")
+    BASE = -1
+    """Place of the record of all entities."""
 
-    def version(self) -> str | None:
-        """See `BucketLog.version`."""
-        value = self._version.get()
-        return None if value is None else value[0]
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState(
+            "head", "versions string, count bigint, base_bytes bigint, tail_bytes bigint"
+        )
+        self._records = handle.getMapState("log", "place bigint", "record binary")
+
+    def head(self) -> Head | None:
+        """See `BucketLog.head`."""
+        told = self._head.get()
+        return None if told is None else Head(tuple(told[0].split()), *told[1:])
+
+    def record(self, place: int) -> bytes:
+        """See `BucketLog.record`."""
+        found = self._records.getValue((place,))
+        assert found is not None
+        return bytes(found[0])
 
     def records(self) -> Iterable[bytes]:
         """See `BucketLog.records`."""
-        return (bytes(row[0]) for row in self._records.get())
+        return [bytes(record[0]) for _, record in sorted(self._records.iterator())]
 
-    def append(self, version: str, record: bytes) -> None:
+    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
         """See `BucketLog.append`."""
-        self._records.appendValue((record,))
-        self._version.update((version,))
-
-    def replace(self, version: str, record: bytes) -> None:
-        """See `BucketLog.replace`."""
-        self._records.put([(record,)])
-        self._version.update((version,))
+        if base is not None:
+            self._records.clear()
+            self._records.updateValue((self.BASE,), (base,))
+        self._records.updateValue((head.count - 1,), (record,))
+        sizes = head.count, head.base_bytes, head.tail_bytes
+        self._head.update((" ".join(head.versions), *sizes))

@@ -56,11 +56,12 @@ def read_state(
                 .option("stateVarName", "log")
                 .option("flattenCollectionTypes", "false")
                 .load(str(checkpoint))
-                .select("list_value")
+                .select("map_value")
             )
             found: Iterable[Any] = rows.toLocalIterator()
             for row in found:
-                bucket = cache.read(bytes(element[0]) for element in row[0])
+                in_order = sorted((place[0], record[0]) for place, record in row[0].items())
+                bucket = cache.read(bytes(record) for _, record in in_order)
                 for name, entities in zip(cache.partitions, bucket.entities, strict=True):
                     if entities:
                         yield name, entities
