@@ -5,7 +5,7 @@ changed to the bucket's log, in Spark's state store, under a new random version.
 a bucket next is Spark's choice: the one that has it as of the last version uses what is in memory,
 one that has it as of a former version takes over the records since then, and only one that has it
 not at all, or as of a version that came to nothing because its batch was done over, reads the whole
-log. So a batch costs what it touches, and not what exists. A log that has grown to twice what its
+log. So a batch costs what it touches, and not what exists. A log that has grown to three times what its
 entities take is replaced by one record of them all.
 """
 
@@ -143,7 +143,7 @@ class EntityCache:
         if changes or not known.head.versions:
             record = self.record(changes.changed, changes.forgotten)
             head, base = known.head.appended(uuid.uuid4().hex, len(record)), None
-            if head.log_bytes > max(self.MIN_LOG_BYTES, 2 * head.base_bytes):
+            if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
                 base = self.record(known.entities, [set() for _ in self.partitions])
                 head = head.rebased(len(base))
             log.append(head, record, base)
