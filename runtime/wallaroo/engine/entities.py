@@ -5,8 +5,8 @@ changed to the bucket's log, in Spark's state store, under a new random version.
 a bucket next is Spark's choice: the one that has it as of the last version uses what is in memory,
 one that has it as of a former version takes over the records since then, and only one that has it
 not at all, or as of a version that came to nothing because its batch was done over, reads the whole
-log. So a batch costs what it touches, and not what exists. A log that has grown to three times what its
-entities take is replaced by one record of them all.
+log. So a batch costs what it touches, and not what exists. A log that has grown to three times
+what its entities take is replaced by one record of them all.
 """
 
 from __future__ import annotations
