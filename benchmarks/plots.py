@@ -31,15 +31,16 @@ def bars(figures: list[dict[str, Any]], app: str, file: Path) -> None:
     drawn = axes.barh(names, [f["value"] for f in rows], color=colours)
     axes.bar_label(drawn, labels=[f"{f['value']:,.0f}" for f in rows], padding=4)
     axes.set_title(f"{app}: messages a second, 2 cores", loc="left")
+    axes.xaxis.set_visible(False)
     _finish(figure, axes, file)
 
 
 def rates_by(
-    figures: list[dict[str, Any]], wanted: str, label: str, title: str, file: Path
+    figures: list[dict[str, Any]], wanted: str, unit: str, label: str, title: str, file: Path
 ) -> None:
-    """Messages a second of ours over the number that *wanted* finds in what was measured."""
+    """What of ours is measured in *unit*, over the number that *wanted* finds in its name."""
     pattern = re.compile(wanted + ".*, TCP to TCP")
-    found = [(pattern.match(f["what"]), f["value"]) for f in figures if f["unit"] == "messages/s"]
+    found = [(pattern.match(f["what"]), f["value"]) for f in figures if f["unit"] == unit]
     points = sorted(
         (int(match[1].replace(",", "")), rate) for match, rate in found if match is not None
     )
@@ -76,7 +77,9 @@ def latencies(figures: list[dict[str, Any]], file: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 3))
     axes.plot(rates, [f["detail"]["p99"] for f in rows], "o--", color=_OURS, label="p99")
     axes.plot(rates, [f["value"] for f in rows], "o-", color=_OURS, label="p50")
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
+    axes.set_yticks([100, 300, 1_000, 3_000, 10_000], minor=False)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("messages a second")
     axes.set_title("milliseconds from socket to socket", loc="left")
     axes.legend(frameon=False)
@@ -101,6 +104,7 @@ if __name__ == "__main__":
     rates_by(
         run["figures"],
         "a count for each of ([0-9,]+) keys",
+        "messages/s",
         "keys, all as frequent",
         "messages a second, by number of keys",
         directory / "benchmark-keys.svg",
@@ -108,7 +112,8 @@ if __name__ == "__main__":
     rates_by(
         run["figures"],
         "messages of ([0-9,]+) bytes",
+        "MB/s",
         "bytes of a message",
-        "messages a second, by size",
+        "megabytes a second, by size of messages",
         directory / "benchmark-sizes.svg",
     )
