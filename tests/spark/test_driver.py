@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ import pytest
 
 from tests.edge.harness import Authority
 from tests.helpers import wait_until
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, send
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.cli.background import BackgroundRun
+from wallaroo.edge.guard import AUTHORITIES_VARIABLE
 
 pytestmark = pytest.mark.spark
 
@@ -76,3 +78,29 @@ def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Pat
             urllib.request.urlopen(replay)
         with refused.value as answer:
             assert answer.read() == b"the dashboard is read-only: it was started without a token"
+
+
+def test_a_run_whose_workers_may_be_elsewhere_has_its_door_behind_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        door = f"127.0.0.1:{chosen.getsockname()[1]}"
+    authority = Authority(tmp_path, "authority")
+    files = authority.files()
+    tls = ("--gateway-tls", str(files.certificate), str(files.key), str(authority.file))
+    options = ("--gateway", door, *tls)
+    monkeypatch.setenv(AUTHORITIES_VARIABLE, str(authority.file))  # for the test's own client
+    with (
+        Receiver("lines") as receiver,
+        run(APPS / "word_count", receiver, tmp_path / "state", options=options) as running,
+    ):
+        host, port = door.split(":")
+        trusting = ssl.create_default_context(cafile=authority.file)
+        with (
+            socket.create_connection((host, int(port)), PATIENCE_S) as plain,
+            trusting.wrap_socket(plain, server_hostname=host) as door_behind_tls,
+        ):
+            assert door_behind_tls.version() == "TLSv1.3"
+        send(running.sources[SOURCE], [b"one two"] * 50)
+        assert len(receiver.wait_for(100)) == 100
+        assert running.stop() == 0

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.edge.harness import Authority
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
 from wallaroo.cli.background import BackgroundRun
@@ -194,15 +195,19 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
     token.write_text(secrets.token_hex(16))
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         door = f"127.0.0.1:{reserved.getsockname()[1]}"
+    authority = Authority(tmp_path, "authority")
+    files = authority.files()
+    tls = ("--listen-tls-cert", str(files.certificate), "--listen-tls-key", str(files.key))
+    to_door = ("--gateway", door, "--gateway-ca", str(authority.file))
     sent = [*votes(0), b"wait", *votes(200)]
     with Receiver("lines") as receiver:
         shared = (str(app), "--in", "127.0.0.1:0", "--out", receiver.address)
         kept = ("--token-file", str(token), "--state-dir")
         with started(
-            "gateway", *shared, *kept, str(tmp_path / "gateway"), "--listen", door
+            "gateway", *shared, *kept, str(tmp_path / "gateway"), "--listen", door, *tls
         ) as gateway:
             source = gateway.wait_for_event("ready", 0)["sources"][SOURCE]
-            driver = ("driver", *shared, *kept, str(state), "--gateway", door)
+            driver = ("driver", *shared, *kept, str(state), *to_door)
             local = ("--master", "local[2]", "--partitions")
             with started(*driver, *local, "2") as killed:
                 send(source, sent[:201])
@@ -214,7 +219,7 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
 
             code, said = call(state, 4, app)
             assert (code, "give --gateway and --token-file" in said) == (1, True), said
-            code, said = call(state, 4, app, ("--gateway", door, "--token-file", str(token)))
+            code, said = call(state, 4, app, (*to_door, "--token-file", str(token)))
             assert code == 0, said
             assert last_batch(state / "checkpoint") == (number + 1, True, 4)
             with started(*driver, *local, "4"):

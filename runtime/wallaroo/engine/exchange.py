@@ -27,7 +27,7 @@ from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import Origin, TaskResults, origin_at
 from wallaroo.model.keys import buckets_of
 
-_DENSE = 4
+_DENSE = 24
 """Messages for a key from which on a group for it saves more than it costs."""
 
 
