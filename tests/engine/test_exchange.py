@@ -5,6 +5,7 @@ That both give the same is held by the property of `test_program`, whose blocks 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -30,6 +31,13 @@ class Unknown:
         return "nowhere"
 
 
+class Leaving:
+    """A key that leaves the process rather than to be hashed."""
+
+    def __hash__(self) -> int:  # noqa: PLE0309
+        sys.exit("leaving")
+
+
 @wallaroo.decoder(header_length=2, length_fmt=">H")
 def decode(bs: bytes) -> bytes:
     return bs
@@ -42,7 +50,7 @@ def odd_ones(message: bytes) -> Any:
 
 @wallaroo.partition
 def key_of(message: Any) -> Any:
-    odd = {b"no hash": [], b"no key": Unknown()}
+    odd = {b"no hash": [], b"no key": Unknown(), b"leaving": Leaving()}
     return odd.get(message, message) if isinstance(message, bytes) else b"key"
 
 
@@ -92,7 +100,12 @@ def test_keys_that_are_listed_travel_in_groups() -> None:
 @pytest.mark.parametrize("sparse", [set(), {0}], ids=["groups", "rows"])
 @pytest.mark.parametrize(
     ("odd", "step"),
-    [(b"no hash", "key of count"), (b"no key", "key of count"), (b"no pickle", "count")],
+    [
+        (b"no hash", "key of count"),
+        (b"no key", "key of count"),
+        (b"leaving", "key of count"),
+        (b"no pickle", "count"),
+    ],
 )
 @pytest.mark.parametrize("steps", [(), (odd_ones,)], ids=["payloads", "messages"])
 def test_what_cannot_travel_is_set_aside_and_the_rest_arrives(

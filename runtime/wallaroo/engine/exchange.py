@@ -74,7 +74,7 @@ class Exchange:
         add = self._add_rows if leg.partition in self._as_rows else self._add_groups
         try:
             add(leg, keyed)
-        except Exception:  # nothing was added yet
+        except (Exception, SystemExit):  # nothing was added yet
             add(leg, self._usable(leg, keyed))
 
     def packed(self) -> list[Packed]:
@@ -154,7 +154,7 @@ class Exchange:
         for key, item, arrival in zip(*keyed, strict=True):
             try:
                 self._program.bucket_of(key)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 key_failed(leg, leg.message(item), error, self._results, arrival)
             else:
                 kept.append((key, item, arrival))
