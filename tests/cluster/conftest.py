@@ -56,7 +56,8 @@ def helms() -> list[str]:
 @pytest.fixture(scope="module")
 def market_spread(cluster: Cluster, helms: list[str]) -> Release:
     """Market Spread under the older helm, not installed yet."""
-    return Release(cluster, helms[0], "market-spread", "market-spread")
+    values = {"dashboard": {"enabled": True}}
+    return Release(cluster, helms[0], "market-spread", "market-spread", values)
 
 
 @pytest.fixture(scope="module")

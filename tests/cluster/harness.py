@@ -128,6 +128,11 @@ class Cluster:
         pods = f"/api/v1/namespaces/{self.namespace}/pods"
         return self.kubectl("get", "--raw", f"{pods}/{pod}:{port}/proxy/{path}")
 
+    def service(self, name: str, port: str, path: str) -> str:
+        """What a Service answers."""
+        services = f"/api/v1/namespaces/{self.namespace}/services"
+        return self.kubectl("get", "--raw", f"{services}/{name}:{port}/proxy/{path}")
+
     def evict(self, pod: str) -> None:
         """Have a pod leave, as a drain of its node does."""
         version = "v1" if "policy/v1" in self.kubectl("api-versions").split() else "v1beta1"

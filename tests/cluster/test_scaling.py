@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_status_tells_what_runs(market_spread: Release) -> None:
     table = market_spread.status_table()
     assert "workers   1 running, 1 wanted, 8 at most" in table
     assert table.rstrip().endswith("no problems")
+
+
+def test_the_dashboard_shows_the_application_behind_its_service(market_spread: Release) -> None:
+    service = f"{market_spread.fullname}-dashboard"
+    assert "<title>" in market_spread.cluster.service(service, "dashboard", "")
+    seen = json.loads(market_spread.cluster.service(service, "dashboard", "snapshot"))
+    assert {source["name"] for source in seen["sources"]} == {"Orders", "Market Data"}
+    assert sum(source["accepted"] for source in seen["sources"]) >= MESSAGES
+    assert seen["workers"] == {"wanted": 1, "alive": 1}
 
 
 def test_another_number_of_partitions_is_refused(market_spread: Release) -> None:
