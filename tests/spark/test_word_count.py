@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send, send_bytes
 from wallaroo.cli.background import BackgroundRun, Event
+from wallaroo.cli.state_directory import FORMAT
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark
@@ -155,9 +157,8 @@ def wait_until_closed(connection: socket.socket) -> None:
 
 
 def test_state_of_another_application_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "application.json").write_text(
-        '{"application": "market-spread", "partitions": 2, "buckets": 16, "format": 1}'
-    )
+    told = {"application": "market-spread", "partitions": 2, "buckets": 16, "format": FORMAT}
+    (tmp_path / "application.json").write_text(json.dumps(told))
     with Receiver("lines") as receiver:
         running = run(APPS / "word_count", receiver, tmp_path)
         assert running.process.wait(PATIENCE_S) == 2
