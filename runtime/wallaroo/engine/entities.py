@@ -36,7 +36,7 @@ class Head:
     base_bytes: int = 0
     """Size of the record of all entities that the log begins with."""
     tail_bytes: int = 0
-    """Size of the records behind it."""
+    """Size of the records behind it that it does not take in."""
 
     RECENT: ClassVar[int] = 16
     """Versions that are remembered."""
@@ -46,13 +46,13 @@ class Head:
         """Size of the log."""
         return self.base_bytes + self.tail_bytes
 
-    def appended(self, version: str, size: int) -> Head:
-        """The head behind one more record, of *size* bytes."""
-        versions = (*self.versions, version)[-self.RECENT :]
+    def appended(self, size: int) -> Head:
+        """The head behind one more record, of *size* bytes: a new version."""
+        versions = (*self.versions, uuid.uuid4().hex)[-self.RECENT :]
         return Head(versions, self.count + 1, self.base_bytes, self.tail_bytes + size)
 
     def rebased(self, size: int) -> Head:
-        """The head of a log that is but its last record behind a base of *size* bytes."""
+        """The head of a log that is a base of *size* bytes, and the last record, which is in it."""
         return Head(self.versions[-2:], self.count, size, 0)
 
 
@@ -142,7 +142,7 @@ class EntityCache:
         known = self._buckets[bucket]
         if changes or not known.head.versions:
             record = self.record(changes.changed, changes.forgotten)
-            head, base = known.head.appended(uuid.uuid4().hex, len(record)), None
+            head, base = known.head.appended(len(record)), None
             if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
                 base = self.record(known.entities, [set() for _ in self.partitions])
                 head = head.rebased(len(base))

@@ -24,7 +24,7 @@ from wallaroo.engine.packing import (
     problem_of_pickling,
 )
 from wallaroo.engine.program import Leg, Program
-from wallaroo.engine.results import Origin, TaskResults, origin_at
+from wallaroo.engine.results import Origin, TaskResults, origin_at, origins
 from wallaroo.model.keys import buckets_of
 
 _DENSE = 24
@@ -45,9 +45,7 @@ class Keyed(NamedTuple):
         if not lost:
             return self
         kept = [place not in lost for place in range(len(self.items))]
-        return Keyed(
-            self.keys, list(compress(self.items, kept)), list(compress(self.arrivals, kept))
-        )
+        return Keyed(self.keys, *_kept(kept, self.items, self.arrivals))
 
 
 class Exchange:
@@ -140,30 +138,32 @@ class Exchange:
         """*keyed* with what the application serializes of the messages."""
         serialization = self._program.application.serialization
         assert serialization is not None
-        kept: list[tuple[Any, bytes, int]] = []
-        for key, message, arrival in zip(*keyed, strict=True):
+        made, kept = list[bytes](), list[bool]()
+        for message, arrival in zip(keyed.items, keyed.arrivals, strict=True):
             try:
-                kept.append((key, serialization.serialize(message), arrival))
+                made.append(serialization.serialize(message))
+                kept.append(True)
             except (Exception, SystemExit) as error:
                 self._results.failed(leg, leg.step, message, error, Origin(None, arrival))
-        return _keyed(kept)
+                kept.append(False)
+        keys, arrivals = _kept(kept, keyed.keys, keyed.arrivals)
+        return Keyed(keys, made, arrivals)
 
     def _usable(self, leg: Leg, keyed: Keyed) -> Keyed:
         """*keyed* without the messages whose keys have no bucket; those are set aside."""
-        kept: list[tuple[Any, Any, int]] = []
+        kept: list[bool] = []
         for key, item, arrival in zip(*keyed, strict=True):
             try:
                 self._program.bucket_of(key)
+                kept.append(True)
             except (Exception, SystemExit) as error:
                 key_failed(leg, leg.message(item), error, self._results, arrival)
-            else:
-                kept.append((key, item, arrival))
-        return _keyed(kept)
+                kept.append(False)
+        return Keyed(*_kept(kept, *keyed))
 
     def _unroutable(self, leg: Leg, key: Any, items: list[Any], arrivals: Arrivals) -> None:
         name = self._program.partitions[leg.partition].name
-        for place, item in enumerate(items):
-            origin = origin_at(place, leg, key, items, arrivals)
+        for item, origin in origins(leg, key, items, arrivals):
             self._results.unroutable(leg, leg.step, name, key, leg.message(item), origin)
 
     def _blob_of_group(self, group: Group) -> bytes:
@@ -197,11 +197,8 @@ class Exchange:
             if error is not None:
                 origin = origin_at(place, leg, key, items, arrivals)
                 self._results.failed(leg, leg.step, leg.message(item), error, origin)
-        return (
-            list(compress(keys, kept)),
-            list(compress(items, kept)),
-            list(compress(arrivals, kept)),
-        )
+        keys, items, arrivals = _kept(kept, keys, items, arrivals)
+        return keys, items, arrivals
 
 
 class _Columns(dict[int, tuple[Callable[[Any], None], ...]]):
@@ -219,5 +216,6 @@ class _Columns(dict[int, tuple[Callable[[Any], None], ...]]):
         return appends
 
 
-def _keyed(kept: list[tuple[Any, Any, int]]) -> Keyed:
-    return Keyed(*map(list, zip(*kept, strict=True))) if kept else Keyed([], [], [])
+def _kept(kept: Sequence[bool], *columns: Sequence[Any]) -> list[list[Any]]:
+    """What *columns* have where *kept* is true."""
+    return [list(compress(column, kept)) for column in columns]

@@ -7,7 +7,6 @@ does it once, and whole or not at all.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -150,7 +149,7 @@ class _Appending(StatefulProcessor):
             if row.level == self._level:
                 record = bytes(row.blob)
                 head = self._log.head() or Head()
-                self._log.append(head.appended(uuid.uuid4().hex, len(record)), record)
+                self._log.append(head.appended(len(record)), record)
             else:
                 yield row
 
