@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,12 @@ MARKET_SPREAD = ROOT / "apps" / "market_spread"
 
 PATIENCE_S = 30.0
 """Far more than anything here takes: it ends a test that would wait for ever."""
+
+
+def free_address() -> str:
+    """`HOST:PORT` of a port that nobody listens on, for a process that is told where to."""
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        return f"127.0.0.1:{chosen.getsockname()[1]}"
 
 
 def wait_until(

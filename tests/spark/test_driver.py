@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.edge.harness import Authority
-from tests.helpers import wait_until
+from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.cli.background import BackgroundRun
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE
@@ -39,8 +39,7 @@ def process(command: str, *arguments: str) -> Iterator[dict[str, Any]]:
 def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a token that is long enough")
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        door = f"127.0.0.1:{chosen.getsockname()[1]}"
+    door = free_address()
     authority = Authority(tmp_path, "authority")
     files = authority.files()
     shared = ("--in", "127.0.0.1:0", "--token-file", str(token))
@@ -83,8 +82,7 @@ def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Pat
 def test_a_run_whose_workers_may_be_elsewhere_has_its_door_behind_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        door = f"127.0.0.1:{chosen.getsockname()[1]}"
+    door = free_address()
     authority = Authority(tmp_path, "authority")
     files = authority.files()
     tls = ("--gateway-tls", str(files.certificate), str(files.key), str(authority.file))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.edge.harness import Authority
+from tests.helpers import free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
 from wallaroo.cli.background import BackgroundRun
@@ -193,8 +193,7 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
     app, state, token = tmp_path / "votes.py", tmp_path / "state", tmp_path / "token"
     app.write_text(WAITING)
     token.write_text(secrets.token_hex(16))
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        door = f"127.0.0.1:{reserved.getsockname()[1]}"
+    door = free_address()
     authority = Authority(tmp_path, "authority")
     files = authority.files()
     tls = ("--listen-tls-cert", str(files.certificate), "--listen-tls-key", str(files.key))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, free_address
 from tests.terminal import Terminal
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -64,10 +63,7 @@ class Addresses:
     """Puts ports that are free in the place of those on the page, and takes them back."""
 
     def __init__(self) -> None:
-        self._free: dict[str, str] = {}
-        for address in ("127.0.0.1:7010", "127.0.0.1:7002"):
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self._free[address] = f"127.0.0.1:{free.getsockname()[1]}"
+        self._free = {address: free_address() for address in ("127.0.0.1:7010", "127.0.0.1:7002")}
 
     def put(self, text: str) -> str:
         for address, free in self._free.items():
