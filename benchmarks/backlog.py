@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks import streams
+from benchmarks.ends import connected
 from benchmarks.loads import APPS
 from wallaroo.edge.client import GatewayClient
 
@@ -29,8 +29,7 @@ def peak_memory_mb(messages: int, scratch: Path) -> float:
     assert gateway.stdout is not None
     ready = json.loads(gateway.stdout.readline())
     quotes = streams.market_data(streams.symbols(), _PIECE, 7)
-    host, port = ready["sources"][1]["where"].rsplit(":", 1)
-    with socket.create_connection((host, int(port))) as sender:
+    with connected(ready["sources"][1]["where"]) as sender:
         for _ in range(messages // _PIECE):
             sender.sendall(quotes)
     client = GatewayClient(location)

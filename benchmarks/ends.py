@@ -13,11 +13,16 @@ import time
 from pathlib import Path
 
 
+def connected(address: str) -> socket.socket:
+    """A connection to `HOST:PORT`."""
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)))
+
+
 def send(address: str, file: str) -> None:
     """Send a file as fast as the other side takes it."""
-    host, port = address.rsplit(":", 1)
     data = Path(file).read_bytes()
-    with socket.create_connection((host, int(port))) as connection:
+    with connected(address) as connection:
         print(time.monotonic(), flush=True)
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)

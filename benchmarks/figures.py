@@ -105,10 +105,8 @@ def keys(settings: Settings, scratch: Path) -> list[Figure]:
     found: list[Figure] = []
     for count in (_FEW_KEYS, settings.many_keys // 10, settings.many_keys):
         load = loads.keyed(settings.keyed, count)
-        with Running(load, settings.workers, scratch) as running:
-            running.tcp_to_tcp()
-            passes = [running.tcp_to_tcp() for _ in range(settings.passes)]
-        found.append(_figure(f"a count for each of {count:,} keys, TCP to TCP", passes))
+        what = f"a count for each of {count:,} keys, TCP to TCP"
+        found.append(_figure(what, _passes(load, settings, scratch)))
     ratio = found[-1].value / found[0].value
     return [*found, Figure(f"{settings.many_keys:,} keys against {_FEW_KEYS}", ratio, "ratio")]
 
@@ -118,9 +116,7 @@ def sizes(settings: Settings, scratch: Path) -> list[Figure]:
     found: list[Figure] = []
     for size in (100, 1_000, 10_000):
         load = loads.keyed(min(settings.keyed, settings.bytes // size), _FEW_KEYS, size)
-        with Running(load, settings.workers, scratch) as running:
-            running.tcp_to_tcp()
-            passes = [running.tcp_to_tcp() for _ in range(settings.passes)]
+        passes = _passes(load, settings, scratch)
         figure = _figure(f"messages of {size:,} bytes, TCP to TCP", passes)
         found += [figure, Figure(figure.what, figure.value * size / 1e6, "MB/s")]
     return found
@@ -207,6 +203,13 @@ GROUPS: dict[str, Group] = {
     "latency": latencies,
     "footprint": footprint,
 }
+
+
+def _passes(load: Load, settings: Settings, scratch: Path) -> list[Pass]:
+    """Passes from TCP to TCP, behind one that warms up."""
+    with Running(load, settings.workers, scratch) as running:
+        running.tcp_to_tcp()
+        return [running.tcp_to_tcp() for _ in range(settings.passes)]
 
 
 def _peers(load: Load, settings: Settings, scratch: Path) -> list[tuple[str, float]]:

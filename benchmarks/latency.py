@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import loads, streams
+from benchmarks.ends import connected
 from benchmarks.loads import Load
 from benchmarks.running import Running
 
@@ -76,8 +77,7 @@ def at_rate(probe: Probe, rate: int, seconds: float, workers: int, scratch: Path
                 arguments = (connection, probe.output, sent, taken)
                 receiving = threading.Thread(target=_receive, args=arguments)
                 receiving.start()
-                host, port = running.sources[probe.source].rsplit(":", 1)
-                with socket.create_connection((host, int(port))) as sender:
+                with connected(running.sources[probe.source]) as sender:
                     _send(sender, probe.message, rate, sent)
                     receiving.join()
     steady = sorted(taken[int(rate * _WARM_UP_S) :])

@@ -19,7 +19,7 @@ Bytewax (its recovery on, a snapshot each second) call the same functions of the
 on the same data, in turns; results are checked. Ours goes from TCP to TCP, with senders and
 receiver on the same cores; the others read and write files. *Bare Python* is one process without
 any framework; *by hand* has the functions written out in one loop, without decoding into objects.
-Each value is the median of {passes} passes.
+Messages a second are the median of {passes} passes.
 
 ![Market Spread: messages a second](benchmark-market-spread.svg)
 

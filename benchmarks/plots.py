@@ -16,6 +16,8 @@ import matplotlib as mpl
 mpl.use("svg")
 from matplotlib import pyplot as plt
 
+mpl.rcParams["svg.hashsalt"] = "wallaroo"  # the same plot is the same file
+
 _OURS, _OTHERS = "#1f6f8b", "#b8b8b8"
 
 
@@ -59,31 +61,32 @@ def rates_by(
 
 def floors(figures: list[dict[str, Any]], file: Path) -> None:
     """Latencies at a low rate by idle state."""
-    rows = [f for f in figures if f["what"].startswith("200 messages/s beside ")]
-    keys = [f["what"].removeprefix("200 messages/s beside ") for f in rows]
     figure, axes = plt.subplots(figsize=(7, 2.6))
-    axes.plot(keys, [f["detail"]["p99"] for f in rows], "o--", color=_OURS, label="p99")
-    axes.plot(keys, [f["value"] for f in rows], "o-", color=_OURS, label="p50")
+    _percentiles(figures, "200 messages/s beside ", axes)
     axes.set_ylim(bottom=0)
     axes.set_title("milliseconds from socket to socket at 200 messages a second", loc="left")
-    axes.legend(frameon=False)
     _finish(figure, axes, file)
 
 
 def latencies(figures: list[dict[str, Any]], file: Path) -> None:
-    """Percentiles by rate."""
-    rows = [f for f in figures if f["what"].startswith("Market Spread at ")]
-    rates = [f["what"].removeprefix("Market Spread at ").split(" ")[0] for f in rows]
+    """Latencies by rate."""
     figure, axes = plt.subplots(figsize=(7, 3))
-    axes.plot(rates, [f["detail"]["p99"] for f in rows], "o--", color=_OURS, label="p99")
-    axes.plot(rates, [f["value"] for f in rows], "o-", color=_OURS, label="p50")
+    _percentiles(figures, "Market Spread at ", axes, " messages/s")
     axes.set_yscale("log")
     axes.set_yticks([100, 300, 1_000, 3_000, 10_000], minor=False)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("messages a second")
     axes.set_title("milliseconds from socket to socket", loc="left")
-    axes.legend(frameon=False)
     _finish(figure, axes, file)
+
+
+def _percentiles(figures: list[dict[str, Any]], prefix: str, axes: Any, suffix: str = "") -> None:
+    """Draw p50 and p99 of the figures whose names begin with *prefix*, by the rest of the name."""
+    rows = [f for f in figures if f["what"].startswith(prefix)]
+    names = [f["what"].removeprefix(prefix).removesuffix(suffix) for f in rows]
+    axes.plot(names, [f["detail"]["p99"] for f in rows], "o--", color=_OURS, label="p99")
+    axes.plot(names, [f["value"] for f in rows], "o-", color=_OURS, label="p50")
+    axes.legend(frameon=False)
 
 
 def _finish(figure: Any, axes: Any, file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Self
 
 import psutil
 
+from benchmarks.ends import connected
 from benchmarks.loads import Load
 from wallaroo.cli.background import BackgroundRun
 
@@ -72,8 +72,7 @@ class Running:
     def __enter__(self) -> Self:
         self._background.__enter__()
         for name, frames in self._load.first.items():
-            host, port = self._background.sources[name].rsplit(":", 1)
-            with socket.create_connection((host, int(port))) as sender:
+            with connected(self._background.sources[name]) as sender:
                 sender.sendall(b"".join(frames))
             self._background.wait_until_accepted(name, len(frames))
         return self
