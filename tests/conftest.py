@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def on_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
     """Runs applications on local Spark, without sockets."""
     from tests.spark.in_process import InProcess
-    from wallaroo.engine.spark.session import SparkSettings, start_session
+    from wallaroo.engine.spark.session import Launch, SparkSettings
 
     settings = SparkSettings("local[3]", 1, tmp_path_factory.mktemp("spark"))
-    spark = start_session("tests", settings, [str(ROOT)], lambda _line: None)
+    spark = Launch("tests", settings, [str(ROOT)]).finish()
     yield InProcess(spark.session, tmp_path_factory)
     spark.stop()

@@ -20,7 +20,7 @@ import structlog
 from wallaroo.api.addresses import Address
 from wallaroo.cli.claiming import Claiming, introduce
 from wallaroo.cli.driver_status import DriverStatus
-from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.engine import Engine, EngineSettings, launch
 from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
@@ -167,23 +167,18 @@ class ClusterRun:
         self._status.say("starting Spark")
         connector = Connector(location, claim.number, settings.patience_s)
         program = Program(application, state.fixed.buckets)
-        self._engine = Engine(
-            EngineSettings(
-                settings.application,
-                settings.master,
-                workers,
-                settings.batch,
-                settings.memory,
-                everywhere=True,
-                spark={**self._spark(pod, claim.number, workers), **settings.spark},
-                call_limit_s=settings.call_limit_s,
-            ),
-            program,
-            state,
-            connector,
-            scratch,
-            self._on_batch,
+        engine = EngineSettings(
+            settings.application,
+            settings.master,
+            workers,
+            settings.batch,
+            settings.memory,
+            everywhere=True,
+            spark={**self._spark(pod, claim.number, workers), **settings.spark},
+            call_limit_s=settings.call_limit_s,
         )
+        launched = launch(engine, state, scratch)
+        self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
         self._stack.append(self._engine.stop)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)

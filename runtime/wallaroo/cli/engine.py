@@ -27,6 +27,7 @@ from wallaroo.tracing import BatchId, Span, traces_for
 
 if TYPE_CHECKING:
     from wallaroo.engine.spark.executors import Executors
+    from wallaroo.engine.spark.session import Launch
     from wallaroo.spans import Traces
 
 
@@ -52,6 +53,28 @@ class EngineSettings:
     """Seconds that a function of the application may take for one message; 0 for no limit."""
 
 
+def launch(settings: EngineSettings, state: StateDirectory, scratch: Path) -> Launch:
+    """Begin to start Spark for an `Engine`, which is made of the same *settings* and *state*.
+
+    Raises:
+        UsageError: There is no usable Java.
+    """
+    from wallaroo.engine.spark.session import Launch, SparkSettings
+
+    return Launch(
+        state.fixed.application,
+        SparkSettings(
+            settings.master,
+            state.fixed.partitions,
+            scratch / "spark",
+            settings.memory,
+            settings.spark,
+        ),
+        [str(directory)] if (directory := settings.application.directory) else [],
+        Reports().spark_line,
+    )
+
+
 class Engine:
     """An application running on Spark.
 
@@ -60,6 +83,7 @@ class Engine:
         program: The application, ready to run.
         state: Where its checkpoint is.
         connector: Connects to its gateway.
+        launched: Spark, as `launch` has begun to start it.
         scratch: Directory for temporary files.
         on_batch: Called after each committed batch, besides what is logged.
 
@@ -73,11 +97,12 @@ class Engine:
         program: Program,
         state: StateDirectory,
         connector: Connector,
+        launched: Launch,
         scratch: Path,
         on_batch: Callable[[Batch], None] = lambda _batch: None,
     ) -> None:
-        from wallaroo.engine.spark import query, session, shipping
-        from wallaroo.engine.spark.executors import Executors
+        from wallaroo.engine.spark import query, shipping
+        from wallaroo.engine.spark.executors import Executors, start_workers
         from wallaroo.engine.spark.slots import slots_for
 
         fixed, reference = state.fixed, settings.application
@@ -87,24 +112,15 @@ class Engine:
         self._workers = settings.workers
         self._program, self._checkpoint = program, state.checkpoint
         self._looking_up = threading.Lock()
-        self._spark = session.start_session(
-            program.application.name,
-            session.SparkSettings(
-                settings.master,
-                fixed.partitions,
-                scratch / "spark",
-                settings.memory,
-                settings.spark,
-            ),
-            [str(reference.directory)] if reference.directory else [],
-            reports.spark_line,
-        )
+        self._spark = launched.finish()
         self._readers = Readers(str(scratch / "readers"))
         self._readers.set(settings.workers)
         self._held = False
         self.executors: Executors | None = None
         """The executors, where the master is one that starts and stops them."""
-        if not settings.master.startswith("local"):
+        if settings.master.startswith("local"):
+            start_workers(self._spark.session)
+        else:
             self.executors = Executors(self._spark.session, settings.workers)
 
         def report(batch: Batch) -> None:

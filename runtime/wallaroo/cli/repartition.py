@@ -134,13 +134,13 @@ def repartition(
 
 def _rewrite(state: StateDirectory, partitions: int, memory: str) -> None:
     from wallaroo.engine.spark import repartition as spark
-    from wallaroo.engine.spark.session import SparkSettings, start_session
+    from wallaroo.engine.spark.session import Launch, SparkSettings
 
     if not spark.is_needed(state.checkpoint, partitions):
         return  # a call that was broken off had come so far
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         settings = SparkSettings(f"local[{_CORES}]", partitions, Path(scratch, "spark"), memory)
-        session = start_session("repartition", settings, [], Reports().spark_line)
+        session = Launch("repartition", settings, (), Reports().spark_line).finish()
         try:
             spark.repartition(session.session, state.checkpoint, partitions)
         finally:

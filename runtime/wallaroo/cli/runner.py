@@ -21,7 +21,7 @@ import structlog
 from rich.console import Console
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.engine import Engine, EngineSettings, launch
 from wallaroo.cli.options import policies
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
@@ -164,24 +164,22 @@ class Runner:
             master=settings.master,
             resumes=not state.is_new,
         )
-        self._start_gateway(application, state, location, token, scratch)
-        claim = self._client.claim(_HOLDER)
         extra = dict(settings.spark)  # Spark keeps settings of the token's name out of its logs
         extra |= {f"spark.executorEnv.{name}": value for name, value in given.items()}
-        self._engine = Engine(
-            EngineSettings(
-                settings.application,
-                settings.master,
-                settings.workers,
-                settings.batch,
-                spark=extra,
-                call_limit_s=settings.call_limit_s,
-            ),
-            program,
-            state,
-            Connector(location, claim.number),
-            scratch,
+        engine = EngineSettings(
+            settings.application,
+            settings.master,
+            settings.workers,
+            settings.batch,
+            spark=extra,
+            call_limit_s=settings.call_limit_s,
         )
+        launched = launch(engine, state, scratch)  # Java takes longest: all else starts beside it
+        self._stack.append(launched.stop)
+        self._start_gateway(application, state, location, token, scratch)
+        claim = self._client.claim(_HOLDER)
+        connector = Connector(location, claim.number)
+        self._engine = Engine(engine, program, state, connector, launched, scratch)
         self._stack.append(self._engine.stop)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)

@@ -201,11 +201,11 @@ def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[Sav
 @contextmanager
 def _session(fixed: Fixed) -> Iterator[SparkSession]:
     """A Spark for the state of an application."""
-    from wallaroo.engine.spark.session import SparkSettings, start_session
+    from wallaroo.engine.spark.session import Launch, SparkSettings
 
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         settings = SparkSettings("local[1]", fixed.partitions, Path(scratch))
-        spark = start_session(fixed.application, settings, [], lambda _line: None)
+        spark = Launch(fixed.application, settings).finish()
         try:
             yield spark.session
         finally:

@@ -11,7 +11,7 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.cli.claiming import Claiming, introduce
-from wallaroo.cli.engine import Engine, EngineSettings
+from wallaroo.cli.engine import Engine, EngineSettings, launch
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.edge.connector import Connector
@@ -56,7 +56,8 @@ def end_batch(
     try:
         state.check_journal(claim.journal)
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-            engine = Engine(settings, program, state, connector, Path(scratch))
+            launched = launch(settings, state, Path(scratch))
+            engine = Engine(settings, program, state, connector, launched, Path(scratch))
             try:
                 engine.hold()
                 engine.finish_batch()

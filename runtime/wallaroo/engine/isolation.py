@@ -21,8 +21,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import structlog
-
 from wallaroo.api.windows import Aggregation
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
@@ -52,8 +50,6 @@ _PR_SET_PDEATHSIG = 1
 T = TypeVar("T")
 Run = Callable[[Program, TaskResults], T]
 """Runs messages through a program; the same way each time."""
-
-log = structlog.get_logger("wallaroo.worker")
 
 
 class Refused(Exception):
@@ -86,6 +82,9 @@ def _find_refused(program: Program, limit_s: float, run: Run[Any]) -> dict[int, 
                 break  # it was no function of the application
             last, times = number, times + 1 if number == last else 1
             if times == _SURE:
+                import structlog  # takes longer to load than the engine
+
+                log = structlog.get_logger("wallaroo.worker")
                 log.warning("a message ends its process", call=number, reason=ended)
                 refused[number] = ended
     return refused

@@ -15,8 +15,6 @@ import time
 from types import FrameType
 from typing import Any
 
-from wallaroo.logs import line_of
-
 _ENGINE = __name__.rpartition(".")[0]
 _LINES_A_SECOND = 20
 """Lines from one place in the code that are passed on in a second; the others are counted."""
@@ -59,6 +57,8 @@ class _Spoken:
         self._places[place] = (second, lines + 1)
         if lines >= _LINES_A_SECOND:
             return
+        from wallaroo.logs import line_of  # takes longer to load than the engine
+
         where = {"application": self._application, **_speaker(), "worker": self._worker}
         self._stream.write(
             line_of(text, level, "application", {**where, "place": place, **more}) + "\n"

@@ -7,6 +7,7 @@ again if it must.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,16 @@ def local_workers(session: SparkSession) -> int:
         return int(context.schedulerBackend().maxNumConcurrentTasks(profile))
     except (Py4JError, OSError):  # its virtual machine has ended
         return 0
+
+
+def start_workers(session: SparkSession) -> None:
+    """Start the workers of local Spark, in a thread: else the first batch waits for them."""
+
+    def start() -> None:
+        with contextlib.suppress(Exception):  # a batch will tell what is wrong with workers
+            session.range(local_workers(session)).mapInArrow(lambda batches: batches, "id long").collect()
+
+    threading.Thread(target=start, name="workers", daemon=True).start()
 
 
 class Executors:

@@ -127,10 +127,8 @@ def _spark_home() -> Path:
     return Path(pyspark.__file__).parent
 
 
-def start_java(
-    memory: str, options: Sequence[str], log_line: Callable[[str], None]
-) -> subprocess.Popen[bytes]:
-    """Start Spark's virtual machine and tell PySpark, by its environment variables, where it is.
+class Java:
+    """Spark's virtual machine: it starts at once, and is up when `connect` returns.
 
     It ends when this process ends: it watches its standard input.
 
@@ -141,14 +139,18 @@ def start_java(
 
     Raises:
         UsageError: There is no usable Java.
-        RuntimeFailure: It did not start.
     """
-    home = _spark_home()
-    with tempfile.TemporaryDirectory(prefix="wallaroo-java-") as directory:
-        told = Path(directory, "connection")
+
+    def __init__(
+        self, memory: str, options: Sequence[str], log_line: Callable[[str], None]
+    ) -> None:
         java = find_java()
         archiving = any("Archive" in option for option in options)
         shared = [] if archiving else sharing_options(java, spark_jars())
+        self._home = Path(java).resolve().parents[1]
+        self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
+        self._told = Path(self._directory.name, "connection")
+        self._is_up = False
         command = [
             *java_command(java, memory, [*shared, *options]),
             "org.apache.spark.deploy.SparkSubmit",
@@ -156,11 +158,11 @@ def start_java(
         ]
         environment = {
             **os.environ,
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": str(_spark_home()),
             "SPARK_SCALA_VERSION": "2.13",  # Spark's own launcher sets it, for executors it starts
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
-        process = subprocess.Popen(
+        self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -168,34 +170,44 @@ def start_java(
             env=environment,
             start_new_session=True,  # Ctrl-C is for us, who stop it in good order
         )
-        assert process.stdout is not None
+        assert self._process.stdout is not None
         threading.Thread(
-            target=_pump, args=(process.stdout, log_line), name="java-output", daemon=True
+            target=_pump, args=(self._process.stdout, log_line), name="java-output", daemon=True
         ).start()
-        port, secret = _connection(process, told)
-    os.environ["SPARK_HOME"] = str(home)
-    os.environ.setdefault("JAVA_HOME", str(Path(command[0]).resolve().parents[1]))
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
-    return process
 
+    def connect(self) -> None:
+        """Wait until it is up, and tell PySpark, by its environment variables, where it is.
 
-def stop_java(process: subprocess.Popen[bytes]) -> None:
-    """End the virtual machine, and forget that there was one."""
-    from pyspark import SparkContext
+        Raises:
+            RuntimeFailure: It did not start.
+        """
+        with self._directory:
+            port, secret = _connection(self._process, self._told)
+        self._is_up = True
+        os.environ["SPARK_HOME"] = str(_spark_home())
+        os.environ.setdefault("JAVA_HOME", str(self._home))
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = secret
 
-    if SparkContext._gateway is not None:
-        SparkContext._gateway.shutdown()
-        SparkContext._gateway = SparkContext._jvm = None
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-        os.environ.pop(name, None)
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        process.wait(_END_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    def stop(self) -> None:
+        """End it, whether it is up or not, and forget that there was one."""
+        from pyspark import SparkContext
+
+        if not self._is_up:
+            self._process.kill()
+        if SparkContext._gateway is not None:
+            SparkContext._gateway.shutdown()
+            SparkContext._gateway = SparkContext._jvm = None
+        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+            os.environ.pop(name, None)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._directory.cleanup()
 
 
 def _pump(output: IO[bytes], log_line: Callable[[str], None]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wallaroo.engine.spark.cause import cause_of
-from wallaroo.engine.spark.java import start_java, stop_java
+from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
@@ -27,6 +26,9 @@ _SETTINGS: Mapping[str, str] = {
     # nothing listens beyond this machine unless the master asks for it
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "wallaroo.engine.spark.daemon",
+    # it is in the environment of readers' workers alone, and workers whose environments differ are
+    # forked from daemons of their own: twice the processes
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # rows are large and few: compressing them between two processes of one machine only costs
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
@@ -71,30 +73,25 @@ class SparkSettings:
 
 
 class Spark:
-    """Spark, started by `start_session`.
+    """Spark, as `Launch` leaves it.
 
     Args:
         session: The session.
         java: Its virtual machine.
     """
 
-    def __init__(self, session: SparkSession, java: subprocess.Popen[bytes]) -> None:
+    def __init__(self, session: SparkSession, java: Java) -> None:
         self.session = session
         self._java = java
 
     def stop(self) -> None:
         """Stop Spark and its virtual machine."""
         self.session.stop()
-        stop_java(self._java)
+        self._java.stop()
 
 
-def start_session(
-    name: str,
-    settings: SparkSettings,
-    python_path: Sequence[str],
-    log_line: Callable[[str], None],
-) -> Spark:
-    """Start Spark.
+class Launch:
+    """Spark on its way: its virtual machine starts at once, and the caller may use those seconds.
 
     Args:
         name: Name of the application.
@@ -104,31 +101,55 @@ def start_session(
 
     Raises:
         UsageError: There is no usable Java.
-        RuntimeFailure: Spark did not start.
     """
-    # workers must run this interpreter, with what it can import
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [*python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    java_options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
-    java = start_java(settings.memory, java_options, log_line)
 
-    from pyspark.sql import SparkSession
+    def __init__(
+        self,
+        name: str,
+        settings: SparkSettings,
+        python_path: Sequence[str] = (),
+        log_line: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        # workers must run this interpreter, with what it can import
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [*python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._name, self._settings = name, settings
+        options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
+        self._java = Java(settings.memory, options, log_line)
 
-    builder = SparkSession.builder.master(settings.master).appName(name)
-    builder = builder.config("spark.sql.shuffle.partitions", str(settings.partitions))
-    builder = builder.config("spark.local.dir", str(settings.local_dir))
-    for setting, value in {**_SETTINGS, **settings.extra}.items():
-        builder = builder.config(setting, value)
-    try:
-        session = builder.getOrCreate()
-    except Exception as error:
-        msg = f"Spark did not start on {settings.master}: {cause_of(str(error))}"
-        raise RuntimeFailure(msg) from error
-    _no_checksum_files(session)
-    return Spark(session, java)
+    def finish(self) -> Spark:
+        """Wait until Spark is there.
+
+        Raises:
+            RuntimeFailure: It did not start; its virtual machine is stopped.
+        """
+        from pyspark.sql import SparkSession  # Java starts meanwhile
+
+        settings = self._settings
+        try:
+            self._java.connect()
+            builder = SparkSession.builder.master(settings.master).appName(self._name)
+            builder = builder.config("spark.sql.shuffle.partitions", str(settings.partitions))
+            builder = builder.config("spark.local.dir", str(settings.local_dir))
+            for setting, value in {**_SETTINGS, **settings.extra}.items():
+                builder = builder.config(setting, value)
+            session = builder.getOrCreate()
+            _no_checksum_files(session)
+            _no_installed_sources(session)
+        except Exception as error:
+            self._java.stop()
+            if isinstance(error, RuntimeFailure):
+                raise
+            msg = f"Spark did not start on {settings.master}: {cause_of(str(error))}"
+            raise RuntimeFailure(msg) from error
+        return Spark(session, self._java)
+
+    def stop(self) -> None:
+        """Stop what has started of it; does nothing to what has stopped."""
+        self._java.stop()
 
 
 def _no_checksum_files(session: SparkSession) -> None:
@@ -140,3 +161,11 @@ def _no_checksum_files(session: SparkSession) -> None:
     configuration = session._jsc.hadoopConfiguration()
     local = java.org.apache.hadoop.fs.FileSystem.get(java.java.net.URI("file:///"), configuration)
     local.setWriteChecksum(False)
+
+
+def _no_installed_sources(session: SparkSession) -> None:
+    """Spare two processes that look for data sources in Python packages of certain names."""
+    java = session._jvm
+    manager = getattr(java.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+    none = java.PythonUtils.toScalaMap(java.java.util.HashMap())
+    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(java.scala.Option.apply(none))
