@@ -111,6 +111,17 @@ def keys(settings: Settings, scratch: Path) -> list[Figure]:
     return [*found, Figure(f"{settings.many_keys:,} keys against {_FEW_KEYS}", ratio, "ratio")]
 
 
+def skew(settings: Settings, scratch: Path) -> list[Figure]:
+    """Throughput where one key gets half of all messages."""
+    found: list[Figure] = []
+    for what, hot in (("all alike", 0.0), ("half of all for one", 0.5)):
+        load = loads.keyed(settings.keyed, _FEW_KEYS, hot=hot)
+        passes = _passes(load, settings, scratch)
+        found.append(_figure(f"messages for {_FEW_KEYS} keys, {what}, TCP to TCP", passes))
+    ratio = found[1].value / found[0].value
+    return [*found, Figure("half of all messages for one key against all alike", ratio, "ratio")]
+
+
 def sizes(settings: Settings, scratch: Path) -> list[Figure]:
     """Throughput by the size of messages."""
     found: list[Figure] = []
@@ -197,6 +208,7 @@ GROUPS: dict[str, Group] = {
     "throughput": throughput,
     "engine": engine,
     "keys": keys,
+    "skew": skew,
     "sizes": sizes,
     "metrics": metrics,
     "floor": floor,

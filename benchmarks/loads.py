@@ -72,9 +72,13 @@ def word_count(messages: int, seed: int = 7) -> Load:
     return Load(APPS / "word_count", ["Split and Count"], [framed], [messages], "lines", words)
 
 
-def keyed(messages: int, keys: int, size: int = 13, seed: int = 7) -> Load:
-    """Messages of *keys* keys, all as frequent; each tenth asks for an output."""
-    chosen = random.Random(seed).choices(range(keys), k=messages)
+def keyed(messages: int, keys: int, size: int = 13, hot: float = 0.0, seed: int = 7) -> Load:
+    """Messages of *keys* keys; each tenth asks for an output.
+
+    Key 0 gets the part *hot* of them besides its share of the rest, of which all get alike.
+    """
+    weights = [hot + (1 - hot) / keys, *[(1 - hot) / keys] * (keys - 1)]
+    chosen = random.Random(seed).choices(range(keys), weights, k=messages)
     framed = streams.keyed(chosen, asks_every=10, size=size)
     outputs = (messages + 9) // 10 * streams.COUNT_BYTES
     return Load(BENCHMARKS / "keys", ["in"], [framed], [messages], "bytes", outputs)

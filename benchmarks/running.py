@@ -18,7 +18,7 @@ from benchmarks.ends import connected
 from benchmarks.loads import Load
 from wallaroo.cli.background import BackgroundRun
 
-_LOOK_EVERY_S = 0.005
+_LOOK_EVERY_S = 0.05
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ def start_workers(session: SparkSession) -> None:
 
     def start() -> None:
         with contextlib.suppress(Exception):  # a batch will tell what is wrong with workers
-            session.range(local_workers(session)).mapInArrow(lambda batches: batches, "id long").collect()
+            rows = session.range(local_workers(session))
+            rows.mapInArrow(lambda batches: batches, rows.schema).collect()
 
     threading.Thread(target=start, name="workers", daemon=True).start()
 
