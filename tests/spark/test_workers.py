@@ -1,0 +1,103 @@
+"""The processes of a run: which there are, and that none is left."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.spark.harness import APPS
+from tests.spark.in_process import InProcess
+from wallaroo.model.loader import ApplicationRef
+
+pytestmark = pytest.mark.spark
+
+APPLICATION = """
+import os
+
+import wallaroo
+
+
+class Seen:
+    pass
+
+
+@wallaroo.key_extractor
+def key(message):
+    return message[:1]
+
+
+@wallaroo.state_computation(name="where", state=Seen)
+def where(message, seen):
+    return f"{message} {os.getppid()}"
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(payload):
+    return payload.decode()
+
+
+@wallaroo.computation(name="here")
+def here(message):
+    return f"{message} {os.getppid()}"
+
+
+@wallaroo.encoder
+def encode(text):
+    return text
+
+
+def application_setup(args):
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", "0", decode))
+    told = source.to(here).key_by(key).to(where)
+    return wallaroo.build_application(
+        "Where", told.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", "1", encode))
+    )
+"""
+
+
+def test_all_stages_share_the_workers_of_one_daemon(on_spark: InProcess, tmp_path: Path) -> None:
+    file = tmp_path / "application.py"
+    file.write_text(APPLICATION)
+    made = on_spark.run(ApplicationRef(str(file)), [("in", b"%d" % n) for n in range(20)])
+    (outputs,) = made.by_sink.values()
+    parents = {tuple(output.split()[1:]) for output in outputs}
+    assert len(outputs) == 20
+    ((first_stage, behind_it),) = parents
+    assert first_stage == behind_it
+
+
+def test_a_run_that_cannot_listen_leaves_no_process(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        ended = subprocess.run(
+            [
+                *(sys.executable, "-m", "wallaroo", "run", str(APPS / "word_count")),
+                *("--in", address, "--out", "127.0.0.1:1", "--state-dir", str(tmp_path)),
+            ],
+            env={**os.environ, "MARK_OF_THE_RUN": mark},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert address in ended.stderr
+    assert _processes_with(mark) == []
+
+
+def _processes_with(mark: str) -> list[str]:
+    """Commands of the processes that have *mark* in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue  # it has ended, or belongs to somebody else
+    return found
