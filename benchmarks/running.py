@@ -167,8 +167,11 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 def kind(process: psutil.Process) -> str:
-    """What a process of ours is: `run`, `gateway`, `java` or `python`."""
-    command = process.cmdline()
+    """What a process of ours is: `run`, `gateway`, `java` or `python`; nothing once it has ended."""
+    try:
+        command = process.cmdline()
+    except psutil.NoSuchProcess:
+        return ""
     if "java" in process.name():
         return "java"
     if "gateway" in command[:6]:
