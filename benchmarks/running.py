@@ -167,7 +167,7 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 def kind(process: psutil.Process) -> str:
-    """What a process of ours is: `run`, `gateway`, `java` or `python`; nothing once it has ended."""
+    """What a process of ours is: `run`, `gateway`, `java` or `python`; none if it has ended."""
     try:
         command = process.cmdline()
     except psutil.NoSuchProcess:
