@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from typing import Any
 
 import pytest
 
@@ -59,10 +60,20 @@ def test_status_tells_what_runs(market_spread: Release) -> None:
 def test_the_dashboard_shows_the_application_behind_its_service(market_spread: Release) -> None:
     service = f"{market_spread.fullname}-dashboard"
     assert "<title>" in market_spread.cluster.service(service, "dashboard", "")
-    seen = json.loads(market_spread.cluster.service(service, "dashboard", "snapshot"))
-    assert {source["name"] for source in seen["sources"]} == {"Orders", "Market Data"}
-    assert sum(source["accepted"] for source in seen["sources"]) >= MESSAGES
-    assert seen["workers"] == {"wanted": 1, "alive": 1}
+
+    def seen() -> dict[str, Any]:
+        snapshot: dict[str, Any] = json.loads(
+            market_spread.cluster.service(service, "dashboard", "snapshot")
+        )
+        return snapshot
+
+    def shows_all() -> bool:  # while nobody looks, it asks the gateway every few seconds
+        accepted: int = sum(source["accepted"] for source in seen()["sources"])
+        return accepted >= MESSAGES
+
+    wait_for("the dashboard to show all messages", shows_all)
+    assert {source["name"] for source in seen()["sources"]} == {"Orders", "Market Data"}
+    assert seen()["workers"] == {"wanted": 1, "alive": 1}
 
 
 def test_another_number_of_partitions_is_refused(market_spread: Release) -> None:
