@@ -46,15 +46,15 @@ class Counting:
         received = self.receiver.wait_for(len(due))
         assert _by_word(received) == _by_word(due)
 
-    def warning(self, event: str, reason: str = "") -> Event:
-        """The first log event called *event*, with *reason* in what it gives as one."""
+    def closed(self, reason: str) -> Event:
+        """The first log event of a closed connection that gives *reason*."""
 
         def found() -> list[Event]:
-            events = [e for e in self.running.events if e["event"] == event]
-            return [e for e in events if reason in e.get("reason", "")]
+            events = [e for e in self.running.events if e["event"] == "connection closed"]
+            return [e for e in events if reason in e["reason"]]
 
         with self.running._changed:
-            assert self.running._changed.wait_for(found, PATIENCE_S), f"no {event!r} came"
+            assert self.running._changed.wait_for(found, PATIENCE_S), f"none closed by {reason!r}"
         return found()[0]
 
 
@@ -99,7 +99,7 @@ def test_a_payload_of_no_bytes_is_an_empty_message(counting: Counting) -> None:
 def test_a_connection_cut_in_mid_frame_keeps_its_complete_messages(counting: Counting) -> None:
     send_bytes(counting.address, frame(b"whole") + frame(b"cut off here")[:-4])
     counting.check([b"whole"])
-    counting.warning("connection closed", reason="mid-frame")
+    counting.closed("mid-frame")
 
 
 def test_a_frame_over_the_limit_closes_its_connection_alone(counting: Counting) -> None:
@@ -110,7 +110,7 @@ def test_a_frame_over_the_limit_closes_its_connection_alone(counting: Counting) 
             wait_until_closed(giant)
         bystander.sendall(frame(b"the bystander goes on"))
         counting.check([b"before the giant", b"the bystander goes on"])
-    event = counting.warning("connection closed", reason=f"a frame of {MAX_FRAME + 1} bytes")
+    event = counting.closed(f"a frame of {MAX_FRAME + 1} bytes")
     assert event["source"] == SOURCE
     assert str(MAX_FRAME) in event["reason"]
     assert event["peer"].startswith("127.0.0.1:")
@@ -118,7 +118,7 @@ def test_a_frame_over_the_limit_closes_its_connection_alone(counting: Counting) 
 
 def test_bytes_that_are_no_frame_close_their_connection(counting: Counting) -> None:
     send_until_closed(counting.address, b"GET / HTTP/1.1\r\nHost: example\r\n\r\n")
-    counting.warning("connection closed", reason=f"a frame of {int.from_bytes(b'GET ')} bytes")
+    counting.closed(f"a frame of {int.from_bytes(b'GET ')} bytes")
     send(counting.address, [b"still here"])
     counting.check([b"still here"])
 
@@ -126,7 +126,7 @@ def test_bytes_that_are_no_frame_close_their_connection(counting: Counting) -> N
 def test_a_payload_that_does_not_decode_is_set_aside(counting: Counting) -> None:
     send(counting.address, [b"good one", b"\xff\xfe bad", b"good two"])
     counting.check([b"good one", b"good two"])
-    event = counting.warning("message set aside")
+    event = counting.running.wait_for_event("message set aside", PATIENCE_S)
     assert event["step"] == "decoder"
     assert event["pipeline"] == SOURCE
     assert "UnicodeDecodeError" in event["error"]
