@@ -77,7 +77,7 @@ def keyed(messages: int, keys: int, size: int = 13, hot: float = 0.0, seed: int 
 
     Key 0 gets the part *hot* of them besides its share of the rest, of which all get alike.
     """
-    weights = [hot + (1 - hot) / keys, *[(1 - hot) / keys] * (keys - 1)]
+    weights = [hot + (1 - hot) / keys, *[(1 - hot) / keys] * (keys - 1)] if hot else None
     chosen = random.Random(seed).choices(range(keys), weights, k=messages)
     framed = streams.keyed(chosen, asks_every=10, size=size)
     outputs = (messages + 9) // 10 * streams.COUNT_BYTES
