@@ -97,3 +97,17 @@ def test_sigkill_of_the_driver_in_mid_stream_loses_and_doubles_nothing(tmp_path:
     with Receiver("lines") as receiver:
         _stopped_in_mid_stream(tmp_path, receiver, sender, kill)
         _finish(tmp_path, receiver, sender)
+
+
+def test_a_directory_that_was_moved_goes_on_where_it_is(tmp_path: Path) -> None:
+    sender = Sender()
+    first, second = tmp_path / "first", tmp_path / "second place"
+
+    def stop(running: BackgroundRun) -> None:
+        assert running.stop() == 0
+
+    with Receiver("lines") as receiver:
+        _stopped_in_mid_stream(first, receiver, sender, stop)
+        first.rename(second)
+        _finish(second, receiver, sender)
+    assert not first.exists()

@@ -1,7 +1,8 @@
 """The directory that a running application keeps everything in, and who may use it.
 
 Holds `application.json` (whose it is, and what is fixed for its life), `journal.db` and `outbox.db`
-of the gateway, and `checkpoint/` of Spark, with the state. One process at a time may use it.
+of the gateway, and `checkpoint/` of Spark, with the state. One process at a time may use it; while
+none does, it may be copied and moved.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import structlog
+
 from wallaroo.edge.exclusive import hold
+from wallaroo.engine.spark.moved import settle
 from wallaroo.errors import RuntimeFailure, UsageError
 
 FORMAT = 2
 """Version of the directory's layout."""
 _BUCKETS_PER_PARTITION = 8
+
+log = structlog.get_logger("wallaroo")
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,8 @@ class StateDirectory:
                 "with the same file again, which ends it"
             )
             raise UsageError(msg)
+        if settle(self.checkpoint):
+            log.info("state directory was moved", now=str(self.path))
 
     def check_partitions(self, wanted: int) -> None:
         """Refuse another number of partitions than the state was made with.
