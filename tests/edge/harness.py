@@ -15,8 +15,9 @@ import trustme
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.limits import SourceLimits
+from wallaroo.edge.marks import StreamName
 from wallaroo.engine.ports import Outputs
 from wallaroo.model.application import Source, TCPSink, TCPSource
 from wallaroo.model.framing import Framing

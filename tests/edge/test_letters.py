@@ -15,8 +15,9 @@ from tests.edge.test_gateway import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
 from wallaroo.edge.desk import Desk
-from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy, Stopped
+from wallaroo.edge.marks import StreamName
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.model.application import Application, Branch, Pipeline

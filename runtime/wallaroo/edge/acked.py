@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from wallaroo.edge.journal import Journal, StreamName
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.limits import Load
+from wallaroo.edge.marks import Mark, StreamName
 from wallaroo.errors import FrameError
 from wallaroo.model.acked import (
     BATCH_BYTES,
@@ -69,7 +70,7 @@ class Streams:
         """The stream called *name*, now open on *connection*; None where there are too many."""
         stream = self._streams.get(name)
         if stream is None:
-            last = self._journal.open_stream(name)
+            last = self._journal.marks.open(name)
             if last is None:
                 return None
             stream = self._streams[name] = _Stream(last, last)
@@ -85,7 +86,7 @@ class Streams:
             stream.connection = None
             if stream.taken == 0:  # nothing was ever sent: nothing is remembered
                 del self._streams[name]
-                self._journal.drop_stream(name)
+                self._journal.marks.drop(name)
 
     def accepted(self, marks: Mapping[StreamName, int]) -> None:
         """Acknowledge what the journal has on disk now."""
@@ -129,9 +130,7 @@ class Host(Protocol):
     def time(self) -> float:
         """Now, by the loop's clock."""
 
-    def take(
-        self, source: int, count: int, data: bytes, mark: tuple[StreamName, int] | None = None
-    ) -> None:
+    def take(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> None:
         """Hand messages to the journal."""
 
     def closed(self, connection: Open) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-from wallaroo.edge.journal import Journal, StreamName
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Choice, Letter
+from wallaroo.edge.marks import StreamName
 from wallaroo.edge.outbox import Outbox
 from wallaroo.errors import RuntimeFailure
 
@@ -81,9 +82,9 @@ class Desk:
         with self._outbox.letters() as letters:
             source, frames = letters.frames(replay)
         stream = StreamName(source, _STREAM)
-        if self._journal.last_of(stream) < replay:
+        if self._journal.marks.last(stream) < replay:
             self._journal.submit(source, len(frames), b"".join(frames), (stream, replay))
-            if not self._journal.wait_for_mark(stream, replay, _ACCEPT_TIMEOUT_S):
+            if not self._journal.marks.wait(stream, replay, _ACCEPT_TIMEOUT_S):
                 msg = "the journal does not take what is replayed; it will at the next start"
                 raise RuntimeFailure(msg)
         with self._outbox.letters() as letters:

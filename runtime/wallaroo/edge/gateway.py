@@ -27,9 +27,10 @@ from wallaroo.edge.exclusive import hold
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits, StreamName
+from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy
 from wallaroo.edge.limits import SourceLimits
+from wallaroo.edge.marks import StreamName
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.edge.writer import Writer

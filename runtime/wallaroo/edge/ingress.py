@@ -21,8 +21,9 @@ import structlog
 
 from wallaroo.edge.acked import Open, Streams
 from wallaroo.edge.connection import Connection
-from wallaroo.edge.journal import Journal, Mark, StreamName
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.limits import Load, SourceLimits
+from wallaroo.edge.marks import Mark, StreamName
 from wallaroo.errors import RuntimeFailure
 from wallaroo.logs import Repeats
 from wallaroo.model.application import Source, TCPSource

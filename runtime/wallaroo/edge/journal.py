@@ -23,6 +23,7 @@ import structlog
 from wallaroo.edge.chunks import Chunks
 from wallaroo.edge.database import connect, lacks_room, transaction
 from wallaroo.edge.faults import fault
+from wallaroo.edge.marks import Mark, Marks, StreamName
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
 _SCHEMA = """
@@ -32,9 +33,6 @@ CREATE TABLE IF NOT EXISTS chunk (
 CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS stream (
-    source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
-    PRIMARY KEY (source, name));
 """
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit is tried again for which the disk had no room."""
@@ -42,8 +40,6 @@ NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
-_STREAM_IDLE_NS = 30 * 24 * 3600 * 10**9
-"""A stream not used for so long, 30 days, is forgotten where room for another is needed."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -58,19 +54,6 @@ class JournalLimits:
     """Bytes of messages that wait for the disk at most: some commits' worth."""
     streams: int = 10_000
     """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
-
-
-class StreamName(NamedTuple):
-    """Which stream of the acknowledged protocol."""
-
-    source: int
-    """Index of the source."""
-    stream: str
-    """Its own name."""
-
-
-Mark = tuple[StreamName, int]
-"""A stream, and the number of its last message in a chunk."""
 
 
 class Reached(NamedTuple):
@@ -136,6 +119,8 @@ class Journal:
         """What is on disk, to be read."""
         self._database_lock = threading.Lock()
         self._changed = threading.Condition()
+        self.marks = Marks(self._database, self._database_lock, self._changed, limits.streams)
+        """How much of each stream of the acknowledged protocol is on disk."""
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
         self._was_full = False
@@ -153,12 +138,6 @@ class Journal:
         self._end = max(row[0] or 0, self._trimmed)
         self._disk_bytes = row[1] or 0
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
-        self._streams = {
-            StreamName(source, name): last
-            for source, name, last in self._database.execute(
-                "SELECT source, name, last FROM stream"
-            )
-        }
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
 
@@ -202,34 +181,6 @@ class Journal:
             return self._changed.wait_for(
                 lambda: not self._full() and self._held[source] < most, timeout_s
             )
-
-    def open_stream(self, name: StreamName) -> int | None:
-        """The number of the last message of a stream that is on disk, 0 for a new stream.
-
-        None where as many streams are remembered as may be, each used in the last days.
-        """
-        with self._changed:
-            if name not in self._streams and len(self._streams) >= self._limits.streams:
-                self._forget_idle_streams()
-                if len(self._streams) >= self._limits.streams:
-                    return None
-            return self._streams.setdefault(name, 0)
-
-    def last_of(self, name: StreamName) -> int:
-        """The number of the last message of a stream that is on disk, 0 where there is none."""
-        with self._changed:
-            return self._streams.get(name, 0)
-
-    def wait_for_mark(self, name: StreamName, number: int, timeout_s: float) -> bool:
-        """Wait until message *number* of a stream is on disk; tells whether it is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._streams.get(name, 0) >= number, timeout_s)
-
-    def drop_stream(self, name: StreamName) -> None:
-        """Forget a stream that never had a message."""
-        with self._changed:
-            if self._streams.get(name) == 0:
-                del self._streams[name]
 
     @property
     def end(self) -> int:
@@ -412,14 +363,11 @@ class Journal:
             self._database.executemany(
                 "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
             )
-            self._database.executemany(
-                "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
-                [(*name, last, used[name]) for name, last in marks.items()],
-            )
+            self.marks.save(marks, used)
             fault("journal-before-commit")
         fault("journal-after-commit")
         with self._changed:
-            self._streams.update(marks)
+            self.marks.saved(marks)
             self._end = end
             self._disk_bytes += size
             self._waiting_bytes -= size
@@ -459,15 +407,6 @@ class Journal:
                 self._was_full = False
         if room:
             self._on_room()
-
-    def _forget_idle_streams(self) -> None:
-        oldest = time.time_ns() - _STREAM_IDLE_NS
-        with self._database_lock, transaction(self._database):
-            gone = self._database.execute(
-                "DELETE FROM stream WHERE used_ns < ? RETURNING source, name", (oldest,)
-            ).fetchall()
-        for source, name in gone:
-            self._streams.pop(StreamName(source, name), None)
 
     def _stored_position(self, name: str) -> int:
         row = self._database.execute(
