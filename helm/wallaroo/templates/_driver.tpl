@@ -86,9 +86,7 @@ spec:
           imagePullPolicy: {{ .Values.image.pullPolicy }}
           args:
             - repartition
-            {{- include "wallaroo.applicationArgs" . | nindent 12 }}
-            - --max-frame={{ int .Values.maxFrameBytes }}
-            - --token-file=/etc/wallaroo/token/token
+            {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             {{- include "wallaroo.engineArgs" . | nindent 12 }}
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
@@ -111,6 +109,8 @@ spec:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             {{- include "wallaroo.engineArgs" . | nindent 12 }}
+            - --max-batch-mib={{ int .Values.maxBatchMiB }}
+            - --max-batch-seconds={{ .Values.maxBatchSeconds }}
             - --workers-from={{ $fullname }}-workers
             - --master=k8s://https://kubernetes.default.svc
             - --image={{ include "wallaroo.image" . }}
@@ -197,8 +197,6 @@ spec:
 {{- end }}
 - --state-dir=/var/lib/wallaroo/state
 - --partitions={{ int .Values.partitions }}
-- --max-batch-mib={{ int .Values.maxBatchMiB }}
-- --max-batch-seconds={{ .Values.maxBatchSeconds }}
 - --function-timeout={{ .Values.functionTimeoutSeconds }}
 {{- end }}
 

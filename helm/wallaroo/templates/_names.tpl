@@ -106,7 +106,7 @@ annotations:
 - --out={{ include "wallaroo.outputs" . }}
 {{- end }}
 
-{{/* What gateway and driver must have alike. */}}
+{{/* What all that runs the application must have alike. */}}
 {{- define "wallaroo.sharedArgs" -}}
 {{ include "wallaroo.applicationArgs" . }}
 - --max-frame={{ int .Values.maxFrameBytes }}

@@ -15,6 +15,7 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     batch_limits,
+    batch_options,
     engine_options,
     setting_pairs,
     ui_token_option,
@@ -97,6 +98,7 @@ from wallaroo.edge.guard import read_token
     type=click.FloatRange(0),
     help="Seconds to go on trying while the gateway is away.",
 )
+@batch_options
 @engine_options
 def driver(
     app: str,

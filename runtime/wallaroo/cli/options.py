@@ -172,7 +172,7 @@ ui_token_option = click.option(
 """Who may change something through the dashboard."""
 
 
-engine_options = together(
+batch_options = together(
     click.option(
         "--max-batch-mib",
         default=BatchLimits.max_bytes // 1024**2,
@@ -188,6 +188,16 @@ engine_options = together(
         help="Seconds that a batch is to take at most, about; it has fewer messages where "
         "they take longer.",
     ),
+)
+"""What a batch may take."""
+
+
+def batch_limits(max_batch_mib: int, max_batch_seconds: float) -> BatchLimits:
+    """What `batch_options` ask for."""
+    return BatchLimits(max_batch_mib * 1024**2, max_batch_seconds)
+
+
+engine_options = together(
     click.option(
         "--function-timeout",
         default=60.0,
@@ -204,12 +214,7 @@ engine_options = together(
         help="A setting of Spark; may be given several times.",
     ),
 )
-"""What a batch may take, and Spark's own settings."""
-
-
-def batch_limits(max_batch_mib: int, max_batch_seconds: float) -> BatchLimits:
-    """What `engine_options` ask for."""
-    return BatchLimits(max_batch_mib * 1024**2, max_batch_seconds)
+"""What a function may take, and Spark's own settings."""
 
 
 _TLS_HELPS = {

@@ -17,13 +17,13 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
-    batch_limits,
     engine_options,
     setting_pairs,
 )
 from wallaroo.cli.reports import Reports
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.unfinished import end_batch
+from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.spark.repartition import last_batch
 from wallaroo.errors import UsageError
 
@@ -76,8 +76,6 @@ def repartition(
     gateway: Address | None,
     token_file: Path | None,
     gateway_ca: Path | None,
-    max_batch_mib: int,
-    max_batch_seconds: float,
     function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
@@ -118,7 +116,7 @@ def repartition(
                     reference,
                     f"local[{_CORES}]",
                     _CORES,
-                    batch_limits(max_batch_mib, max_batch_seconds),
+                    BatchLimits(),  # that batch is planned already
                     memory,
                     everywhere=True,
                     spark=setting_pairs(conf),

@@ -15,6 +15,7 @@ from wallaroo.cli.options import (
     application_options,
     application_ref,
     batch_limits,
+    batch_options,
     engine_options,
     error_option,
     setting_pairs,
@@ -75,6 +76,7 @@ a message that kills its worker has to be found."""
     help="PEM files that turn TLS on there: the gateway's certificate and key, and the authorities "
     "that workers trust; these must be at the same path on their machines.",
 )
+@batch_options
 @engine_options
 @click.option(
     "--journal-limit-gib",
