@@ -61,19 +61,16 @@ def test_the_dashboard_shows_the_application_behind_its_service(market_spread: R
     service = f"{market_spread.fullname}-dashboard"
     assert "<title>" in market_spread.cluster.service(service, "dashboard", "")
 
-    def seen() -> dict[str, Any]:
+    def settled() -> dict[str, Any] | None:  # unwatched, it asks the gateway every few seconds
         snapshot: dict[str, Any] = json.loads(
             market_spread.cluster.service(service, "dashboard", "snapshot")
         )
-        return snapshot
+        accepted: int = sum(source["accepted"] for source in snapshot["sources"])
+        return snapshot if accepted >= MESSAGES else None
 
-    def shows_all() -> bool:  # while nobody looks, it asks the gateway every few seconds
-        accepted: int = sum(source["accepted"] for source in seen()["sources"])
-        return accepted >= MESSAGES
-
-    wait_for("the dashboard to show all messages", shows_all)
-    assert {source["name"] for source in seen()["sources"]} == {"Orders", "Market Data"}
-    assert seen()["workers"] == {"wanted": 1, "alive": 1}
+    snapshot = wait_for("the dashboard to show all messages", settled)
+    assert {source["name"] for source in snapshot["sources"]} == {"Orders", "Market Data"}
+    assert snapshot["workers"] == {"wanted": 1, "alive": 1}
 
 
 def test_another_number_of_partitions_is_refused(market_spread: Release) -> None:

@@ -95,8 +95,8 @@ annotations:
 {{- end -}}
 {{- end }}
 
-{{/* The application and its addresses, in front of all other arguments. */}}
-{{- define "wallaroo.applicationArgs" -}}
+{{/* What all that runs the application must have alike: itself, its addresses, how to log. */}}
+{{- define "wallaroo.sharedArgs" -}}
 {{- $sources := list -}}
 {{- range .Values.sources -}}
 {{- $sources = append $sources (printf "%s@0.0.0.0:%v" .name (int .port)) -}}
@@ -104,11 +104,6 @@ annotations:
 - /app
 - --in={{ join "," $sources }}
 - --out={{ include "wallaroo.outputs" . }}
-{{- end }}
-
-{{/* What all that runs the application must have alike. */}}
-{{- define "wallaroo.sharedArgs" -}}
-{{ include "wallaroo.applicationArgs" . }}
 - --max-frame={{ int .Values.maxFrameBytes }}
 - --log-level={{ .Values.logLevel }}
 - --token-file=/etc/wallaroo/token/token
