@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
 
-from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.state_directory import StateDirectory, readable_checkpoint
 from wallaroo.edge import exclusive
 from wallaroo.errors import RuntimeFailure, UsageError
 
@@ -63,3 +64,19 @@ def test_a_checkpoint_belongs_to_one_journal(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="belongs to another journal"):
         directory.check_journal("first")
     directory.close()
+
+
+def test_looking_at_a_directory_that_was_moved_settles_it_unless_it_is_in_use(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "checkpoint/state/0/_metadata/v2/0"
+    file.parent.mkdir(parents=True)
+    schema = "state/0/_stateSchema/default/0_aa"
+    there = f'v2\n{{"stateStoreInfo":[{{"stateSchemaFilePaths":["file:/there/{schema}"]}}]}}'
+    file.write_text(there)
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert readable_checkpoint(tmp_path) == tmp_path / "checkpoint"
+        assert file.read_text() == there
+    readable_checkpoint(tmp_path)
+    assert f"file:{tmp_path}/checkpoint/{schema}" in file.read_text()

@@ -20,7 +20,7 @@ from wallaroo.cli.carried import Form, Packer, write_rows
 from wallaroo.cli.entities import SavedState, told
 from wallaroo.cli.options import application_to_look_at, state_option
 from wallaroo.cli.state_classes import check_state_classes
-from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed
+from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
 from wallaroo.engine.program import Program
 from wallaroo.errors import UsageError
 
@@ -195,7 +195,7 @@ def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[Sav
         raise UsageError(msg)
     with _session(fixed) as session:
         program = Program(application, fixed.buckets)
-        yield SavedState(session, state_dir.resolve() / "checkpoint", program)
+        yield SavedState(session, readable_checkpoint(state_dir), program)
 
 
 @contextmanager

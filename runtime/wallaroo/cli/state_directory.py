@@ -7,6 +7,7 @@ none does, it may be copied and moved.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, replace
@@ -62,6 +63,18 @@ def read_fixed(path: Path) -> Fixed:
         )
         raise UsageError(msg)
     return Fixed(**told)
+
+
+def readable_checkpoint(path: Path) -> Path:
+    """The checkpoint of the state directory at *path*, to look at; another process may use it."""
+    path = path.resolve()
+    with contextlib.suppress(RuntimeFailure, OSError):  # it is in use, or cannot be written to
+        lock = hold(path / "lock", "stop it", wait_s=0.0)
+        try:
+            settle(path / "checkpoint")
+        finally:
+            os.close(lock)
+    return path / "checkpoint"
 
 
 class StateDirectory:
