@@ -214,7 +214,7 @@ def test_credit_ends_while_the_journal_is_full_and_comes_back(
         assert speaker.hear() == Welcome(1, 0, 2)
         speaker.send(1, bytes(60), bytes(60))
         assert speaker.hear() == Ack(2, 2)
-        running.journal.trim(2)
+        running.journal.consume(2)
         assert speaker.hear() == Ack(2, 4)
 
 

@@ -76,7 +76,7 @@ class Feeding:
 
     def messages(self) -> list[bytes]:
         assert self.journal.flush(PATIENCE_S)
-        blocks = self.journal.read(self.journal.trimmed, self.journal.end)
+        blocks = self.journal.read(self.journal.consumed, self.journal.end)
         return [payload for block in blocks for chunk in block for payload in U32.split(chunk.data)]
 
 
@@ -117,7 +117,8 @@ def test_messages_and_position_are_one_even_when_batches_have_consumed_them(
 ) -> None:
     feeding.start(Numbers(10))
     feeding.wait_for(10)
-    feeding.journal.trim(10)
+    feeding.journal.consume(10)
+    wait_until(lambda: feeding.journal.disk_bytes == 0)
     feeding.restart()
     feeding.start(Numbers(12))
     assert feeding.wait_for(12) == numbers(12, 10)
@@ -216,7 +217,7 @@ def test_a_full_journal_makes_a_source_wait(tmp_path: Path, feeding: Feeding) ->
         assert small.journal.wait_accepted(0, len(taken) + 1, PATIENCE_S)
         held = max(held, small.journal.disk_bytes)
         taken += small.messages()
-        small.journal.trim(len(taken))
+        small.journal.consume(len(taken))
     small.stop()
     assert taken == numbers(1_000)
     assert held < 500 + 7

@@ -275,7 +275,7 @@ def test_a_full_journal_holds_senders_back_until_it_is_trimmed(tmp_path: Path) -
         assert running.journal.flush(PATIENCE_S)
         held = running.journal.disk_bytes
         assert held < limits.disk_bytes + limits.memory_bytes + 2 * 256 * 1024
-        running.journal.trim(running.journal.end)
+        running.journal.consume(running.journal.end)
         wait_until(send_what_goes, "room for the sender")
 
 
@@ -290,7 +290,7 @@ def test_a_connection_that_comes_while_the_journal_is_full_waits_too(tmp_path: P
                 third.sendall(U32.frame(b"third"))
                 wait_until(lambda: running.ingress.connections == 3)
                 assert running.journal.end == 1
-                running.journal.trim(1)
+                running.journal.consume(1)
                 running.wait_for(3)
         assert sorted(running.payloads(1)) == [b"second", b"third"]
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.edge import journal as module
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.engine.ports import Chunk
 
@@ -70,31 +71,57 @@ def test_closing_accepts_what_was_handed_in(tmp_path: Path) -> None:
         assert journal.end == 1_000
 
 
-def test_what_is_trimmed_is_gone_and_its_numbers_are_never_given_again(tmp_path: Path) -> None:
+def test_what_is_consumed_is_gone_and_its_numbers_are_never_given_again(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 10, 20, 30)
-        journal.trim(3)
-        assert (journal.end, journal.trimmed, journal.disk_bytes) == (3, 3, 0)
+        journal.consume(3)
+        wait_until(lambda: journal.disk_bytes == 0)
+        assert (journal.end, journal.consumed) == (3, 3)
     with opened(tmp_path) as journal:
-        assert (journal.end, journal.trimmed) == (3, 3)
+        assert (journal.end, journal.consumed) == (3, 3)
         fill(journal, 7)
         assert [chunk.first for chunk in chunks(journal, 3, 4)] == [3]
 
 
-def test_trimming_less_than_before_changes_nothing(tmp_path: Path) -> None:
+def test_much_is_deleted_in_slices_and_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TRIM_CHUNKS", 2)
     with opened(tmp_path) as journal:
-        fill(journal, 10, 20, 30)
-        journal.trim(3)
-        journal.trim(1)
-        assert journal.trimmed == 3
+        fill(journal, *[10] * 9, count=3)
+        journal.consume(21)
+        wait_until(lambda: journal.disk_bytes == 20)
+        assert [chunk.first for chunk in chunks(journal, 21, 27)] == [21, 24]
     with opened(tmp_path) as journal:
-        assert (journal.end, journal.trimmed) == (3, 3)
+        assert (journal.end, journal.consumed, journal.disk_bytes) == (27, 21, 20)
 
 
-def test_reading_what_was_trimmed_is_an_error_with_a_sentence(tmp_path: Path) -> None:
+def test_what_was_consumed_and_not_deleted_yet_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "_trim_some", lambda _journal: None)
     with opened(tmp_path) as journal:
         fill(journal, 10, 20, 30)
-        journal.trim(2)
+        journal._consumed = 2  # `consume` would wake the writer, which has nothing to do
+        with pytest.raises(LookupError, match="those before 2 are gone"):
+            chunks(journal, 0, 3)
+
+
+def test_consuming_less_than_before_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        fill(journal, 10, 20, 30)
+        journal.consume(3)
+        journal.consume(1)
+        assert journal.consumed == 3
+        wait_until(lambda: journal.disk_bytes == 0)
+    with opened(tmp_path) as journal:
+        assert (journal.end, journal.consumed) == (3, 3)
+
+
+def test_reading_what_was_consumed_is_an_error_with_a_sentence(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        fill(journal, 10, 20, 30)
+        journal.consume(2)
         with pytest.raises(LookupError, match="from 1 on are asked for, and those before 2 are"):
             chunks(journal, 1, 3)
         assert len(chunks(journal, 2, 3)) == 1
@@ -129,7 +156,7 @@ def test_a_full_journal_says_so_and_tells_when_there_is_room(tmp_path: Path) -> 
         assert not journal.submit(0, 1, bytes(60))
         assert journal.flush(PATIENCE_S)
         assert not room.is_set()
-        journal.trim(1)
+        journal.consume(1)
         assert room.wait(PATIENCE_S)
         assert journal.submit(0, 1, b"x")
     finally:
@@ -155,11 +182,12 @@ def test_there_is_room_again_once_for_each_time_it_was_full(tmp_path: Path) -> N
         for end in range(1, 4):
             assert not journal.submit(0, 1, bytes(150))
             assert journal.flush(PATIENCE_S)
-            journal.trim(end)
-            journal.trim(end)
-            assert len(told) == end
+            journal.consume(end)
+            journal.consume(end)
+            wait_until(lambda due=end: len(told) == due)  # type: ignore[misc]
     finally:
         journal.close()
+    assert len(told) == 3
 
 
 def test_a_journal_that_cannot_write_tells(tmp_path: Path) -> None:

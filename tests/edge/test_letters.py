@@ -107,7 +107,7 @@ def test_a_batch_that_is_published_again_keeps_its_letters_once(databases: Datab
 def test_what_is_replayed_arrives_once_more_and_its_letter_is_gone(databases: Databases) -> None:
     databases.accept(b"a", b"b", b"c")
     databases.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
-    databases.journal.trim(3)
+    databases.journal.consume(3)
     chosen = Choice((1, 3))
     assert databases.desk.replay_letters(chosen) == 2
     (chunk,) = (chunk for block in databases.journal.read(3, 5) for chunk in block)

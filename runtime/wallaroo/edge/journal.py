@@ -4,7 +4,8 @@ A message is accepted once the transaction with its chunk is committed and synce
 writes: it takes what has come in since the last commit and commits it together, so that a flood
 costs few syncs and a single message waits for one. A source that is read leaves its position with
 its messages, in the same transaction. Spark asks for ranges of arrival numbers as
-often as it likes; what a committed batch has consumed is deleted.
+often as it likes; what a committed batch has consumed is deleted, by the same thread, a slice at a
+time: deleting the messages of a large batch at once would hold up both the next batch and senders.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _ROOM_PAUSE_S = 0.5
 """Pause before a commit is tried again for which the disk had no room."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
+_TRIM_CHUNKS = 64
+"""Chunks that are deleted at a time: some 16 MiB, which takes a few milliseconds."""
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
 
@@ -132,7 +135,7 @@ class Journal:
         row = self._database.execute(
             "SELECT max(first + count), sum(length(data)) FROM chunk"
         ).fetchone()
-        self._trimmed = self._stored_position("trimmed")
+        self._trimmed = self._consumed = self._stored_position("trimmed")
         self._processed = self._stored_position("processed")
         self._wake_ns = self._stored_position("wake") or NEVER
         self._end = max(row[0] or 0, self._trimmed)
@@ -188,9 +191,9 @@ class Journal:
         return self._end
 
     @property
-    def trimmed(self) -> int:
+    def consumed(self) -> int:
         """Offset before which all is consumed."""
-        return self._trimmed
+        return self._consumed
 
     @property
     def processed(self) -> int:
@@ -261,10 +264,9 @@ class Journal:
         Raises:
             LookupError: Some of it was consumed already, or is not there.
         """
-        if start < self._trimmed:
-            msg = (
-                f"messages from {start} on are asked for, and those before {self._trimmed} are gone"
-            )
+        gone = self._consumed
+        if start < gone:
+            msg = f"messages from {start} on are asked for, and those before {gone} are gone"
             raise LookupError(msg)
         yield from self.chunks.read(start, end)
 
@@ -279,23 +281,11 @@ class Journal:
         with self._changed:
             self._processed = max(self._processed, end)
 
-    def trim(self, end: int) -> None:
-        """Delete the messages before offset *end*."""
-        with self._database_lock:
-            sizes = dict(
-                self._database.execute(
-                    "SELECT source, sum(length(data)) FROM chunk WHERE first < ? GROUP BY 1", (end,)
-                )
-            )
-            with transaction(self._database):
-                self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
-                self._store_position("trimmed", max(end, self._trimmed))
+    def consume(self, end: int) -> None:
+        """Let the messages before offset *end* be deleted, soon."""
         with self._changed:
-            self._trimmed = max(self._trimmed, end)
-            self._disk_bytes -= sum(sizes.values())
-            self._held.subtract(sizes)
+            self._consumed = max(self._consumed, end)
             self._changed.notify_all()
-        self._tell_room()
 
     def close(self) -> None:
         """Accept what was handed in, then close the database."""
@@ -308,16 +298,52 @@ class Journal:
     def _write(self) -> None:
         try:
             while (taken := self._take()) is not None:
-                self._commit_when_there_is_room(taken)
+                if taken:
+                    self._commit_when_there_is_room(taken)
+                self._trim_some()
                 self._tell_room()
         except sqlite3.Error as error:
             self._on_failure(error)
 
     def _take(self) -> list[_Waiting] | None:
+        """What waits for the disk, perhaps nothing; None once there is no more to come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(
+                lambda: self._waiting or self._closing or self._trimmed < self._consumed
+            )
             taken, self._waiting = self._waiting, []
-            return taken or None
+            return None if self._closing and not taken else taken
+
+    def _trim_some(self) -> None:
+        """Delete the first of what is consumed; later, where the disk has no room for that."""
+        end = self._consumed
+        if end <= self._trimmed:
+            return
+        sizes: Counter[int] = Counter()
+        try:
+            with self._database_lock, transaction(self._database):
+                rows = self._database.execute(
+                    "SELECT first + count, source, length(data) FROM chunk WHERE first < ? "
+                    "ORDER BY first LIMIT ?",
+                    (end, _TRIM_CHUNKS),
+                ).fetchall()
+                if len(rows) == _TRIM_CHUNKS:
+                    end = min(end, rows[-1][0])
+                for _, source, size in rows:
+                    sizes[source] += size
+                self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
+                self._store_position("trimmed", end)
+        except sqlite3.Error as error:
+            if self._closing or not lacks_room(error):
+                raise
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._waiting, _ROOM_PAUSE_S)
+            return
+        with self._changed:
+            self._trimmed = end
+            self._disk_bytes -= sizes.total()
+            self._held.subtract(sizes)
+            self._changed.notify_all()
 
     def _commit_when_there_is_room(self, taken: Sequence[_Waiting]) -> None:
         """Commit *taken*; while the disk is full it waits here, and senders wait with it."""

@@ -181,4 +181,4 @@ class Service(flight.FlightServerBase):
         return tally.to_json()
 
     def _trim(self, asked: dict[str, Any]) -> None:
-        self._journal.trim(asked["end"])
+        self._journal.consume(asked["end"])
