@@ -7,7 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -157,7 +157,8 @@ class Running:
             yield
         finally:
             for process in engine:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):  # Spark ends workers that it has no use for
+                    process.resume()
 
 
 def tree(pid: int) -> list[psutil.Process]:

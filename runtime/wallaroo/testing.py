@@ -252,15 +252,13 @@ class _Run:
                 for output in self._with_state(pipeline, step, key, message):
                     self._go_on(pipeline, rest, key, output)
 
-    def _with_state(
-        self, pipeline: Pipeline, step: Stateful, key: Any, message: Any
-    ) -> Iterator[Any]:
+    def _with_state(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> list[Any]:
         self._call(pipeline, f"key of {step.name}", hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
         if not partition.holds(key):
             self.result.unknown_keys.append((partition.name, key))
-            return iter(())
+            return []
         if key not in entities:
             entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
         if isinstance(step, StateCompute):
@@ -268,7 +266,7 @@ class _Run:
             if step.tells_save:
                 result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
             return self._outputs(pipeline, step, message, result)
-        return iter(self._gathered(pipeline, step, key, message, entities[key]))
+        return self._gathered(pipeline, step, key, message, entities[key])
 
     def _gathered(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any, entity: Any
@@ -293,16 +291,11 @@ class _Run:
 
     def _outputs(
         self, pipeline: Pipeline, step: Compute | StateCompute, message: Any, result: Any
-    ) -> Iterator[Any]:
+    ) -> list[Any]:
         if result is None or not step.multi:
-            results = iter(() if result is None else (result,))
-        else:
-            results = self._call(pipeline, step.name, iter, result, about=message)
-        while (
-            output := self._call(pipeline, step.name, next, results, _END, about=message)
-        ) is not _END:
-            if output is not None:
-                yield output
+            return [] if result is None else [result]
+        outputs = self._call(pipeline, step.name, list, result, about=message)
+        return [output for output in outputs if output is not None]
 
     def _send(self, pipeline: Pipeline, message: Any) -> None:
         for sink in pipeline.sinks:
@@ -328,9 +321,6 @@ class _Run:
             message = args[0] if about is None else about
             self.result.set_aside.append((pipeline.name, step, message, error))
             raise _Raised from error
-
-
-_END = object()
 
 
 def _output_of_pair(result: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,19 @@ def test_the_messages_of_a_generator_are_its_values() -> None:
     app = of_source(wallaroo.GenSourceConfig(Doubled()), negate)
     assert simulate(app, [("in", 5), ("in", 0)]).outputs == [b"-5", b"0"]
     assert simulate(app, messages_of(app, "in")).outputs == [b"-1", b"-2", b"-4", b"-8"]
+
+
+@wallaroo.computation_multi(name="count down")
+def count_down(number: int) -> Iterator[int]:
+    yield number
+    yield 10 // number
+
+
+def test_of_a_message_that_is_set_aside_nothing_comes_though_some_of_it_was_made() -> None:
+    app = of_source(wallaroo.GenSourceConfig(Doubled()), count_down)
+    result = simulate(app, [("in", 5), ("in", 0), ("in", 2)])
+    assert result.outputs == [b"5", b"2", b"2", b"5"]
+    assert [(step, message) for _, step, message, _ in result.set_aside] == [("count down", 0)]
 
 
 def test_the_messages_of_a_file_are_its_payloads(tmp_path: Path) -> None:

@@ -107,19 +107,17 @@ class Flow:
 
     def _computed(self, stretch: Stretch, step: Compute, item: _Item) -> list[_Item]:
         stamp, key, message = item
-        made: list[_Item] = []
         try:
             result = step.function(message)
             if result is None:
-                return made
+                return []
             if not step.multi:
                 return [(stamp, key, result)]
-            for number, output in enumerate(result):
-                if output is not None:
-                    made.append(((*stamp, number), key, output))
+            outputs = enumerate(result)
+            return [((*stamp, at), key, output) for at, output in outputs if output is not None]
         except (Exception, SystemExit) as error:
             self._results.failed(stretch, step, message, error, self._origin(stamp))
-        return made
+            return []
 
     def _keyed(self, stretch: Stretch, step: KeyBy, item: _Item) -> list[_Item]:
         stamp, _, message = item

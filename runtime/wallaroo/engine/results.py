@@ -116,7 +116,7 @@ class TaskResults:
         for start in range(0, len(outputs), step):
             some = outputs[start : start + step]
             self._held[sink] += some
-            self._held_bytes += sum(map(len, some))
+            self._held_bytes += size if len(some) == len(outputs) else sum(map(len, some))
             if self._held_bytes >= self.FLUSH_BYTES:
                 self._flush()
 

@@ -1,6 +1,7 @@
 """Stateless user code over lists of messages: computations and encoders.
 
-An exception sets aside the one message on which it was raised; None is no output.
+An exception sets aside the one message on which it was raised, of which nothing comes then; None is
+no output.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def applied_multi(
         try:
             several = function(message)
             if several is not None:
-                made.extend(result for result in several if result is not None)
+                made += [result for result in several if result is not None]
         except (Exception, SystemExit) as error:
             results.failed(owner, step, message, error, messages.origin(len(counts)))
         counts.append(len(made) - start)

@@ -201,7 +201,7 @@ class Worker:
                 if result is None:
                     continue
                 if multi:
-                    outputs.extend(output for output in result if output is not None)
+                    outputs += [output for output in result if output is not None]
                 else:
                     append(result)
             except (Exception, SystemExit) as error:
@@ -246,7 +246,7 @@ class Worker:
                 if result is None:
                     continue
                 if multi:
-                    outputs.extend(output for output in result if output is not None)
+                    outputs += [output for output in result if output is not None]
                 else:
                     append(result)
             except (Exception, SystemExit) as error:
