@@ -50,8 +50,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    # what is larger, Arrow takes from the system anew each time, and gives back
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    # for pieces of 16 MiB and more, Arrow takes memory from the system anew each time
     "spark.sql.execution.arrow.maxBytesPerBatch": str(1024**2),
     # a failed task means a failed batch, which is done over with the query's restart
     "spark.task.maxFailures": "4",
