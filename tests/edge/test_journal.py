@@ -86,7 +86,7 @@ def test_what_is_consumed_is_gone_and_its_numbers_are_never_given_again(tmp_path
 def test_much_is_deleted_in_slices_and_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_TRIM_CHUNKS", 2)
+    monkeypatch.setattr(module, "_TRIM_BYTES", 20)
     with opened(tmp_path) as journal:
         fill(journal, *[10] * 9, count=3)
         journal.consume(21)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tests.helpers import PATIENCE_S
 from wallaroo.edge.journal import Journal, JournalLimits
 from wallaroo.edge.marks import StreamName
 
@@ -15,7 +16,7 @@ def _with_message(path: Path, name: StreamName, number: int, days_ago: int = 0) 
     """A journal in which *name* had its message *number* so long ago."""
     journal = Journal(path, JournalLimits(), clock=lambda: time.time_ns() - days_ago * DAY_NS)
     journal.submit(name.source, 1, b"\0\0\0\1m", (name, number))
-    assert journal.marks.wait(name, number, 10.0)
+    assert journal.marks.wait(name, number, PATIENCE_S)
     journal.close()
 
 

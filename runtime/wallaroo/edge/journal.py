@@ -39,8 +39,9 @@ _ROOM_PAUSE_S = 0.5
 """Pause before a commit is tried again for which the disk had no room."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the epoch."""
-_TRIM_CHUNKS = 64
-"""Chunks that are deleted at a time: some 16 MiB, which takes a few milliseconds."""
+_TRIM_BYTES = 16 * 1024**2
+"""Bytes of messages that are deleted at a time, which takes some milliseconds; in bytes, so that
+chunks of a few messages are deleted as fast as they come in."""
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
 
@@ -316,21 +317,20 @@ class Journal:
 
     def _trim_some(self) -> None:
         """Delete the first of what is consumed; later, where the disk has no room for that."""
-        end = self._consumed
-        if end <= self._trimmed:
+        start, end = self._trimmed, self._consumed
+        if end <= start:
             return
-        sizes: Counter[int] = Counter()
         try:
+            reached = self.chunks.reach(start, _TRIM_BYTES, end - start)
+            if reached > start:  # else nothing is there
+                end = min(end, reached)
             with self._database_lock, transaction(self._database):
-                rows = self._database.execute(
-                    "SELECT first + count, source, length(data) FROM chunk WHERE first < ? "
-                    "ORDER BY first LIMIT ?",
-                    (end, _TRIM_CHUNKS),
-                ).fetchall()
-                if len(rows) == _TRIM_CHUNKS:
-                    end = min(end, rows[-1][0])
-                for _, source, size in rows:
-                    sizes[source] += size
+                sizes = dict(
+                    self._database.execute(
+                        "SELECT source, sum(length(data)) FROM chunk WHERE first < ? GROUP BY 1",
+                        (end,),
+                    )
+                )
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
                 self._store_position("trimmed", end)
         except sqlite3.Error as error:
@@ -341,7 +341,7 @@ class Journal:
             return
         with self._changed:
             self._trimmed = end
-            self._disk_bytes -= sizes.total()
+            self._disk_bytes -= sum(sizes.values())
             self._held.subtract(sizes)
             self._changed.notify_all()
 
