@@ -76,13 +76,35 @@ open_entities = st.builds(
 )
 
 
-@given(
-    st.dictionaries(st.integers(), open_entities | st.builds(Slotted, values, values), min_size=1)
+some_entities = st.dictionaries(
+    st.integers(0, 9), open_entities | st.builds(Slotted, values, values), min_size=1
 )
+
+
+@given(some_entities)
 def test_what_comes_back_is_what_was_saved(entities: dict[int, Any]) -> None:
     columns = Columns.of(entities)
     if columns is not None:
-        assert pickle.loads(pickle.dumps(columns)).entities() == entities
+        assert restored(columns) == entities
+
+
+def restored(columns: Columns) -> dict[int, Any]:
+    """What comes back."""
+    entities: dict[int, Any] = {}
+    pickle.loads(pickle.dumps(columns)).put_into(entities)
+    return entities
+
+
+@given(some_entities, some_entities)
+def test_entities_that_are_there_become_what_was_saved(
+    there: dict[int, Any], entities: dict[int, Any]
+) -> None:
+    columns, due = Columns.of(entities), {**there, **entities}
+    if columns is not None:
+        before = dict(there)
+        pickle.loads(pickle.dumps(columns)).put_into(there)
+        assert there == due
+        assert all(there[key] is one for key, one in before.items() if type(one) is type(due[key]))
 
 
 def test_entities_of_one_class_and_shape_are_held() -> None:
@@ -93,13 +115,13 @@ def test_entities_of_one_class_and_shape_are_held() -> None:
     ):
         columns = Columns.of(entities)
         assert columns is not None
-        assert columns.entities() == entities
+        assert restored(columns) == entities
 
 
 def test_what_entities_share_they_share_afterwards() -> None:
     shared: list[int] = []
     columns = Columns.of({1: Open(a=shared), 2: Open(a=shared)})
-    made = pickle.loads(pickle.dumps(columns)).entities()
+    made = restored(columns)
     assert made[1].a is made[2].a
 
 

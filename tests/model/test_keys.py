@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wallaroo.model.keys import bucket_of, buckets_of, stable_hash
+from wallaroo.engine.rows import buckets_of
+from wallaroo.model.keys import bucket_of, stable_hash
 
 atoms = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
 keys = st.recursive(atoms, lambda inner: st.lists(inner, max_size=4).map(tuple), max_leaves=12)
@@ -136,8 +137,11 @@ def test_members_of_an_enumeration_are_told_apart_by_their_names() -> None:
     assert stable_hash(Side.BUY) != stable_hash(Side.SELL)
 
 
-@given(st.lists(st.integers()) | st.lists(st.text()) | st.lists(keys), st.integers(1, 64))
+@given(
+    st.lists(st.integers()) | st.lists(st.text()) | st.lists(st.binary()) | st.lists(keys),
+    st.integers(1, 1000),
+)
 def test_keys_that_are_looked_up_together_have_the_buckets_they_have_alone(
     many: list[Any], buckets: int
 ) -> None:
-    assert buckets_of(many, buckets) == [bucket_of(key, buckets) for key in many]
+    assert buckets_of(many, buckets).tolist() == [bucket_of(key, buckets) for key in many]

@@ -8,9 +8,7 @@ each would cost more than the message: then they travel as rows, side by side fo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
-from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any
 
 from wallaroo.engine.flow import key_failed
 from wallaroo.engine.packing import (
@@ -25,27 +23,14 @@ from wallaroo.engine.packing import (
 )
 from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import Origin, TaskResults, origin_at, origins
-from wallaroo.model.keys import buckets_of
+from wallaroo.engine.rows import Keyed, kept_of, rows_by_bucket
 
 _DENSE = 24
 """Messages for a key from which on a group for it saves more than it costs."""
 
 
-class Keyed(NamedTuple):
-    """Messages on their way to a step with state, in order of arrival."""
-
-    keys: Sequence[Any]
-    items: Sequence[Any]
-    """The messages, or the payloads that they are decoded from once more behind the exchange."""
-    arrivals: Sequence[int]
-    """Their arrival numbers."""
-
-    def without(self, lost: Collection[int]) -> Keyed:
-        """These, but for the items at the places *lost*, which have no keys either."""
-        if not lost:
-            return self
-        kept = [place not in lost for place in range(len(self.items))]
-        return Keyed(self.keys, *_kept(kept, self.items, self.arrivals))
+_SPREAD_AT_ONCE = 8192
+"""Messages that are spread over the buckets at a time: as many as the processor's cache holds."""
 
 
 class Exchange:
@@ -63,20 +48,28 @@ class Exchange:
         self._runs: list[dict[Any, Runs]] = [{} for _ in program.partitions]
         self._taken = [0] * len(program.partitions)
         self._groups: dict[int, Group] = defaultdict(list)
+        self._arrived: dict[int, list[tuple[Leg, Keyed]]] = defaultdict(list)
+        """By partition: what is to be spread as rows."""
         self._rows: dict[int, list[Rows]] = defaultdict(list)
 
     def add(self, leg: Leg, keyed: Keyed) -> None:
         """Take what has come to *leg*, behind all that has come before."""
         if self._program.application.serialization is not None and not leg.ships_payloads:
             keyed = self._serialized(leg, keyed)
-        add = self._add_rows if leg.partition in self._as_rows else self._add_groups
+        if leg.partition in self._as_rows:
+            self._arrived[leg.partition].append((leg, keyed))
+            if sum(len(of.keys) for _, of in self._arrived[leg.partition]) >= _SPREAD_AT_ONCE:
+                self._spread(self._arrived.pop(leg.partition))
+            return
         try:
-            add(leg, keyed)
+            self._add_groups(leg, keyed)
         except (Exception, SystemExit):  # nothing was added yet
-            add(leg, self._usable(leg, keyed))
+            self._add_groups(leg, self._usable(leg, keyed))
 
     def packed(self) -> list[Packed]:
         """What there is for each bucket."""
+        for arrived in self._arrived.values():
+            self._spread(arrived)
         self._note_density()
         return [
             *(Packed(1, bucket, self._blob_of_group(of)) for bucket, of in self._groups.items()),
@@ -110,16 +103,20 @@ class Exchange:
             else:
                 runs.append((leg.number, items, of))
 
-    def _add_rows(self, leg: Leg, keyed: Keyed) -> None:
-        into = _Columns(self._rows, leg)
-        buckets = buckets_of(keyed.keys, self._program.buckets)
-        for bucket, key, item in zip(buckets, keyed.keys, keyed.items, strict=True):
-            add_key, add_item, _ = into[bucket]
-            add_key(key)
-            add_item(item)
-        if not leg.ships_payloads:
-            for bucket, arrival in zip(buckets, keyed.arrivals, strict=True):
-                into[bucket][2](arrival)
+    def _spread(self, arrived: list[tuple[Leg, Keyed]]) -> None:
+        """Put what has come to the legs of a partition into the rows of its buckets."""
+        try:
+            spread = list(rows_by_bucket(arrived, self._program.buckets))
+        except (Exception, SystemExit):
+            usable = [(leg, self._usable(leg, keyed)) for leg, keyed in arrived]
+            spread = list(rows_by_bucket(usable, self._program.buckets))
+        for bucket, rows in spread:
+            of_bucket = self._rows[bucket]
+            if of_bucket and of_bucket[-1][:2] == rows[:2]:
+                for column, more in zip(of_bucket[-1][2:], rows[2:], strict=True):
+                    column.extend(more)
+            else:
+                of_bucket.append(rows)
 
     def _note_density(self) -> None:
         """Note which partitions had few messages for a key, for the blocks to come."""
@@ -146,7 +143,7 @@ class Exchange:
             except (Exception, SystemExit) as error:
                 self._results.failed(leg, leg.step, message, error, Origin(None, arrival))
                 kept.append(False)
-        keys, arrivals = _kept(kept, keyed.keys, keyed.arrivals)
+        keys, arrivals = kept_of(kept, keyed.keys, keyed.arrivals)
         return Keyed(keys, made, arrivals)
 
     def _usable(self, leg: Leg, keyed: Keyed) -> Keyed:
@@ -159,7 +156,7 @@ class Exchange:
             except (Exception, SystemExit) as error:
                 key_failed(leg, leg.message(item), error, self._results, arrival)
                 kept.append(False)
-        return Keyed(*_kept(kept, *keyed))
+        return Keyed(*kept_of(kept, *keyed))
 
     def _unroutable(self, leg: Leg, key: Any, items: list[Any], arrivals: Arrivals) -> None:
         name = self._program.partitions[leg.partition].name
@@ -197,25 +194,5 @@ class Exchange:
             if error is not None:
                 origin = origin_at(place, leg, key, items, arrivals)
                 self._results.failed(leg, leg.step, leg.message(item), error, origin)
-        keys, items, arrivals = _kept(kept, keys, items, arrivals)
+        keys, items, arrivals = kept_of(kept, keys, items, arrivals)
         return keys, items, arrivals
-
-
-class _Columns(dict[int, tuple[Callable[[Any], None], ...]]):
-    """For each bucket, what appends a key, an item and an arrival number to the rows of a leg."""
-
-    def __init__(self, rows: dict[int, list[Rows]], leg: Leg) -> None:
-        self._rows = rows
-        self._leg = leg
-
-    def __missing__(self, bucket: int) -> tuple[Callable[[Any], None], ...]:
-        of_bucket, where = self._rows[bucket], (self._leg.partition, self._leg.number)
-        if not of_bucket or of_bucket[-1][:2] != where:
-            of_bucket.append((*where, [], [], []))
-        self[bucket] = appends = tuple(column.append for column in of_bucket[-1][2:])
-        return appends
-
-
-def _kept(kept: Sequence[bool], *columns: Sequence[Any]) -> list[list[Any]]:
-    """What *columns* have where *kept* is true."""
-    return [list(compress(column, kept)) for column in columns]

@@ -44,6 +44,10 @@ _ROWS_MARSHALLED, _ROWS_PICKLED = b"r", b"R"
 _STAMPED_MARSHALLED, _STAMPED_PICKLED = b"M", b"P"
 
 
+_WITHOUT_REFERENCES = 2
+"""A version of `marshal`; later ones look up each value, for the case that it comes again."""
+
+
 def packed_group(group: Group) -> bytes:
     """*group* as bytes.
 
@@ -55,7 +59,7 @@ def packed_group(group: Group) -> bytes:
         for _, key, runs in group
     )
     if plain:
-        return _MARSHALLED + marshal.dumps(group)
+        return _MARSHALLED + _marshalled(group)
     return _PICKLED + pickle.dumps(group, protocol=5)
 
 
@@ -72,8 +76,9 @@ def packed_rows(rows: list[Rows]) -> bytes:
     Raises:
         Exception: Something in it does not pickle.
     """
+    # the copy fetches all into the processor's cache at once: a loop would wait for one by one
     if all(_PLAIN.issuperset(map(type, [*keys, *items])) for _, _, keys, items, _ in rows):
-        return _ROWS_MARSHALLED + marshal.dumps(rows)
+        return _ROWS_MARSHALLED + _marshalled(rows)
     return _ROWS_PICKLED + pickle.dumps(rows, protocol=5)
 
 
@@ -91,7 +96,7 @@ def packed_items(items: list[Stamped]) -> bytes:
         Exception: Something in it does not pickle.
     """
     if all(type(key) in _PLAIN and type(item) in _PLAIN for _, _, key, item in items):
-        return _STAMPED_MARSHALLED + marshal.dumps(items)
+        return _STAMPED_MARSHALLED + _marshalled(items)
     return _STAMPED_PICKLED + pickle.dumps(items, protocol=5)
 
 
@@ -119,3 +124,7 @@ def problem_of_pickling(key: Any, item: Any) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+def _marshalled(value: Any) -> bytes:
+    return marshal.dumps(value, _WITHOUT_REFERENCES)

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from time import perf_counter
 from typing import Any
 
-from wallaroo.engine.exchange import Exchange, Keyed
+from wallaroo.engine.exchange import Exchange
 from wallaroo.engine.figures import StepFigures
 from wallaroo.engine.flow import Flow, Outgoing, key_failed
 from wallaroo.engine.packing import TICK, Packed
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
 from wallaroo.engine.program import Leg, Program, Way
 from wallaroo.engine.results import Named, NamedStep, Origin, TaskResults
+from wallaroo.engine.rows import Keyed
 from wallaroo.engine.steps import Messages, applied, emit, through
 from wallaroo.model.application import Compute
 

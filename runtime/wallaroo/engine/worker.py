@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from time import perf_counter
 from typing import Any
 
@@ -224,12 +225,12 @@ class Worker:
         assert isinstance(step, StateCompute)
         function, multi, append = step.function, step.multi, outputs.append
         decode = self._decoding(leg)
-        tells_save, known = step.tells_save, entities.get
-        changed = self._changes.changed[number]
-        for place, (key, item) in enumerate(zip(keys, items, strict=True)):
-            entity = known(key, _MISSING)
+        tells_save, changed = step.tells_save, self._changes.changed[number]
+        # all at once: one by one, each would wait until it is in the processor's cache
+        found = list(map(entities.get, keys, repeat(_MISSING)))
+        for place, (key, item, entity) in enumerate(zip(keys, items, found, strict=True)):
             if entity is _MISSING:
-                entity = self._entity(number, key)
+                entity = self._entity(number, key)  # noqa: PLW2901
                 if isinstance(entity, _NoEntity):
                     self._no_entity(
                         key, [(leg.number, [item], arrivals[place : place + 1])], entity.error

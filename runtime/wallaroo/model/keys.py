@@ -16,7 +16,7 @@ import numbers
 import pickle
 import struct
 import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 _PRIME = 1_000_003
@@ -34,19 +34,6 @@ def bucket_of(key: Hashable, buckets: int) -> int:
         True
     """
     return stable_hash(key) % buckets
-
-
-def buckets_of(keys: Sequence[Any], buckets: int) -> list[int]:
-    """The bucket of each of *keys*.
-
-    Raises:
-        TypeError: One of them cannot be hashed.
-
-    Example:
-        >>> buckets_of([1, 2, 3], 16) == [bucket_of(key, 16) for key in (1, 2, 3)]
-        True
-    """
-    return [stable_hash(key) % buckets for key in keys]
 
 
 def stable_hash(key: Any) -> int:  # noqa: PLR0911
