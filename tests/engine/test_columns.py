@@ -121,6 +121,7 @@ def test_entities_of_one_class_and_shape_are_held() -> None:
 def test_what_entities_share_they_share_afterwards() -> None:
     shared: list[int] = []
     columns = Columns.of({1: Open(a=shared), 2: Open(a=shared)})
+    assert columns is not None
     made = restored(columns)
     assert made[1].a is made[2].a
 

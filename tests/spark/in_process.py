@@ -49,6 +49,8 @@ class Result:
     """Outputs in order, by the sink's name."""
     tally: Tally
     """What was set aside or dropped."""
+    batches: int
+    """How many batches it took."""
 
 
 class InProcess:
@@ -106,9 +108,11 @@ class InProcess:
             idle_wait_s=0.05,
         )
         tally = Tally()
+        batches: list[int] = []
 
         def committed(batch: Batch) -> None:
             tally.merge(batch.tally)
+            batches.append(batch.number)
 
         running = query.start(self.session, program, job, directory / "checkpoint", committed)
         try:
@@ -123,7 +127,7 @@ class InProcess:
             failure = running.failure()
             assert failure is None, failure
             running.finish_batch()
-            return Result(edge.outputs(application), tally)
+            return Result(edge.outputs(application), tally, len(batches))
         finally:
             running.stop()
             edge.close()

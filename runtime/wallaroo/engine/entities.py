@@ -1,12 +1,13 @@
 """State entities: in memory between batches, safe in a log beside them.
 
 A worker process keeps the entities of each bucket it has met. A batch appends the entities it
-changed to the bucket's log, in Spark's state store, under a new random version. Which process runs
-a bucket next is Spark's choice: the one that has it as of the last version uses what is in memory,
-one that has it as of a former version takes over the records since then, and only one that has it
-not at all, or as of a version that came to nothing because its batch was done over, reads the whole
-log. So a batch costs what it touches, and not what exists. A log that has grown to some times what
-its entities take is replaced by one record of them all.
+changed to the bucket's log, in Spark's state store, under a new random version. Another process
+may run the bucket next, where there are several or one ends (see `engine/spark/workers.py`): the one
+that has it as of the last version uses what is in memory, one that has it as of a former version
+takes over the records since then, and only one that has it not at all, or as of a version that came
+to nothing because its batch was done over, reads the whole log. So a batch costs what it touches,
+and not what exists. A log that has grown to three times what its entities take is replaced by one
+record of them all.
 """
 
 from __future__ import annotations
@@ -127,10 +128,6 @@ class EntityCache:
 
     MIN_LOG_BYTES = 64 * 1024
     """A log smaller than this is not worth replacing."""
-    GROWTH = 6
-    """Times what the entities take that a log may grow to. Replacing it writes them all, and most
-    processes that had the bucket before read them all: where each batch changes half of them, a
-    growth of three took a twentieth of the workers' time more. A restart reads so much more."""
 
     def open(self, bucket: int, log: BucketLog) -> Bucket:
         """The entities of *bucket* as of the last commit: from memory, as far as they are there."""
@@ -147,7 +144,7 @@ class EntityCache:
         if changes or not known.head.versions:
             record = self.record(changes.changed, changes.forgotten)
             head, base = known.head.appended(len(record)), None
-            if head.log_bytes > max(self.MIN_LOG_BYTES, self.GROWTH * head.base_bytes):
+            if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
                 base = self.record(known.entities, [set() for _ in self.partitions])
                 head = head.rebased(len(base))
             log.append(head, record, base)

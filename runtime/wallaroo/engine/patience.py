@@ -27,7 +27,7 @@ _CALLERS = frozenset(
     str(_FOLDER / file)
     for file in (
         *("engine/steps.py", "engine/router.py", "engine/worker.py", "engine/flow.py"),
-        *("engine/exchange.py", "engine/isolation.py", "engine/packing.py"),
+        *("engine/exchange.py", "engine/rows.py", "engine/isolation.py", "engine/packing.py"),
         *("model/windows.py", "model/classes.py", "model/generators.py"),
     )
 )
