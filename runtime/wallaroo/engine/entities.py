@@ -3,10 +3,11 @@
 A worker process keeps the entities of each bucket it has met. A batch appends the entities it
 changed to the bucket's log, in Spark's state store, under a new random version. Now and then
 another process gets a bucket (see `engine/spark/workers.py`): the one that has it as of the last
-version uses what is in memory, one that has it as of a former version takes over the records since
-then, and only one that has it not at all, or as of a version that came to nothing because its batch
-was done over, reads the whole log. So a batch costs what it touches, and not what exists. A log that
-has grown to three times what its entities take is replaced by one record of them all.
+version uses what is in memory, one that has it as of a former version takes over the records
+since then, and only one that has it not at all, or as of a version that came to nothing because
+its batch was done over, reads the whole log. So a batch costs what it touches, and not what
+exists. A log that has grown to three times what its entities take is replaced by one record of
+them all.
 """
 
 from __future__ import annotations
