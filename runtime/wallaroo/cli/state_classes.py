@@ -14,6 +14,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
+from wallaroo.durable import write_durably
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application, StatePartition
 
@@ -103,10 +104,8 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
             )
             raise UsageError(msg)
         shapes[name] = saved[name].narrowed_to(new) if name in saved else new
-    fresh = file.with_suffix(".new")
     told = {name: asdict(shape) for name, shape in shapes.items()}
-    fresh.write_text(json.dumps(told, indent=2) + "\n")
-    fresh.replace(file)
+    write_durably(file, json.dumps(told, indent=2) + "\n")
 
 
 class Mould:

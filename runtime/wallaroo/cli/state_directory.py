@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from wallaroo.durable import write_durably
 from wallaroo.edge.exclusive import hold
 from wallaroo.engine.spark.moved import settle
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -212,6 +213,4 @@ class StateDirectory:
         return fixed
 
     def _write(self, fixed: Fixed) -> None:
-        fresh = self.path / "application.new"
-        fresh.write_text(json.dumps(asdict(fixed), indent=2) + "\n")
-        fresh.replace(self.path / "application.json")
+        write_durably(self.path / "application.json", json.dumps(asdict(fixed), indent=2) + "\n")

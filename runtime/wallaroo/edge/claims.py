@@ -8,13 +8,14 @@ a pod that took the place of its predecessor. From then on calls under the old n
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from wallaroo.durable import write_durably
 
 LAPSE_S = 15.0
 """Seconds of silence after which a driver is taken for dead: some renewals, and a pause of Java."""
@@ -103,10 +104,5 @@ class Claims:
         return f"fenced out: the driver {known.holder or '(gone)'} has claimed this gateway since"
 
     def _keep(self, known: _Known) -> None:
-        fresh = self._file.with_suffix(".new")
-        with fresh.open("w") as file:
-            json.dump(asdict(known), file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._file)
+        write_durably(self._file, json.dumps(asdict(known)))
         self._known = known

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.connectors import MessageSource, OutputSink
+from wallaroo.durable import write_durably
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.model.framing import Framing
 
@@ -164,15 +165,5 @@ class FileSink(OutputSink):
     def _note(self, next_number: int, size: int) -> None:
         """Let the file count up to *size*: nothing of that is cut off any more."""
         noted = {"numbering": self._numbering, "next": next_number, "bytes": size}
-        fresh = self._note_path.with_name(f"{self._note_path.name}.new")
-        with fresh.open("w") as file:
-            json.dump(noted, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._note_path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_durably(self._note_path, json.dumps(noted))
         self._next, self._size = next_number, size

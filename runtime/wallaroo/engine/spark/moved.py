@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from wallaroo.durable import write_durably
 
 _PATHS = "stateSchemaFilePaths"
 
@@ -23,12 +24,7 @@ def settle(checkpoint: Path) -> bool:
     moved = False
     for file in checkpoint.glob("state/*/_metadata/v2/*"):
         if file.name.isdecimal() and (text := _settled(file)) is not None:
-            fresh = file.with_name(f".{file.name}.new")
-            with fresh.open("w") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            fresh.replace(file)
+            write_durably(file, text)
             moved = True
     return moved
 
