@@ -183,7 +183,7 @@ def test_reading_messages_that_are_not_there_fails_with_a_sentence(
 def test_trimmed_messages_take_no_room(running: RunningGateway, client: GatewayClient) -> None:
     running.send(b"a", b"b")
     assert client.status().backlog_bytes == 10
-    client.trim(2)
+    client.consume(2)
     wait_until(lambda: client.status().backlog_bytes == 0)
 
 
@@ -191,7 +191,7 @@ def test_reading_trimmed_messages_fails_with_a_sentence(
     running: RunningGateway, client: GatewayClient
 ) -> None:
     running.send(b"a", b"b")
-    client.trim(2)
+    client.consume(2)
     with pytest.raises(RuntimeFailure, match="messages from 0 on are asked for, and those before"):
         list(client.read(0, 2))
 

@@ -232,9 +232,9 @@ class GatewayClient:
         """See `Edge.wake`."""
         self._ask("wake", {"at_ns": at_ns})
 
-    def trim(self, end: int) -> None:
-        """See `Edge.trim`."""
-        self._ask("trim", {"end": end})
+    def consume(self, end: int) -> None:
+        """See `Edge.consume`."""
+        self._ask("consume", {"end": end})
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""

@@ -106,7 +106,7 @@ class Service(flight.FlightServerBase):
             "latest": self._latest,
             "plan": self._plan,
             "publish": self._publish,
-            "trim": self._trim,
+            "consume": self._consume,
             "wake": lambda asked: self._journal.wake(asked["at_ns"]),
             **control,
         }
@@ -180,5 +180,5 @@ class Service(flight.FlightServerBase):
             self._followed.published(BatchId(asked["run"], asked["batch"]))
         return tally.to_json()
 
-    def _trim(self, asked: dict[str, Any]) -> None:
+    def _consume(self, asked: dict[str, Any]) -> None:
         self._journal.consume(asked["end"])

@@ -209,7 +209,7 @@ class Edge(Protocol):
         Takes the place of what was asked before.
         """
 
-    def trim(self, end: int) -> None:
+    def consume(self, end: int) -> None:
         """Forget the messages before offset *end*: no batch will ask for them again."""
 
 

@@ -130,7 +130,7 @@ class JournalReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, int]) -> None:
         """Forget what a committed batch has consumed."""
-        self._connected().trim(end["offset"])
+        self._connected().consume(end["offset"])
 
 
 def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
