@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import pickle
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Arrivals = list[int | None]
@@ -55,7 +56,7 @@ def packed_group(group: Group) -> bytes:
         Exception: Something in it does not pickle.
     """
     plain = all(
-        type(key) in _PLAIN and all(_PLAIN.issuperset(map(type, items)) for _, items, _ in runs)
+        type(key) in _PLAIN and all(_are_plain(items) for _, items, _ in runs)
         for _, key, runs in group
     )
     if plain:
@@ -76,8 +77,7 @@ def packed_rows(rows: list[Rows]) -> bytes:
     Raises:
         Exception: Something in it does not pickle.
     """
-    # the copy fetches all into the processor's cache at once: a loop would wait for one by one
-    if all(_PLAIN.issuperset(map(type, [*keys, *items])) for _, _, keys, items, _ in rows):
+    if all(_are_plain(keys) and _are_plain(items) for _, _, keys, items, _ in rows):
         return _ROWS_MARSHALLED + _marshalled(rows)
     return _ROWS_PICKLED + pickle.dumps(rows, protocol=5)
 
@@ -124,6 +124,11 @@ def problem_of_pickling(key: Any, item: Any) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+def _are_plain(values: Sequence[Any]) -> bool:
+    # the copy fetches all into the processor's cache at once: a loop waits for one after the other
+    return _PLAIN.issuperset(map(type, [*values]))
 
 
 def _marshalled(value: Any) -> bytes:
