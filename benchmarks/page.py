@@ -25,6 +25,8 @@ Messages a second are the median of {passes} passes.
 
 ![Word Count: messages a second](benchmark-word-count.svg)
 
+![Market Spread: messages a second by workers](benchmark-workers.svg)
+
 ![Latency by rate](benchmark-latency.svg)
 
 ![Messages a second by keys](benchmark-keys.svg)

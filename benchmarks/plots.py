@@ -19,20 +19,19 @@ from matplotlib import pyplot as plt
 mpl.rcParams["svg.hashsalt"] = "wallaroo"  # the same plot is the same file
 
 _OURS, _OTHERS = "#1f6f8b", "#b8b8b8"
+_OURS_FROM = re.compile("^(TCP to TCP|journal to outbox)")
 
 
-def bars(figures: list[dict[str, Any]], app: str, file: Path) -> None:
-    """Messages a second of ours and of each peer."""
-    rows = [f for f in figures if f["what"].startswith(app + ", ") and f["unit"] == "messages/s"]
-    rows = [f for f in rows if "journal" not in f["what"]][::-1]
-    names = [
-        f["what"].removeprefix(app + ", ").replace("TCP to TCP", "ours, TCP to TCP") for f in rows
-    ]
+def bars(figures: list[dict[str, Any]], wanted: str, title: str, file: Path) -> None:
+    """Messages a second of ours and of peers: the figures whose names *wanted* matches."""
+    pattern = re.compile(wanted)
+    rows = [f for f in figures if pattern.match(f["what"]) and f["unit"] == "messages/s"][::-1]
+    names = [_OURS_FROM.sub(r"ours, \1", f["what"].partition(", ")[2]) for f in rows]
     figure, axes = plt.subplots(figsize=(7, 0.5 + 0.4 * len(rows)))
     colours = [_OURS if name.startswith("ours") else _OTHERS for name in names]
     drawn = axes.barh(names, [f["value"] for f in rows], color=colours)
     axes.bar_label(drawn, labels=[f"{f['value']:,.0f}" for f in rows], padding=4)
-    axes.set_title(f"{app}: messages a second, 2 cores", loc="left")
+    axes.set_title(title, loc="left")
     axes.xaxis.set_visible(False)
     _finish(figure, axes, file)
 
@@ -100,8 +99,20 @@ def _finish(figure: Any, axes: Any, file: Path) -> None:
 if __name__ == "__main__":
     run = json.loads(Path(sys.argv[1]).read_text().splitlines()[-1])
     directory = Path(sys.argv[2])
-    bars(run["figures"], "Market Spread", directory / "benchmark-market-spread.svg")
-    bars(run["figures"], "Word Count", directory / "benchmark-word-count.svg")
+    for app in ("Market Spread", "Word Count"):
+        name = app.lower().replace(" ", "-")
+        bars(
+            run["figures"],
+            f"{app}, (TCP|bare|Bytewax)",
+            f"{app}: messages a second, 2 cores",
+            directory / f"benchmark-{name}.svg",
+        )
+    bars(
+        run["figures"],
+        "Market Spread, (journal|Bytewax)",
+        "Market Spread: messages a second by workers",
+        directory / "benchmark-workers.svg",
+    )
     latencies(run["figures"], directory / "benchmark-latency.svg")
     floors(run["figures"], directory / "benchmark-state.svg")
     rates_by(
