@@ -27,8 +27,6 @@ from wallaroo.engine.rows import Keyed, kept_of, rows_by_bucket
 
 _DENSE = 24
 """Messages for a key from which on a group for it saves more than it costs."""
-
-
 _SPREAD_AT_ONCE = 8192
 """Messages that are spread over the buckets at a time: as many as the processor's cache holds."""
 
@@ -50,6 +48,8 @@ class Exchange:
         self._groups: dict[int, Group] = defaultdict(list)
         self._arrived: dict[int, list[tuple[Leg, Keyed]]] = defaultdict(list)
         """By partition: what is to be spread as rows."""
+        self._waiting = [0] * len(program.partitions)
+        """By partition: how many messages that is."""
         self._rows: dict[int, list[Rows]] = defaultdict(list)
 
     def add(self, leg: Leg, keyed: Keyed) -> None:
@@ -58,8 +58,10 @@ class Exchange:
             keyed = self._serialized(leg, keyed)
         if leg.partition in self._as_rows:
             self._arrived[leg.partition].append((leg, keyed))
-            if sum(len(of.keys) for _, of in self._arrived[leg.partition]) >= _SPREAD_AT_ONCE:
+            self._waiting[leg.partition] += len(keyed.keys)
+            if self._waiting[leg.partition] >= _SPREAD_AT_ONCE:
                 self._spread(self._arrived.pop(leg.partition))
+                self._waiting[leg.partition] = 0
             return
         try:
             self._add_groups(leg, keyed)

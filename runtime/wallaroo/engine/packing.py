@@ -43,8 +43,6 @@ _PLAIN = {bytes, str, int, float, bool, type(None)}
 _MARSHALLED, _PICKLED = b"m", b"p"
 _ROWS_MARSHALLED, _ROWS_PICKLED = b"r", b"R"
 _STAMPED_MARSHALLED, _STAMPED_PICKLED = b"M", b"P"
-
-
 _WITHOUT_REFERENCES = 2
 """A version of `marshal`; later ones look up each value, for the case that it comes again."""
 
