@@ -36,7 +36,7 @@ class Settings:
     """Messages that a gateway holds while nobody processes them."""
     bytes: int = 300_000_000
     """Bytes of a pass of large messages."""
-    rates: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000, 200_000)
+    rates: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000, 200_000, 300_000, 400_000)
     """Messages a second at which latency is measured."""
 
 
