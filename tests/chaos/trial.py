@@ -11,6 +11,10 @@ from tests.chaos.report import Report, Row
 from tests.chaos.system import PATIENCE_S, System
 
 
+_SLOW_S = 30.0
+"""Seconds in which everything recovers, as `docs/guarantees.md` has it."""
+
+
 class Wrong(AssertionError):
     """A message was lost, doubled, swapped or miscounted, or the system did not come back."""
 
@@ -53,6 +57,8 @@ def inject(
         f"all out after {recovered - ended:.1f} s, longest stop {stop:.1f} s, "
         f"{verdict.messages:,} messages"
     )
+    if recovered - ended > _SLOW_S:
+        say("\n  ".join(["slow; the application's last events:", *system.events]))
     wrong = [*verdict.wrong, *system.problems, *system.receiver.problems]
     if wrong:
         told = "\n  ".join([*wrong[:20], "the application's last events:", *system.events])
