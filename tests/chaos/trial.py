@@ -10,7 +10,6 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.report import Report, Row
 from tests.chaos.system import PATIENCE_S, System
 
-
 _SLOW_S = 30.0
 """Seconds in which everything recovers, as `docs/guarantees.md` has it."""
 
