@@ -59,7 +59,9 @@ def rows_by_bucket(
     places = order.tolist()
     keys = _sorted(keys, places)
     items = _sorted(chain.from_iterable(keyed.items for _, keyed in arrived), places)
-    arrivals = _sorted(chain.from_iterable(_told(*one) for one in arrived), places)
+    arrivals: Arrivals = []
+    if not all(leg.ships_payloads for leg in legs.values()):
+        arrivals = _sorted(chain.from_iterable(_told(*one) for one in arrived), places)
     for begin, end in pairwise([*begins.tolist(), len(keys)]):
         leg = legs[leg_of[begin]]
         of: Arrivals = [] if leg.ships_payloads else arrivals[begin:end]
