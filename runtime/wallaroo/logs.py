@@ -145,7 +145,9 @@ class _Stderr(structlog.PrintLogger):
         self.name = name
 
     def msg(self, message: str) -> None:
-        print(message, file=sys.stderr, flush=True)
+        # in one piece: the gateway, a process of its own, writes to the same place
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
 
     log = debug = info = warn = warning = msg
     fatal = failure = err = error = critical = exception = msg

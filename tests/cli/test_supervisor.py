@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -197,3 +198,36 @@ def test_a_gateway_that_works_for_a_while_between_its_deaths_is_never_given_up(
     wait_until(lambda: process.starts > 2 * Restarts.MOST, "many starts")
     assert process.failure is None
     process.stop()
+
+
+def _has_started(process: GatewayProcess, times: int) -> bool:
+    return process.starts == times
+
+
+def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+    program = "print('{\"sources\": []}', flush=True); input()"
+    process = GatewayProcess([sys.executable, "-c", program])
+    process.start()
+    for starts in range(1, 2 * Restarts.MOST):
+        wait_until(functools.partial(_has_started, process, starts), "the next start")
+        process.worked()
+        assert process._process is not None
+        process._process.kill()
+    assert process.failure is None
+    process.stop()
+
+
+def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:
+    asked = threading.Event()
+
+    def gone() -> bool:
+        asked.set()
+        return True
+
+    client = GatewayClient("grpc://127.0.0.1:1", patience_s=float("inf"), gone=gone)
+    with pytest.raises(RuntimeFailure, match="the gateway did not do 'status'"):
+        client.status()
+    assert asked.is_set()

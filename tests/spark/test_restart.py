@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import signal
 import socket
 import threading
@@ -11,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run
+from tests.helpers import wait_until
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send
 from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.supervisor import Restarts
 
 pytestmark = pytest.mark.spark
 
@@ -50,6 +54,23 @@ def _stopped_in_mid_stream(
         receiver.wait_for(1000)
         stop(running)
         sending.join()
+
+
+def _gateway_of(running: BackgroundRun) -> int:
+    """Number of the gateway's process."""
+    threads = Path(f"/proc/{running.process.pid}/task")
+    children = " ".join(file.read_text() for file in threads.glob("*/children")).split()
+    (gateway,) = (
+        int(child)
+        for child in children
+        if b"\0gateway\0" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
+    return gateway
+
+
+def _restarted(running: BackgroundRun, times: int) -> bool:
+    """Whether the gateway has been started anew so often."""
+    return [event["event"] for event in running.events].count("gateway restarted") == times
 
 
 def _accepted(running: BackgroundRun) -> int:
@@ -97,6 +118,40 @@ def test_sigkill_of_the_driver_in_mid_stream_loses_and_doubles_nothing(tmp_path:
     with Receiver("lines") as receiver:
         _stopped_in_mid_stream(tmp_path, receiver, sender, kill)
         _finish(tmp_path, receiver, sender)
+
+
+def test_a_gateway_that_dies_behind_each_batch_is_never_given_up(tmp_path: Path) -> None:
+    deaths = Restarts.MOST + 2
+    with (
+        Receiver("lines") as receiver,
+        run(APPS / "word_count", receiver, tmp_path) as running,
+    ):
+        for death in range(1, deaths + 1):
+            send(running.sources[SOURCE], [b"a b"])
+            running.wait_until_processed()
+            os.kill(_gateway_of(running), signal.SIGKILL)
+            wait_until(functools.partial(_restarted, running, death), "the next gateway")
+        send(running.sources[SOURCE], [b"a b"])
+        assert running.stop() == 0
+    assert set(receiver.messages) == {
+        b"%s => %d\n" % (word, count) for word in (b"a", b"b") for count in range(1, deaths + 2)
+    }
+
+
+def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) -> None:
+    with (
+        Receiver("lines") as receiver,
+        run(APPS / "word_count", receiver, tmp_path) as running,
+    ):
+        send(running.sources[SOURCE], [b"a b"])
+        receiver.wait_for(2)
+        (tmp_path / "journal.db").write_bytes(b"scribbled over")
+        os.kill(_gateway_of(running), signal.SIGKILL)
+        assert running.process.wait(PATIENCE_S) == 1
+    last = str(running.events[-1]["event"])
+    assert "the gateway failed 6 times in a row" in last
+    assert "database disk image is malformed; mend that, then start again" in last
+    assert not [event for event in running.events if "Traceback" in event["event"]]
 
 
 def test_a_directory_that_was_moved_goes_on_where_it_is(tmp_path: Path) -> None:

@@ -214,10 +214,18 @@ class Engine:
         self._held = True
         self._readers.set(0)
 
-    def stop(self) -> None:
-        """Stop the query and Spark; what is not committed is done over at the next start."""
-        self._query.stop()
-        self._spark.stop()
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop the query and Spark; what is not committed is done over at the next start.
+
+        Args:
+            at_once: Whether to wait for nothing that is under way: calls to a gateway that will
+                not come back would be waited for until their patience ends.
+        """
+        if at_once:
+            self._spark.kill()
+        else:
+            self._query.stop()
+            self._spark.stop()
         if self._traces is not None:
             self._traces.close()
 

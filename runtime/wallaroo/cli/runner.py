@@ -34,6 +34,7 @@ from wallaroo.edge.guard import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_o
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
+from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
@@ -179,8 +180,8 @@ class Runner:
         self._start_gateway(application, state, location, token, scratch)
         claim = self._client.claim(_HOLDER)
         connector = Connector(location, claim.number)
-        self._engine = Engine(engine, program, state, connector, launched, scratch)
-        self._stack.append(self._engine.stop)
+        self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
+        self._stack.append(self._stop_engine)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)
         status = self.status()
@@ -250,8 +251,17 @@ class Runner:
         )
 
     def status(self) -> GatewayStatus:
-        """What the gateway has done and holds."""
-        return self._client.status()
+        """What the gateway has done and holds.
+
+        Raises:
+            RuntimeFailure: It does not answer, or is not started any more.
+        """
+        try:
+            return self._client.status()
+        except RuntimeFailure as error:
+            if self._gateway.failure is None:
+                raise
+            raise RuntimeFailure(self._gateway.failure) from error
 
     def _show(self, application: Application, location: str) -> str | None:
         """Serve the dashboard, if it is wanted; returns where."""
@@ -275,6 +285,13 @@ class Runner:
         except Exception:  # the query has failed: the next look sees to that
             return False
         return _done(self.status())
+
+    def _on_batch(self, _batch: Batch) -> None:
+        self._gateway.worked()  # it gave the batch's messages, and has published its outputs
+
+    def _stop_engine(self) -> None:
+        assert self._engine is not None
+        self._engine.stop(at_once=self._gateway.failure is not None)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         log.info("signal", signal=signal.Signals(number).name)
@@ -336,7 +353,7 @@ class Runner:
         self._gateway = GatewayProcess(command, log_line)
         self._stack.append(self._gateway.stop)
         self._gateway.start()
-        self._client = GatewayClient(location)
+        self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
         self._stack.append(self._client.close)
 
 

@@ -63,7 +63,7 @@ class GatewayProcess:
     """
 
     WORKS_S = 10.0
-    """A gateway that lives for so long has started well."""
+    """A gateway that lives for so long works, also where it is not asked for anything."""
 
     def __init__(
         self, command: Sequence[str], log_line: Callable[[str], None] | None = None
@@ -90,6 +90,10 @@ class GatewayProcess:
         if problem is not None:
             raise RuntimeFailure(problem)
         self._watcher.start()
+
+    def worked(self) -> None:
+        """Note that it has done what it is for: if it dies now, that is no failed start."""
+        self._restarts.worked()
 
     def stop(self) -> None:
         """End it, in good order if it lets itself be."""

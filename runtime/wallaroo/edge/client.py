@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -129,6 +129,8 @@ class GatewayClient:
             `grpc+tls://HOST:PORT`.
         claim: Number of the claim under which calls are made; None for calls without one.
         patience_s: Seconds to go on trying while the gateway does not answer.
+        gone: Tells whether it is known that the gateway will not come back; then nothing is tried
+            again.
         token: What to show there; None for what this process has in its environment, if anything.
         verify: Whether a gateway that speaks TLS has to show who it is, to the authorities that
             this process has in its environment.
@@ -143,11 +145,13 @@ class GatewayClient:
         *,
         claim: int | None = None,
         patience_s: float = PATIENCE_S,
+        gone: Callable[[], bool] = lambda: False,
         token: str | None = None,
         verify: bool = True,
     ) -> None:
         self._location = location
         self._patience_s = patience_s
+        self._gone = gone
         self._claim = claim
         credentials = Credentials(token or token_here(), lambda: self._claim)
         self._client = flight.FlightClient(
@@ -198,7 +202,7 @@ class GatewayClient:
 
     def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
         """See `Edge.read`."""
-        patience = _Patience("read", self._patience_s)
+        patience = _Patience("read", self._patience_s, self._gone)
         while True:
             try:
                 for block in self._blocks(start, end):
@@ -285,7 +289,7 @@ class GatewayClient:
         request = flight.Action(action, body)
         options = flight.FlightCallOptions(timeout=wait_s + _ANSWER_S)
 
-        patience = _Patience(action, self._patience_s)
+        patience = _Patience(action, self._patience_s, self._gone)
         while True:
             try:
                 (answer,) = self._client.do_action(request, options)
@@ -323,11 +327,12 @@ class _Patience:
     Args:
         action: What is called.
         seconds: Time from the first attempt that failed to the last.
+        gone: Tells whether there is nobody to wait for.
     """
 
-    def __init__(self, action: str, seconds: float) -> None:
+    def __init__(self, action: str, seconds: float, gone: Callable[[], bool]) -> None:
         self.action = action
-        self._seconds = seconds
+        self._seconds, self._gone = seconds, gone
         self.renew()
 
     def renew(self) -> None:
@@ -344,7 +349,7 @@ class _Patience:
         now = time.monotonic()
         if self._give_up is None or NO_ROOM in str(error):  # which is an answer, too
             self._give_up = now + self._seconds
-        if now >= self._give_up:
+        if now >= self._give_up or self._gone():
             raise _failure(self.action, error, self._seconds) from error
         time.sleep(min(self._pause, self._give_up - now))
         self._pause = min(2 * self._pause, _PAUSE_MOST_S)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -189,6 +190,12 @@ class Java:
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
 
+    def kill(self) -> None:
+        """End it at once, whatever it does, and forget that there was one."""
+        os.killpg(self._process.pid, signal.SIGKILL)  # and the process that asks for messages
+        self._process.wait()
+        self.stop()
+
     def stop(self) -> None:
         """End it, whether it is up or not, and forget that there was one."""
         from pyspark import SparkContext
@@ -196,7 +203,8 @@ class Java:
         if not self._is_up:
             self._process.kill()
         if SparkContext._gateway is not None:
-            SparkContext._gateway.shutdown()
+            if self._process.poll() is None:
+                SparkContext._gateway.shutdown()
             SparkContext._gateway = SparkContext._jvm = None
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
             os.environ.pop(name, None)

@@ -91,6 +91,11 @@ class Spark:
         self.session.stop()
         self._java.stop()
 
+    def kill(self) -> None:
+        """End its virtual machine, and with it all that Spark does, at once."""
+        self.session.sparkContext._accumulatorServer.shutdown()  # it would complain
+        self._java.kill()
+
 
 class Launch:
     """Spark on its way: its virtual machine starts at once, and the caller may use those seconds.
