@@ -54,7 +54,7 @@ def warm_up() -> None:
     Runs a small application once and leaves about 190 MB beside Spark. Takes half a minute; later
     starts take a third less of the processor.
     """
-    from wallaroo.engine.spark.archive import archive_of, recording_options
+    from wallaroo.engine.spark.archive import archive_of, recording_options, remove_outdated
     from wallaroo.engine.spark.java import find_java, spark_jars
 
     java, jars = find_java(), spark_jars()
@@ -84,4 +84,5 @@ def warm_up() -> None:
             msg = f"no archive of Java's classes was made: {told.stderr.strip()[-500:]}"
             raise RuntimeFailure(msg)
         made.replace(archive)
+    remove_outdated(java, jars)
     click.echo(f"made {archive}, {archive.stat().st_size >> 20} MB")

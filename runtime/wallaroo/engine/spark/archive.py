@@ -1,8 +1,9 @@
 """Java's archive of loaded classes, which a virtual machine maps instead of loading them anew.
 
 Spark loads some fifteen thousand classes before its first batch, a third of its start. The archive
-belongs to one Java and one set of jars: it lies beside those, is found by a digest of both, and a
-Java that does not like it runs without (`-Xshare:auto`). Source: JEP 350, dynamic archives.
+belongs to one Java and one set of jars: it lies beside those, is found by digests of Java's place
+and of what is there, and a Java that does not like it runs without (`-Xshare:auto`). Source: JEP
+350, dynamic archives.
 """
 
 from __future__ import annotations
@@ -19,11 +20,21 @@ _QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 def archive_of(java: str, jars: Path) -> Path:
     """Where the archive of *java* and *jars* is, if it has been made."""
-    digest = hashlib.sha256(os.path.realpath(java).encode())
-    for jar in sorted(jars.glob("*.jar")):
-        told = jar.stat()
-        digest.update(f"{jar} {told.st_size} {told.st_mtime_ns}\n".encode())
-    return jars.parent / f"wallaroo-{digest.hexdigest()[:16]}.jsa"
+    content = hashlib.sha256()
+    classes = Path(os.path.realpath(java)).parents[1] / "lib" / "modules"  # Java's own
+    for file in (classes, *sorted(jars.glob("*.jar"))):
+        if file.exists():
+            told = file.stat()
+            content.update(f"{file} {told.st_size} {told.st_mtime_ns}\n".encode())
+    return jars.parent / f"wallaroo-{_place_of(java)}-{content.hexdigest()[:16]}.jsa"
+
+
+def remove_outdated(java: str, jars: Path) -> None:
+    """Remove archives of what was where *java* and *jars* are, before these were."""
+    archive = archive_of(java, jars)
+    for other in jars.parent.glob(f"wallaroo-{_place_of(java)}-*.jsa"):
+        if other not in {archive, _base_of(archive)}:
+            other.unlink()
 
 
 def sharing_options(java: str, jars: Path) -> list[str]:
@@ -55,6 +66,10 @@ def recording_options(java: str, jars: Path, made: Path) -> list[str]:
         raise RuntimeFailure(msg)
     dumped.replace(base)  # where it stays: the archive above it names it
     return [f"-XX:SharedArchiveFile={base}", *options]
+
+
+def _place_of(java: str) -> str:
+    return hashlib.sha256(os.path.realpath(java).encode()).hexdigest()[:8]
 
 
 def _base_of(archive: Path) -> Path:

@@ -111,6 +111,9 @@ def java_command(java: str, memory: str, options: Sequence[str]) -> list[str]:
         # Hadoop forks `chmod` for each file of a checkpoint: this makes a fork cheap
         "-Djdk.lang.Process.launchMechanism=VFORK",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+        # Java from 24 on says at each start that some day Spark's libraries may not do this
+        "--sun-misc-unsafe-memory-access=allow",
+        "--enable-native-access=ALL-UNNAMED",
         *options,
         "-cp",
         f"{spark_jars()}/*",
