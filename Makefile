@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster check docs lock audit sbom values metrics pictures bench chaos clean
+.PHONY: help setup demo test test-cluster check docs lock audit values metrics pictures bench chaos clean
 
 BIN := .venv/bin
 
@@ -47,10 +47,6 @@ lock: setup ## write requirements.lock anew from pyproject.toml
 # strict: a package that PyPI tells nothing of would pass for a sound one otherwise
 audit: setup ## look for known weaknesses in the locked packages; asks PyPI, and fails where it cannot
 	@$(BIN)/pip-audit --strict --requirement requirements.lock --require-hashes --disable-pip --progress-spinner off
-
-sbom: setup ## write the software bill of materials of the image's packages to build/sbom.json
-	@mkdir -p build && $(BIN)/python image/requirements.py pyproject.toml requirements.lock kubernetes > build/image.txt
-	@$(BIN)/python scripts/sbom.py build/image.txt > build/sbom.json && echo build/sbom.json
 
 values: setup ## write the table of values in docs/kubernetes.md anew from the charts
 	@$(BIN)/python scripts/values_table.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shlex
@@ -89,20 +90,20 @@ def image(engine: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def run_in(engine: str) -> Iterator[Callable[[str], str]]:
-    """Calls Python with `PROGRAM` in a container of an image."""
-    name = f"wallaroo-test-{secrets.token_hex(4)}"
-    python = ("python3", "-c", PROGRAM)
+def run_in(engine: str) -> Iterator[Callable[..., str]]:
+    """Calls a command in a container of an image."""
+    containers: list[str] = []
 
-    def call(image: str) -> str:
-        if engine == "buildah":
-            run([engine, "from", "--name", name, image])
-            return run([engine, "run", "--network=host", name, "--", *python])
-        return run([engine, "run", "--rm", "--entrypoint", python[0], image, *python[1:]])
+    def call(image: str, program: str, *arguments: str) -> str:
+        if engine != "buildah":
+            return run([engine, "run", "--rm", "--entrypoint", program, image, *arguments])
+        containers.append(f"wallaroo-test-{secrets.token_hex(4)}")
+        run([engine, "from", "--name", containers[-1], image])
+        return run([engine, "run", "--network=host", containers[-1], "--", program, *arguments])
 
     yield call
-    if engine == "buildah":
-        run([engine, "rm", name])
+    for container in containers:
+        run([engine, "rm", container])
 
 
 def due() -> dict[str, list[str]]:
@@ -118,7 +119,7 @@ def due() -> dict[str, list[str]]:
 
 
 def test_it_builds_with_its_requirements_and_runs_in_its_image(
-    tmp_path: Path, engine: str, image: str, run_in: Callable[[str], str]
+    tmp_path: Path, engine: str, image: str, run_in: Callable[..., str]
 ) -> None:
     (tmp_path / "application.py").write_text(APPLICATION)
     (tmp_path / "requirements.txt").write_text("sortedcontainers==2.4.0\n")
@@ -126,9 +127,14 @@ def test_it_builds_with_its_requirements_and_runs_in_its_image(
     build = [sys.executable, "-m", "wallaroo", "build", str(tmp_path), "-t", image]
     assert f"{image} holds longest" in run([*build, "--engine", engine, *OPTIONS])
     outputs: dict[str, list[str]] = {}
-    for line in run_in(image).splitlines():
+    for line in run_in(image, "python3", "-c", PROGRAM).splitlines():
         outputs.setdefault(line[0], []).append(line)
     assert outputs == due()
+    bill = json.loads(run_in(image, "wallaroo", "sbom"))
+    found = {component["name"]: component["purl"] for component in bill["components"][1:]}
+    assert found["sortedcontainers"] == "pkg:pypi/sortedcontainers@2.4.0"
+    assert found["tini"].startswith("pkg:deb/")
+    assert {"openjdk", "pyspark", "numpy"} <= found.keys()
 
 
 def test_an_application_that_does_not_load_makes_no_image(tmp_path: Path, engine: str) -> None:

@@ -21,6 +21,7 @@ from wallaroo.cli.profile import profile
 from wallaroo.cli.receive import receive
 from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
+from wallaroo.cli.sbom import sbom
 from wallaroo.cli.send import send
 from wallaroo.cli.state import state
 from wallaroo.cli.status import status
@@ -61,7 +62,7 @@ def main() -> None:
 
 for command in (
     *(new, check, graph, run, top, profile, send, receive, demo, build, status),
-    *(dead_letters, state, repartition, warm_up),
+    *(dead_letters, state, repartition, warm_up, sbom),
     *(gateway, driver, executor, probe),
 ):
     main.add_command(command)
