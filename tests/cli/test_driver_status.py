@@ -14,7 +14,8 @@ from wallaroo.cli.driver_status import DriverStatus
 from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.guard import Guard
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.engine.ports import Tally

@@ -15,7 +15,8 @@ import trustme
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.place import Place
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.edge.marks import StreamName
 from wallaroo.engine.ports import Outputs

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.edge.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import acked as module
-from wallaroo.edge.journal import JournalLimits
+from wallaroo.edge.intake import JournalLimits
 from wallaroo.errors import FrameError
 from wallaroo.model.acked import (
     PAYLOADS,

@@ -10,7 +10,8 @@ import pytest
 from wallaroo.edge.claims import LAPSE_S, ClaimHeld, Claims
 from wallaroo.edge.client import GatewayClient, Refused
 from wallaroo.edge.guard import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, Guard, read_token
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.errors import UsageError

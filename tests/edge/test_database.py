@@ -12,7 +12,8 @@ from tests.edge.harness import outputs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import journal as journal_module
 from wallaroo.edge.database import claim, connect, lacks_room
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Tally
 from wallaroo.errors import RuntimeFailure

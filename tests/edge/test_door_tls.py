@@ -12,7 +12,8 @@ from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, Guard
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.errors import RuntimeFailure, UsageError

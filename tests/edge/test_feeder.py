@@ -15,7 +15,8 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.connectors import MessageSource
 from wallaroo.edge import feeder as module
 from wallaroo.edge.feeder import Feeder
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.errors import FrameError
 from wallaroo.model.application import CustomSource
 from wallaroo.model.framing import Framing

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from tests.edge.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge.acked import WINDOW, AckedConnection
-from wallaroo.edge.journal import JournalLimits
+from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.acked import PAYLOADS, PREAMBLE, Ack, Hello, Messages, encode

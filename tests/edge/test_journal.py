@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import journal as module
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.engine.ports import Chunk
 
 

@@ -15,7 +15,8 @@ from tests.edge.test_gateway import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
 from wallaroo.edge.desk import Desk
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy, Stopped
 from wallaroo.edge.marks import StreamName
 from wallaroo.edge.outbox import Outbox

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 from tests.helpers import PATIENCE_S
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.marks import StreamName
 
 DAY_NS = 24 * 3600 * 10**9

@@ -11,7 +11,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.edge.harness import outputs
 from tests.helpers import PATIENCE_S
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.traces import MessageTraces
 from wallaroo.engine.ports import Tally

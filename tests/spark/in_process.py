@@ -21,7 +21,8 @@ from tests.spark.harness import PATIENCE_S
 from wallaroo.edge.claims import Claims
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import Guard
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.edge.service import Service
 from wallaroo.engine.job import Job, Readers

@@ -12,7 +12,8 @@ from wallaroo.edge.desk import Desk, LetterDesk
 from wallaroo.edge.door import Door
 from wallaroo.edge.exclusive import hold
 from wallaroo.edge.gateway import GatewaySettings
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
 from wallaroo.errors import RuntimeFailure, UsageError
 

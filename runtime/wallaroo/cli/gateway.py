@@ -31,7 +31,7 @@ from wallaroo.cli.options import (
 from wallaroo.edge.client import GatewayStatus
 from wallaroo.edge.gateway import GatewaySettings, serve
 from wallaroo.edge.guard import location_of, read_token
-from wallaroo.edge.journal import JournalLimits
+from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.letters import LetterLimits
 from wallaroo.errors import WallarooError
 from wallaroo.model.application import Application

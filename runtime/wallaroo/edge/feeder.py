@@ -15,7 +15,8 @@ from typing import Any
 import structlog
 
 from wallaroo.api.place import place_of_error
-from wallaroo.edge.journal import Journal, Reached
+from wallaroo.edge.intake import Reached
+from wallaroo.edge.journal import Journal
 from wallaroo.errors import FrameError
 from wallaroo.logs import Repeats
 from wallaroo.model.application import CustomSource

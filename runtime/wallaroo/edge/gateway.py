@@ -27,7 +27,8 @@ from wallaroo.edge.exclusive import hold
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.journal import Journal, JournalLimits
+from wallaroo.edge.intake import JournalLimits
+from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.edge.marks import StreamName

@@ -13,17 +13,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import structlog
 
 from wallaroo.edge.chunks import Chunks
 from wallaroo.edge.database import connect, lacks_room, transaction
 from wallaroo.edge.faults import fault
+from wallaroo.edge.intake import Intake, JournalLimits, Reached, Waiting
 from wallaroo.edge.marks import Mark, Marks, StreamName
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
@@ -42,49 +40,8 @@ NEVER = 1 << 62
 _TRIM_BYTES = 16 * 1024**2
 """Bytes of messages that are deleted at a time, which takes some milliseconds; in bytes, so that
 chunks of a few messages are deleted as fast as they come in."""
-_GATHER_BYTES = 256 * 1024
-"""Bytes over which messages that come one by one begin a new chunk."""
 
 log = structlog.get_logger("wallaroo.gateway")
-
-
-@dataclass(frozen=True)
-class JournalLimits:
-    """Bounds of the journal; over either, sources stop reading their sockets."""
-
-    disk_bytes: int = 4 * 1024**3
-    """Bytes of messages that wait on disk at most: what an engine that stands still may cost."""
-    memory_bytes: int = 32 * 1024**2
-    """Bytes of messages that wait for the disk at most: some commits' worth."""
-    streams: int = 10_000
-    """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
-
-
-class Reached(NamedTuple):
-    """How far a source is read."""
-
-    source: str
-    """Name of the source."""
-    position: bytes
-    """Where to go on."""
-
-
-class _Waiting:
-    """A chunk that is not committed yet, small enough that thousands of them are no matter."""
-
-    __slots__ = ("arrived_ns", "count", "data", "mark", "reached", "source")
-
-    def __init__(
-        self,
-        source: int,
-        arrived_ns: int,
-        count: int,
-        data: bytes | bytearray,
-        mark: Mark | None = None,
-    ) -> None:
-        self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
-        self.mark = mark
-        self.reached: Reached | None = None
 
 
 class Journal:
@@ -111,9 +68,6 @@ class Journal:
         on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _marks: None,
     ) -> None:
         self._clock = clock
-        self._last_ns = 0
-        """Arrival of the last message: the time of arrival does not run backwards."""
-        self._limits = limits
         self._on_room = on_room
         self._on_failure = on_failure
         self._on_accepted = on_accepted
@@ -125,22 +79,14 @@ class Journal:
         self._changed = threading.Condition()
         self.marks = Marks(self._database, self._database_lock, self._changed, limits.streams)
         """How much of each stream of the acknowledged protocol is on disk."""
-        self._waiting: list[_Waiting] = []
-        self._waiting_bytes = 0
-        self._was_full = False
+        stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
+        self._intake = Intake(limits, dict(stored), clock)
         self._closing = False
-        self._held: Counter[int] = Counter(
-            dict(self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1"))
-        )
-        """Bytes of messages by source, on disk or waiting for it."""
-        row = self._database.execute(
-            "SELECT max(first + count), sum(length(data)) FROM chunk"
-        ).fetchone()
+        (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
         self._trimmed = self._consumed = self._stored_position("trimmed")
         self._processed = self._stored_position("processed")
         self._wake_ns = self._stored_position("wake") or NEVER
-        self._end = max(row[0] or 0, self._trimmed)
-        self._disk_bytes = row[1] or 0
+        self._end = max(end or 0, self._trimmed)
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
@@ -151,25 +97,14 @@ class Journal:
         The order of the calls is the order of arrival. A *mark* is committed with the messages.
         """
         with self._changed:
-            self._waiting.append(_Waiting(source, self._arrival(), count, data, mark))
-            return self._handed_in(source, len(data))
+            self._changed.notify_all()
+            return self._intake.add(source, count, data, mark)
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
         """Hand in one framed message, and the position behind it; tells whether there is room."""
         with self._changed:
-            last = self._waiting[-1] if self._waiting else None
-            if (
-                last is None
-                or last.reached is None
-                or last.source != source
-                or len(last.data) > _GATHER_BYTES
-            ):
-                last = _Waiting(source, self._arrival(), 0, bytearray())
-                self._waiting.append(last)
-            last.count += 1
-            last.data += message
-            last.reached = reached
-            return self._handed_in(source, len(message))
+            self._changed.notify_all()
+            return self._intake.add_read(source, message, reached)
 
     def reached(self, source: str) -> bytes | None:
         """Where to go on with reading the source called *source*; None for its beginning."""
@@ -182,9 +117,7 @@ class Journal:
     def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
         """Wait until the journal is not full, and has less than *most* bytes of *source*."""
         with self._changed:
-            return self._changed.wait_for(
-                lambda: not self._full() and self._held[source] < most, timeout_s
-            )
+            return self._changed.wait_for(lambda: self._intake.has_room(source, most), timeout_s)
 
     @property
     def end(self) -> int:
@@ -214,7 +147,7 @@ class Journal:
     @property
     def disk_bytes(self) -> int:
         """Bytes of messages that are on disk."""
-        return self._disk_bytes
+        return self._intake.stored_bytes
 
     @property
     def accepted(self) -> dict[int, int]:
@@ -229,7 +162,7 @@ class Journal:
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; tells whether it is."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting_bytes, timeout_s)
+            return self._changed.wait_for(lambda: not self._intake.waiting_bytes, timeout_s)
 
     def wake(self, at_ns: int | None) -> None:
         """Let the journal hold a tick once the wall clock shows *at_ns*; None for never."""
@@ -306,13 +239,13 @@ class Journal:
         except sqlite3.Error as error:
             self._on_failure(error)
 
-    def _take(self) -> list[_Waiting] | None:
+    def _take(self) -> list[Waiting] | None:
         """What waits for the disk, perhaps nothing; None once there is no more to come."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._waiting or self._closing or self._trimmed < self._consumed
+                lambda: self._intake or self._closing or self._trimmed < self._consumed
             )
-            taken, self._waiting = self._waiting, []
+            taken = self._intake.take()
             return None if self._closing and not taken else taken
 
     def _trim_some(self) -> None:
@@ -337,15 +270,14 @@ class Journal:
             if self._closing or not lacks_room(error):
                 raise
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._waiting, _ROOM_PAUSE_S)
+                self._changed.wait_for(lambda: self._closing or self._intake, _ROOM_PAUSE_S)
             return
         with self._changed:
             self._trimmed = end
-            self._disk_bytes -= sum(sizes.values())
-            self._held.subtract(sizes)
+            self._intake.note_deleted(sizes)
             self._changed.notify_all()
 
-    def _commit_when_there_is_room(self, taken: Sequence[_Waiting]) -> None:
+    def _commit_when_there_is_room(self, taken: Sequence[Waiting]) -> None:
         """Commit *taken*; while the disk is full it waits here, and senders wait with it."""
         told = False
         while True:
@@ -364,7 +296,7 @@ class Journal:
                     log.info("journal goes on")
                 return
 
-    def _commit(self, taken: Sequence[_Waiting]) -> None:
+    def _commit(self, taken: Sequence[Waiting]) -> None:
         end, size = self._end, 0
         counts = dict(self._accepted)
         rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
@@ -395,8 +327,7 @@ class Journal:
         with self._changed:
             self.marks.saved(marks)
             self._end = end
-            self._disk_bytes += size
-            self._waiting_bytes -= size
+            self._intake.note_stored(size)
             self._accepted = counts
             if marks:
                 self._on_accepted(marks)
@@ -407,30 +338,9 @@ class Journal:
             self._wake_ns = NEVER
             self.submit(TICK_SOURCE, 1, b"")
 
-    def _arrival(self) -> int:
-        self._last_ns = max(self._last_ns, self._clock())
-        return self._last_ns
-
-    def _handed_in(self, source: int, size: int) -> bool:
-        """Note that *size* bytes came; tells whether there is room for more."""
-        self._waiting_bytes += size
-        self._held[source] += size
-        self._changed.notify_all()
-        full = self._full()
-        self._was_full = self._was_full or full
-        return not full
-
-    def _full(self) -> bool:
-        return (
-            self._waiting_bytes >= self._limits.memory_bytes
-            or self._disk_bytes + self._waiting_bytes >= self._limits.disk_bytes
-        )
-
     def _tell_room(self) -> None:
         with self._changed:
-            room = self._was_full and not self._full()
-            if room:
-                self._was_full = False
+            room = self._intake.is_free_again()
         if room:
             self._on_room()
 
