@@ -50,6 +50,7 @@ def test_the_bill_of_this_installation_is_valid_and_names_what_is_there() -> Non
     assert found["pyspark"]["purl"] == f"pkg:pypi/pyspark@{pyspark.__version__}"
     java = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
     assert f'"{found["openjdk"]["version"]}"' in java.stderr
+    assert found["openjdk"]["type"] == found["python"]["type"] == "platform"
     (jar,) = spark_jars().glob("spark-core_*.jar")
     core = found[jar.name.rpartition("-")[0]]
     assert core["group"] == "org.apache.spark"
@@ -96,6 +97,7 @@ def test_a_jar_is_named_with_the_libraries_that_it_has_taken_in(tmp_path: Path) 
         ):
             properties = f"#made\ngroupId={group}\nartifactId={name}\nversion={version}\n"
             archive.writestr(f"META-INF/maven/{group}/{name}/pom.properties", properties)
+        archive.writestr("META-INF/maven/org.odd/odd/pom.properties", "version=1\n")
     told = of_jar(jar)
     assert told["purl"] == "pkg:maven/org.example/client-runtime@3.5.0"
     assert [part["purl"] for part in told["components"]] == ["pkg:maven/io.netty/netty-all@4.1.2"]

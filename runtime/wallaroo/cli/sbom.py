@@ -93,10 +93,8 @@ def system(os_release: Path, dpkg_status: Path) -> Iterator[Component]:
 
 def python_packages() -> Iterator[Component]:
     """Python, and the packages that it can import, the first of a name as Python finds them."""
-    yield {
-        "type": "platform",
-        **_component("generic", None, "python", platform.python_version()),
-    }
+    python = _component("generic", None, "python", platform.python_version())
+    yield {**python, "type": "platform"}
     seen = {"wallaroo"}  # what the document is of
     for found in metadata.distributions():
         name = re.sub(r"[-_.]+", "-", found.name).lower()
@@ -113,18 +111,17 @@ def java_runtime(release: Path) -> Iterator[Component]:
     """Java, by the file that each of its installations has."""
     if release.exists():
         version = _assignments(release)["JAVA_VERSION"]
-        yield {"type": "platform", **_component("generic", None, "openjdk", version)}
+        yield {**_component("generic", None, "openjdk", version), "type": "platform"}
 
 
 def of_jar(jar: Path) -> Component:
     """A jar, with the libraries that say in it that they are."""
     with zipfile.ZipFile(jar) as archive:
         poms = sorted(filter(_POM.fullmatch, archive.namelist()))
-        told = [dict(_properties(archive.read(pom).decode("utf-8", "replace"))) for pom in poms]
+        told = [_coordinates(archive.read(pom).decode("utf-8", "replace")) for pom in poms]
     own: Component | None = None
     inside = []
-    for properties in told:
-        group, name, version = (properties[key] for key in ("groupId", "artifactId", "version"))
+    for group, name, version in filter(None, told):
         component = _component("maven", group, name, version)
         if own is None and jar.name.startswith(f"{name}-{version}"):
             own = component
@@ -158,8 +155,10 @@ def _assignments(file: Path) -> dict[str, str]:
     return dict(re.findall(r'^(\w+)="?(.*?)"?$', file.read_text(), re.MULTILINE))
 
 
-def _properties(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        key, is_set, value = line.partition("=")
-        if is_set and not line.startswith("#"):
-            yield key.strip(), value.strip()
+def _coordinates(properties: str) -> tuple[str, str, str] | None:
+    """Group, name and version that a Maven project's *properties* tell; None if they do not."""
+    told = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", properties, re.MULTILINE))
+    try:
+        return told["groupId"], told["artifactId"], told["version"]
+    except KeyError:
+        return None

@@ -6,6 +6,7 @@ usable version serve: `JAVA_HOME`, the one on the path, or the one that the pack
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -195,7 +196,8 @@ class Java:
 
     def kill(self) -> None:
         """End it at once, whatever it does, and forget that there was one."""
-        os.killpg(self._process.pid, signal.SIGKILL)  # and the process that asks for messages
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.killpg(self._process.pid, signal.SIGKILL)  # and the process that asks for messages
         self._process.wait()
         self.stop()
 
