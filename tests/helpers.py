@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,24 @@ def free_address() -> str:
     """`HOST:PORT` of a port that nobody listens on, for a process that is told where to."""
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         return f"127.0.0.1:{chosen.getsockname()[1]}"
+
+
+def processes_below(root: int) -> dict[int, str]:
+    """The processes that *root* started, and those that these did: command lines by number."""
+    listing = subprocess.run(
+        ["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    children: dict[int, list[tuple[int, str]]] = {}
+    for line in listing.splitlines():
+        number, parent, command = line.split(None, 2)
+        children.setdefault(int(parent), []).append((int(number), command))
+    found: dict[int, str] = {}
+    below = [root]
+    while below:
+        for pid, command in children.get(below.pop(), []):
+            below.append(pid)
+            found[pid] = command
+    return found
 
 
 def wait_until(

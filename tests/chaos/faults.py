@@ -62,8 +62,14 @@ def _killing_at(place: str) -> Fault:
     return lambda system, _chance: system.reach(place)
 
 
+def _kill_planners(system: System, _chance: random.Random) -> bool:
+    pids = system.processes("planner")
+    system.signal(KILL, *pids)
+    return bool(pids)
+
+
 def _kill_everything(system: System, _chance: random.Random) -> bool:
-    kinds = ("driver", "gateway", "java", "worker")
+    kinds = ("driver", "gateway", "java", "planner", "worker")
     system.signal(KILL, *(pid for kind in kinds for pid in system.processes(kind)))
     return True
 
@@ -233,6 +239,7 @@ FAULTS: Mapping[str, Fault] = {
     "kill the gateway": _killing("gateway"),
     "kill the driver": _killing("driver"),
     "kill Spark's Java": _killing("java"),
+    "kill all that plans batches": _kill_planners,
     "kill everything at once": _kill_everything,
     "stop the workers for 3 s": _stopping("worker"),
     "stop the gateway for 3 s": _stopping("gateway"),

@@ -19,6 +19,7 @@ from typing import Self
 from unittest import mock
 
 from tests.chaos.ledger import Ledger
+from tests.helpers import processes_below
 from wallaroo.api.place import Place
 from wallaroo.cli.at_state import letter_desk
 from wallaroo.cli.background import BackgroundRun
@@ -119,11 +120,11 @@ class System:
         ]
 
     def processes(self, kind: str) -> list[int]:
-        """Numbers of the processes of a kind: driver, gateway, java, worker."""
+        """Numbers of the processes of a kind: driver, gateway, java, planner, worker."""
         driver = self._run.process.pid
         if kind == "driver":
             return [driver]
-        return [pid for pid, of in _descendants(driver) if of == kind]
+        return [pid for pid, told in processes_below(driver).items() if _kind(told) == kind]
 
     def signal(self, number: int, *pids: int) -> None:
         """Send a signal to each of *pids* that is still there."""
@@ -277,25 +278,15 @@ class Receiver:
         self.repeated += cutter.repeated
 
 
-def _descendants(root: int) -> Iterator[tuple[int, str]]:
-    """Processes below *root*, each with what it is."""
-    listing = subprocess.run(
-        ["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    children: dict[int, list[tuple[int, str]]] = {}
-    for line in listing.splitlines():
-        number, parent, program = line.split(None, 2)
-        children.setdefault(int(parent), []).append((int(number), program))
-    below = [root]
-    while below:
-        for pid, command in children.get(below.pop(), []):
-            below.append(pid)
-            if " wallaroo gateway " in command:
-                yield pid, "gateway"
-            elif "SparkSubmit" in command:
-                yield pid, "java"
-            elif "pyspark" in command:
-                yield pid, "worker"
+def _kind(command: str) -> str | None:
+    """What a process of the application is, by its command line."""
+    if " wallaroo gateway " in command:
+        return "gateway"
+    if "SparkSubmit" in command:
+        return "java"
+    if "pyspark.sql." in command:  # what asks for messages, and what is asked at the query's start
+        return "planner"
+    return "worker" if "pyspark" in command else None
 
 
 KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT

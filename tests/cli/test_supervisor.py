@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,11 @@ from tests.edge.harness import U32, outputs
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
 from wallaroo.cli import supervisor
-from wallaroo.cli.supervisor import GatewayProcess, Restarts, reserved_ports
+from wallaroo.cli.supervisor import GatewayProcess, Restarts, SupervisedEngine, reserved_ports
 from wallaroo.edge import exclusive
 from wallaroo.edge.client import GatewayClient
 from wallaroo.engine.ports import Tally
+from wallaroo.engine.running import OnBatch, Progress, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
 
@@ -218,6 +219,64 @@ def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
         process._process.kill()
     assert process.failure is None
     process.stop()
+
+
+class Query:
+    """A query that has failed, or runs."""
+
+    def __init__(self, failure: str | None = None) -> None:
+        self._failure = failure
+
+    def failure(self) -> str | None:
+        return self._failure
+
+    def progress(self) -> Sequence[Progress]:
+        return ()
+
+    def waits(self) -> bool:
+        return True
+
+    def finish_batch(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
+    starts: Iterator[Query | None] = iter([Query("a worker died"), None, Query()])
+
+    def start(_on_batch: OnBatch) -> RunningApplication:
+        query = next(starts)
+        if query is None:
+            raise BrokenPipeError
+        return query
+
+    engine = SupervisedEngine(start, lambda: True, lambda _batch: None)
+    assert [engine.failure() for _ in range(4)] == [None] * 4
+    assert engine.restarts == 1
+    assert not list(starts)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
+    queries = iter([Query("a worker died")])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: True, lambda _batch: None)
+    told = [engine.failure() for _ in range(Restarts.MOST + 1)]
+    assert told[:-1] == [None] * Restarts.MOST
+    assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
+    queries = iter([Query("a worker died")])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: False, lambda _batch: None)
+    assert engine.failure() is None
+    assert "the engine is gone" in str(engine.failure())
 
 
 def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:

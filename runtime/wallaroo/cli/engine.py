@@ -156,7 +156,7 @@ class Engine:
             return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
 
         try:
-            self._query = SupervisedEngine(start, report, timed)
+            self._query = SupervisedEngine(start, self._spark.is_alive, report, timed)
         except BaseException:
             self._spark.stop()
             raise

@@ -15,6 +15,7 @@ import structlog
 
 from wallaroo.edge.letters import STOPPED
 from wallaroo.engine.running import Batch, OnBatch, Progress, RunningApplication
+from wallaroo.engine.spark.cause import cause_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Source, TCPSource
 
@@ -182,6 +183,7 @@ class SupervisedEngine:
 
     Args:
         start: Starts the query.
+        is_there: Tells whether the engine's libraries are there to start it on.
         on_batch: Called after each committed batch.
         on_progress: Called, by `failure`, with how each batch went.
     """
@@ -189,10 +191,12 @@ class SupervisedEngine:
     def __init__(
         self,
         start: Callable[[OnBatch], RunningApplication],
+        is_there: Callable[[], bool],
         on_batch: OnBatch,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
     ) -> None:
         self._start = start
+        self._is_there = is_there
         self._on_batch = on_batch
         self._on_progress = on_progress
         self._untold = False
@@ -207,17 +211,17 @@ class SupervisedEngine:
     def failure(self) -> str | None:
         """Look after it; tells why it is not started any more, None while it is."""
         try:
-            if self._again_at is not None:
-                if time.monotonic() >= self._again_at:
-                    self._again_at = None
-                    self._running = self._start(self._batch)
-                    self.restarts += 1
+            if self._again_at is None:
+                failure = self._running.failure()
+                if self._untold:
+                    self._tell_progress()
+            elif time.monotonic() < self._again_at:
                 return None
-            failure = self._running.failure()
-            if self._untold:
-                self._tell_progress()
+            else:
+                failure = self._start_again()
         except Exception as error:  # whatever the engine's libraries raise when it is not there
-            return f"the engine is gone ({error}); start again with the same --state-dir"
+            cause = cause_of(str(error))
+            return f"the engine is gone ({cause}); start again with the same --state-dir"
         if failure is None:
             return None
         if STOPPED in failure:
@@ -227,6 +231,18 @@ class SupervisedEngine:
             return f"the query failed {self._restarts.failures} times in a row: {failure}"
         log.warning("query restarts", reason=failure, pause_s=pause)
         self._again_at = time.monotonic() + pause
+        return None
+
+    def _start_again(self) -> str | None:
+        """Start the query anew; why that failed, if it did, and the engine is there."""
+        self._again_at = None
+        try:
+            self._running = self._start(self._batch)
+        except Exception as error:  # a process that Spark keeps for starts may have been killed
+            if not self._is_there():
+                raise
+            return cause_of(str(error))
+        self.restarts += 1
         return None
 
     def _tell_progress(self) -> None:

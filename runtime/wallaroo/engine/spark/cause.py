@@ -12,9 +12,11 @@ def cause_of(error: str) -> str:
     Example:
         >>> cause_of("[STREAM_FAILED] …\nTraceback (most recent call last):\n  …\nKeyError: 3")
         'KeyError: 3'
+        >>> cause_of("An error occurred …\n: java.io.IOException: Stream closed\n\tat java.base …")
+        'java.io.IOException: Stream closed'
     """
     tracebacks = re.findall(
-        r"^[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*$", error, re.MULTILINE
+        r"^(?:: )?([\w.]+(?:Error|Exception|Failure|Interrupt)\b.*)$", error, re.MULTILINE
     )
     lines = [line for line in error.splitlines() if line.strip()]
     chosen: Sequence[str] = tracebacks or lines[:1] or ["no word from Spark"]

@@ -194,6 +194,10 @@ class Java:
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
 
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """End it at once, whatever it does, and forget that there was one."""
         with contextlib.suppress(ProcessLookupError):  # it has ended
@@ -208,7 +212,7 @@ class Java:
         if not self._is_up:
             self._process.kill()
         if SparkContext._gateway is not None:
-            if self._process.poll() is None:
+            if self.is_alive():
                 SparkContext._gateway.shutdown()
             SparkContext._gateway = SparkContext._jvm = None
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):

@@ -86,6 +86,10 @@ class Spark:
         self.session = session
         self._java = java
 
+    def is_alive(self) -> bool:
+        """Whether its virtual machine runs."""
+        return self._java.is_alive()
+
     def stop(self) -> None:
         """Stop Spark and its virtual machine."""
         self.session.stop()
