@@ -1,6 +1,6 @@
 # `make` alone lists what there is. Everything that needs .venv sees to it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster check docs lock audit values metrics pictures bench chaos clean
+.PHONY: help setup demo test test-cluster check docs lock audit values metrics pictures bench fuzz chaos clean
 
 BIN := .venv/bin
 
@@ -56,6 +56,9 @@ metrics: setup ## write the table of metrics in docs/observability.md anew
 
 pictures: setup ## make the pictures of the dashboard in docs anew; needs Chromium
 	@$(BIN)/python scripts/screenshots.py
+
+fuzz: setup ## try EXAMPLES=20000 hostile inputs of each kind, like those that are kept in tests/fuzz/seeds
+	@FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/python -m pytest -q --timeout 0 tests/fuzz
 
 chaos: setup ## inject faults into a running application (HOURS=0.5; ARGS="--seed 7" replays a run)
 	@$(BIN)/python -m tests.chaos --hours $(or $(HOURS),0.5) $(ARGS)

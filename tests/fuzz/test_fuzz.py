@@ -1,0 +1,59 @@
+"""Whatever comes in from outside, nobody else's data is lost, and there are clear errors at most.
+
+`make fuzz EXAMPLES=100000` tries more.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.edge.harness import RunningIngress, source
+from tests.edge.test_acked import Speaker
+from tests.fuzz.corpus import kept, like
+from tests.fuzz.takers import TAKERS
+from tests.helpers import PATIENCE_S
+from wallaroo.model.acked import PREAMBLE, Welcome
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200"))
+KEPT = [(taker, name) for taker in TAKERS for name in kept(taker)]
+
+
+@pytest.mark.parametrize(("taker", "name"), KEPT)
+def test_what_is_kept_is_taken(taker: str, name: str) -> None:
+    TAKERS[taker](kept(taker)[name])
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(st.data())
+def test_what_is_like_it_is_taken(taker: str, data: st.DataObject) -> None:
+    TAKERS[taker](data.draw(like(taker)))
+
+
+@pytest.fixture(scope="module")
+def ingress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningIngress]:
+    with RunningIngress(tmp_path_factory.mktemp("ingress"), [source()]) as running:
+        yield running
+
+
+@settings(max_examples=EXAMPLES // 4, deadline=None)
+@given(st.sampled_from([b"", PREAMBLE]), like("acked") | like("frames"))
+def test_a_hostile_connection_harms_no_other(
+    ingress: RunningIngress, begin: bytes, data: bytes
+) -> None:
+    with Speaker(ingress.addresses[0], "witness") as witness:
+        welcome = witness.hear()
+        assert isinstance(welcome, Welcome)
+        with socket.create_connection(ingress.addresses[0], PATIENCE_S) as connection:
+            connection.sendall(begin + data)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(1 << 16):
+                pass
+        witness.send(welcome.last + 1, b"still here")
+        witness.acknowledged(welcome.last + 1)
