@@ -10,7 +10,7 @@ from tests.engine.harness import Driven, chunks
 from tests.helpers import MARKET_SPREAD, WORD_COUNT
 from wallaroo.api.addresses import Address, tcp_parse_input_addrs, tcp_parse_output_addrs
 from wallaroo.errors import FrameError, UsageError
-from wallaroo.model.acked import Frame, FrameCutter
+from wallaroo.model.acked import Frame, FrameCutter, Messages
 from wallaroo.model.framing import Framing
 from wallaroo.testing import load, simulate
 
@@ -44,7 +44,7 @@ def frames(data: bytes) -> None:
 
 
 def acked(data: bytes) -> None:
-    """Frames are read alike however they come in, or are a `FrameError`."""
+    """Frames are read alike however they come in, or are a `FrameError`; none is over the limit."""
     at_once = _frames_of([data])
     one_by_one = _frames_of([data[place : place + 1] for place in range(len(data))])
     assert at_once == one_by_one
@@ -58,6 +58,7 @@ def _frames_of(pieces: list[bytes]) -> list[Frame] | None:
         except FrameError:
             return None
         assert cutter.held < 4 + _MAX_BODY
+    assert all(len(frame.data) < _MAX_BODY for frame in found if isinstance(frame, Messages))
     return found
 
 
