@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.helpers import processes_below
 from wallaroo.cli.background import BackgroundRun
 from wallaroo.cli.transfer import Cutter, FramingName
 
@@ -89,3 +92,14 @@ def run(
             *("--state-dir", str(state), "--ui", "127.0.0.1:0", *options),
         ]
     )
+
+
+def processes(running: BackgroundRun, part: str) -> list[int]:
+    """Numbers of the run's processes that have *part* in their command lines."""
+    found = processes_below(running.process.pid)
+    return [pid for pid, command in found.items() if part in command]
+
+
+def kill_gateway(running: BackgroundRun) -> None:
+    (gateway,) = processes(running, " wallaroo gateway ")
+    os.kill(gateway, signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import sqlite3
@@ -15,7 +14,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.exactly_once import LINES, NUMBERS
-from tests.spark.harness import PATIENCE_S
+from tests.spark.harness import PATIENCE_S, kill_gateway
 from wallaroo.cli.background import BackgroundRun
 
 pytestmark = pytest.mark.spark
@@ -28,19 +27,6 @@ def run(app: Path, directory: Path, *options: str, args: Path) -> BackgroundRun:
     state = str(directory / "state")
     command = ["run", str(app), "--workers", "2", "--state-dir", state, *options, "--", str(args)]
     return BackgroundRun(command)
-
-
-def gateway_of(running: BackgroundRun) -> int:
-    """The process id of a run's gateway."""
-    pid = running.process.pid
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if b"gateway" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
-            return int(child)
-    pytest.fail("the run has no gateway")
-
-
-def kill_gateway(running: BackgroundRun) -> None:
-    os.kill(gateway_of(running), signal.SIGKILL)
 
 
 def kill_driver(running: BackgroundRun) -> None:

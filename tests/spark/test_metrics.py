@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.helpers import wait_until
-from tests.spark.harness import APPS, Receiver, frame, run, send
-from tests.spark.test_connectors import kill_gateway
+from tests.spark.harness import APPS, Receiver, frame, kill_gateway, run, send
 from wallaroo.cli.background import BackgroundRun
 from wallaroo.cli.main import main
 

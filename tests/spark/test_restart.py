@@ -13,8 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import processes_below, wait_until
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send
+from tests.helpers import wait_until
+from tests.spark.harness import (
+    APPS,
+    PATIENCE_S,
+    Receiver,
+    frame,
+    kill_gateway,
+    processes,
+    run,
+    send,
+)
 from wallaroo.cli.background import BackgroundRun
 from wallaroo.cli.supervisor import Restarts
 
@@ -54,18 +63,6 @@ def _stopped_in_mid_stream(
         receiver.wait_for(1000)
         stop(running)
         sending.join()
-
-
-def _gateway_of(running: BackgroundRun) -> int:
-    """Number of the gateway's process."""
-    (gateway,) = _processes(running, " wallaroo gateway ")
-    return gateway
-
-
-def _processes(running: BackgroundRun, part: str) -> list[int]:
-    """Numbers of the run's processes that have *part* in their command lines."""
-    found = processes_below(running.process.pid)
-    return [pid for pid, command in found.items() if part in command]
 
 
 def _restarted(running: BackgroundRun, times: int) -> bool:
@@ -129,7 +126,7 @@ def test_a_gateway_that_dies_behind_each_batch_is_never_given_up(tmp_path: Path)
         for death in range(1, deaths + 1):
             send(running.sources[SOURCE], [b"a b"])
             running.wait_until_processed()
-            os.kill(_gateway_of(running), signal.SIGKILL)
+            kill_gateway(running)
             wait_until(functools.partial(_restarted, running, death), "the next gateway")
         send(running.sources[SOURCE], [b"a b"])
         assert running.stop() == 0
@@ -146,7 +143,7 @@ def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) 
         send(running.sources[SOURCE], [b"a b"])
         receiver.wait_for(2)
         (tmp_path / "journal.db").write_bytes(b"scribbled over")
-        os.kill(_gateway_of(running), signal.SIGKILL)
+        kill_gateway(running)
         assert running.process.wait(PATIENCE_S) == 1
     last = str(running.events[-1]["event"])
     assert "the gateway failed 6 times in a row" in last
@@ -164,7 +161,7 @@ def test_a_run_outlives_the_processes_that_plan_its_batches(tmp_path: Path) -> N
             receiver.wait_for(2 * batch)
             # what Spark keeps for starts first: it learns of that when it starts the query anew
             for part in ("create_data_source", "plan_data_source", "streaming_source_runner"):
-                pids = _processes(running, part)
+                pids = processes(running, part)
                 assert pids, part
                 for pid in pids:
                     os.kill(pid, signal.SIGKILL)

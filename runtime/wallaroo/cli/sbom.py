@@ -44,13 +44,13 @@ def sbom() -> None:
     Example:
       docker run --rm localhost/market-spread:0.1.0 sbom > sbom.json
     """  # noqa: D301  (click reads \b)
+    from wallaroo.engine.spark.archive import home_of
     from wallaroo.engine.spark.java import find_java, spark_jars
 
-    java = Path(find_java()).resolve().parents[1]
     components = [
         *system(_OS_RELEASE, _DPKG_STATUS),
         *python_packages(),
-        *java_runtime(java / "release"),
+        *java_runtime(home_of(find_java()) / "release"),
         *(of_jar(jar) for jar in sorted(spark_jars().glob("*.jar"))),
     ]
     document = {

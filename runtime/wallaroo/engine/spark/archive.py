@@ -18,10 +18,15 @@ from wallaroo.errors import RuntimeFailure
 _QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
+def home_of(java: str) -> Path:
+    """Directory of the Java that the program *java* belongs to."""
+    return Path(os.path.realpath(java)).parents[1]
+
+
 def archive_of(java: str, jars: Path) -> Path:
     """Where the archive of *java* and *jars* is, if it has been made."""
     content = hashlib.sha256()
-    classes = Path(os.path.realpath(java)).parents[1] / "lib" / "modules"  # Java's own
+    classes = home_of(java) / "lib" / "modules"  # Java's own
     for file in (classes, *sorted(jars.glob("*.jar"))):
         if file.exists():
             told = file.stat()
@@ -54,8 +59,7 @@ def recording_options(java: str, jars: Path, made: Path) -> list[str]:
         RuntimeFailure: This Java cannot.
     """
     options = [f"-XX:ArchiveClassesAtExit={made}", *_QUIET]
-    home = Path(os.path.realpath(java)).parents[1]
-    if (home / "lib" / "server" / "classes.jsa").exists():
+    if (home_of(java) / "lib" / "server" / "classes.jsa").exists():
         return options
     # the small runtimes of packages come without an archive of Java's own classes
     base, dumped = _base_of(archive_of(java, jars)), made.with_suffix(".base")

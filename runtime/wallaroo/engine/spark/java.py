@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from wallaroo.engine.spark.archive import sharing_options
+from wallaroo.engine.spark.archive import home_of, sharing_options
 from wallaroo.errors import RuntimeFailure, UsageError
 
 MIN_VERSION = 17
@@ -152,7 +152,7 @@ class Java:
         java = find_java()
         archiving = any("Archive" in option for option in options)
         shared = [] if archiving else sharing_options(java, spark_jars())
-        self._home = Path(java).resolve().parents[1]
+        self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._told = Path(self._directory.name, "connection")
         self._is_up = False
