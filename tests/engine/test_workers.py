@@ -180,6 +180,28 @@ def test_a_process_whose_task_spark_gives_up_is_ended(spark: Spark) -> None:
     assert other.run(1) == had_1
 
 
+def test_a_process_may_end_at_the_moment_when_spark_gives_up_its_task(spark: Spark) -> None:
+    one, other, had_0, had_1 = both_busy(spark)
+    one.run(0, b"w")
+    process, daemon = psutil.Process(had_0), psutil.Process(spark.daemon.pid)
+    daemon.suspend()
+    one.close()
+    process.wait(10)  # what it writes reaches nobody
+    daemon.resume()  # and finds the connection closed and the process ended at a time
+    spark.wait_until_heard()
+    assert other.run(1) == had_1
+    assert spark.connect().run(0) in spark.processes()
+
+
+def test_connections_may_be_closed_before_they_are_accepted(spark: Spark) -> None:
+    daemon = psutil.Process(spark.daemon.pid)
+    daemon.suspend()
+    with socket.socket(socket.AF_UNIX) as early:
+        early.connect(str(spark.place))
+    daemon.resume()
+    assert spark.connect().run(0) in spark.processes()
+
+
 def test_a_process_whose_task_failed_ends_once_spark_has_read_why(spark: Spark) -> None:
     one, _, had_0, _ = both_busy(spark)
     assert one.run(0, b"f") == had_0

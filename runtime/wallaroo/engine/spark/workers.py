@@ -83,7 +83,8 @@ class Workers:
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
         # Spark asks whether the process of this number lives before it uses the connection
-        connection.sendall(struct.pack(">i", os.getpid()))
+        with suppress(OSError):  # Spark is through with it already: `_take` finds out
+            connection.sendall(struct.pack(">i", os.getpid()))
         self._connections[connection.fileno()] = connection
         self._poll.register(connection, select.POLLIN)
 
@@ -94,7 +95,10 @@ class Workers:
             self._hear(process)  # perhaps it is free, and the connection closed for that
             if process.serves is not None:  # else Spark has no use for what it does any more
                 self._poll.unregister(connection)
-                os.kill(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it just died: `_hear` finds out
+                    os.kill(process.pid, signal.SIGKILL)
+                return
+            if connection.fileno() < 0:  # the process has ended, and its connection with it
                 return
         try:
             begin = connection.recv(_TASK.size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
