@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.helpers import PATIENCE_S
+
 _DAEMON = """
 import os, socket, sys
 from wallaroo.engine.spark.workers import Workers
@@ -71,7 +73,7 @@ class Spark:
         assert self.daemon.stdin is not None
         assert self.daemon.stdout is not None
         self.daemon.stdin.close()
-        self.daemon.wait(10)
+        self.daemon.wait(PATIENCE_S)
         self.daemon.stdout.close()
         for connection in self._connections:
             connection.close()
@@ -81,7 +83,7 @@ class Connection:
     def __init__(self, spark: Spark) -> None:
         self._spark = spark
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(10)
+        self._socket.settimeout(PATIENCE_S)
         self._socket.connect(str(spark.place))
         self._lines = self._socket.makefile("rb")
         (self.told_pid,) = struct.unpack(">i", self._lines.read(4))
@@ -175,7 +177,7 @@ def test_a_process_whose_task_spark_gives_up_is_ended(spark: Spark) -> None:
     process = psutil.Process(had_0)
     one.run(0, b"w")
     one.close()
-    process.wait(10)
+    process.wait(PATIENCE_S)
     assert spark.processes() == {had_1}
     assert other.run(1) == had_1
 
@@ -186,7 +188,7 @@ def test_a_process_may_end_at_the_moment_when_spark_gives_up_its_task(spark: Spa
     process, daemon = psutil.Process(had_0), psutil.Process(spark.daemon.pid)
     daemon.suspend()
     one.close()
-    process.wait(10)  # what it writes reaches nobody
+    process.wait(PATIENCE_S)  # what it writes reaches nobody
     daemon.resume()  # and finds the connection closed and the process ended at a time
     spark.wait_until_heard()
     assert other.run(1) == had_1
@@ -208,7 +210,7 @@ def test_a_process_whose_task_failed_ends_once_spark_has_read_why(spark: Spark) 
     assert had_0 in spark.processes()
     process = psutil.Process(had_0)
     one.close()
-    process.wait(10)
+    process.wait(PATIENCE_S)
 
 
 def test_the_number_that_spark_is_told_is_that_of_a_process_that_lives(spark: Spark) -> None:
@@ -219,4 +221,4 @@ def test_no_process_is_left_when_spark_is_gone(spark: Spark) -> None:
     both_busy(spark)
     left = [psutil.Process(pid) for pid in spark.processes()]
     spark.stop()
-    assert not psutil.wait_procs(left, 10)[1]
+    assert not psutil.wait_procs(left, PATIENCE_S)[1]
