@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from wallaroo.api.addresses import (
-    Address,
     parse_address,
     tcp_parse_input_addrs,
     tcp_parse_output_addrs,
@@ -104,24 +101,3 @@ def test_some_addresses_are_taken_as_of_any_list() -> None:
     addresses = tcp_parse_input_addrs(["--in", "a:1,b:2,c:3"])
     assert addresses[:2] == [("a", "1"), ("b", "2")]
     assert addresses[-1] == ("c", "3")
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text() | st.from_regex(r"(\w+@)?[\w.:\[\]]*:\d{1,6}(,[\w.]+:\d{1,6})*"))
-@example("[::1]:1")
-def test_any_text_gives_addresses_or_a_usage_error(text: str) -> None:
-    try:
-        addresses = tcp_parse_input_addrs(["--in", text])
-    except UsageError as error:
-        said = str(error)
-    else:
-        said = ""
-    if said:
-        assert said.startswith("--in: ")
-        return
-    assert addresses
-    for address in addresses:
-        assert isinstance(address, Address)
-        host, port = address
-        assert host
-        assert 0 <= int(port) <= 65_535

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
 from collections.abc import Iterator
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.edge.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import acked as module
 from wallaroo.edge.intake import JournalLimits
-from wallaroo.errors import FrameError
 from wallaroo.model.acked import (
     PAYLOADS,
     PREAMBLE,
@@ -316,43 +314,6 @@ def test_frames_are_cut_however_they_come(frames: list[Frame], sizes: list[int])
         found += cutter.feed(data[:size])
         data = data[size:]
     assert found + cutter.feed(data) == frames
-
-
-@given(st.lists(st.binary(max_size=200)))
-@settings(max_examples=500)
-def test_arbitrary_bytes_are_frames_or_a_frame_error(pieces: list[bytes]) -> None:
-    cutter = FrameCutter(150)
-    with contextlib.suppress(FrameError):
-        for piece in pieces:
-            cutter.feed(piece)
-            assert len(cutter._buffer) <= 4 + 150
-
-
-@given(st.binary(max_size=400).map(lambda data: PREAMBLE + encode(Hello(1, "fuzz")) + data))
-@settings(max_examples=60, deadline=None)
-def test_arbitrary_bytes_harm_nobody(shared: RunningIngress, data: bytes) -> None:
-    before = running_end(shared)
-    with socket.create_connection(shared.addresses[0], PATIENCE_S) as connection:
-        connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(1 << 16):
-            pass
-    with Speaker(shared.addresses[0], "witness") as speaker:
-        welcome = speaker.hear()
-        assert isinstance(welcome, Welcome)
-        speaker.send(welcome.last + 1, b"still here")
-        speaker.acknowledged(welcome.last + 1)
-    assert running_end(shared) > before
-
-
-def running_end(running: RunningIngress) -> int:
-    return running.journal.end
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningIngress]:
-    with RunningIngress(tmp_path_factory.mktemp("shared"), [source()]) as made:
-        yield made
 
 
 @given(st.text())

@@ -18,10 +18,11 @@ from tests.edge.test_acked import Speaker
 from tests.fuzz.corpus import kept, like
 from tests.fuzz.takers import TAKERS
 from tests.helpers import PATIENCE_S
-from wallaroo.model.acked import PREAMBLE, Welcome
+from wallaroo.model.acked import PREAMBLE, Hello, Welcome, encode
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200"))
 KEPT = [(taker, name) for taker in TAKERS for name in kept(taker)]
+BEGINNINGS = [b"", PREAMBLE, PREAMBLE + encode(Hello(1, "fuzz"))]
 
 
 @pytest.mark.parametrize(("taker", "name"), KEPT)
@@ -43,7 +44,7 @@ def ingress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningIngress
 
 
 @settings(max_examples=EXAMPLES // 4, deadline=None)
-@given(st.sampled_from([b"", PREAMBLE]), like("acked") | like("frames"))
+@given(st.sampled_from(BEGINNINGS), like("acked") | like("frames"))
 def test_a_hostile_connection_harms_no_other(
     ingress: RunningIngress, begin: bytes, data: bytes
 ) -> None:
