@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,8 +36,15 @@ from wallaroo.model.framing import Framing
 class Speaker:
     """One end of the protocol, frame by frame."""
 
-    def __init__(self, address: tuple[str, int], stream: str | None = "s") -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        stream: str | None = "s",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.socket = socket.create_connection(address, PATIENCE_S)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self._cutter = FrameCutter(1 << 20)
         self._heard: list[Frame] = []
         self.socket.sendall(PREAMBLE)

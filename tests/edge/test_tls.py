@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from tests.edge.harness import U32, Authority, RunningIngress, outputs, sink, source
+from tests.edge.test_acked import Speaker
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
@@ -120,6 +121,23 @@ def test_who_does_not_begin_tls_holds_a_place_and_is_cut_off(
 def test_a_stop_while_senders_begin_ends(listening: RunningIngress) -> None:
     with socket.create_connection(listening.addresses[0], PATIENCE_S):
         listening.stop()
+
+
+def test_a_stop_does_not_take_what_is_secret_for_frames(
+    listening: RunningIngress, authority: Authority
+) -> None:
+    tls = authority.files(trusts=authority).connecting()
+    with Speaker(listening.addresses[0], tls=tls) as speaker:
+        speaker.acknowledged(0)
+
+        async def send_and_stop() -> None:
+            speaker.send(1, b"late")  # nobody reads meanwhile
+            await listening.ingress.stop()
+
+        listening.loop.run(send_and_stop())
+        listening.loop.run(listening.ingress.close())
+        assert speaker.socket.recv(1) == b""  # and no refusal: it may come again
+    assert listening.journal.end == 0
 
 
 @pytest.mark.parametrize("numbered", [False, True])

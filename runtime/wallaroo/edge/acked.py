@@ -127,6 +127,10 @@ class Host(Protocol):
     streams: Streams
     load: Load
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether connections speak TLS."""
+
     def time(self) -> float:
         """Now, by the loop's clock."""
 
@@ -243,8 +247,10 @@ class AckedConnection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Take what the kernel has of this connection; it stays open for what is to be told."""
-        if not self._transport.is_closing():
-            self._transport.pause_reading()
+        if self._transport.is_closing():
+            return
+        self._transport.pause_reading()
+        if not self._host.is_secret:  # else these are no frames; they come again to the next gateway
             file = self._transport.get_extra_info("socket").fileno()
             with contextlib.suppress(OSError):  # there is no more
                 while not self._over and (data := os.read(file, _READ_BYTES)):

@@ -31,10 +31,6 @@ class PlainHost(Host, Protocol):
     buffer: memoryview
     """What connections read into, in turn."""
 
-    @property
-    def is_secret(self) -> bool:
-        """Whether connections speak TLS."""
-
     def opened(self, connection: Open) -> None:
         """Note a new connection."""
 
