@@ -250,7 +250,7 @@ class AckedConnection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._transport.pause_reading()
-        if not self._host.is_secret:  # else these are no frames; they come again to the next gateway
+        if not self._host.is_secret:  # else these are no frames; they come again later
             file = self._transport.get_extra_info("socket").fileno()
             with contextlib.suppress(OSError):  # there is no more
                 while not self._over and (data := os.read(file, _READ_BYTES)):
