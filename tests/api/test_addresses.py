@@ -80,6 +80,12 @@ def test_what_is_no_address_is_a_usage_error_with_an_example(text: str) -> None:
         parse_address(text, "--in")
 
 
+@pytest.mark.parametrize("host", ["a..b", ".a", f"{'x' * 64}.de", "a\0b"])
+def test_a_host_that_cannot_be_looked_up_is_a_usage_error(host: str) -> None:
+    with pytest.raises(UsageError, match=r"^--in: .* has no usable host"):
+        parse_address(f"{host}:7010", "--in")
+
+
 @pytest.mark.parametrize("args", [[], ["--out", "a:1"], ["in", "a:1"]])
 def test_a_missing_option_is_told_by_name(args: list[str]) -> None:
     with pytest.raises(UsageError, match=r"--in is missing.* give --in HOST:PORT"):

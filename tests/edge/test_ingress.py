@@ -337,6 +337,14 @@ def test_after_a_stop_nobody_can_connect(running: RunningIngress) -> None:
         connect(running).close()
 
 
+def test_a_host_that_there_cannot_be_is_told_with_its_source(tmp_path: Path) -> None:
+    nowhere = dataclasses.replace(source(), host="a..b")  # as code may say it, past all options
+    with RunningIngress(tmp_path, []) as running:
+        running.sources = [nowhere]
+        with pytest.raises(RuntimeFailure, match=r"source 'lines' cannot listen on a\.\.b:0: "):
+            running.loop.run(running._listen())
+
+
 def test_an_address_in_use_is_told_with_source_and_address(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -102,6 +104,8 @@ def addresses(data: bytes) -> None:
         for host, port in found:
             assert host
             assert 0 <= int(port) <= 65_535
+            with contextlib.suppress(OSError):  # what sockets raise for a host that is not there
+                socket.getaddrinfo(host, int(port), flags=socket.AI_NUMERICHOST)
 
 
 TAKERS: Mapping[str, Callable[[bytes], None]] = {

@@ -73,10 +73,21 @@ def parse_address(text: str, option: str) -> Address:
     if not host or not (port.isascii() and port.isdigit()):
         msg = f"{option}: {text!r} is not an address; write HOST:PORT, for example 127.0.0.1:7010"
         raise UsageError(msg)
+    if not _may_be_host(host):
+        msg = f"{option}: {text!r} has no usable host: the labels of a name have 1 to 63 bytes"
+        raise UsageError(msg)
     if len(port) > len(str(_MAX_PORT)) or int(port) > _MAX_PORT:
         msg = f"{option}: {text!r} has a port over {_MAX_PORT}"
         raise UsageError(msg)
     return Address(host, port, name if at else None)
+
+
+def _may_be_host(host: str) -> bool:
+    """Whether *host* can be looked up; sockets raise what is no OSError where it cannot."""
+    try:
+        return b"\0" not in host.encode("idna")
+    except UnicodeError:
+        return False
 
 
 def tcp_parse_input_addrs(args: Sequence[str]) -> list[Address]:

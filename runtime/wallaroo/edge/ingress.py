@@ -99,8 +99,8 @@ class Ingress:
                 listener = socket.create_server(
                     (source.host, source.port), family=family, backlog=_BACKLOG
                 )
-            except OSError as error:
-                reason = error.strerror or str(error)
+            except (OSError, UnicodeError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
                 msg = (
                     f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
                     f"{reason}; choose another address with --in, or stop who uses it"
