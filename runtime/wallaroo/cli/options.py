@@ -53,10 +53,11 @@ class AddressType(click.ParamType):  # type: ignore[type-arg]
         """Read *value*, which may be an address already."""
         if isinstance(value, Address):
             return value
+        option = param.opts[0] if param else "address"
         try:
-            return parse_address(str(value), param.opts[0] if param else "address")
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+            return parse_address(str(value), option)
+        except UsageError as error:  # click names the option, too
+            self.fail(str(error).removeprefix(f"{option}: "), param, ctx)
 
 
 class LevelsType(click.ParamType):  # type: ignore[type-arg]
