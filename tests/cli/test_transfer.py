@@ -182,7 +182,7 @@ def test_a_file_that_is_not_there_is_told() -> None:
 def test_a_bad_address_is_told(command: list[str]) -> None:
     result = CliRunner().invoke(main, [*command, "nonsense"])
     assert result.exit_code == 2
-    assert "Invalid value for '--to': 'nonsense' is not an address" in result.output
+    assert f"'{command[-1]}': 'nonsense' is not an address" in result.output
 
 
 def test_a_port_in_use_is_told() -> None:
