@@ -22,6 +22,14 @@ def test_what_is_fixed_at_first_stays(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("left", ["", "{", "[1]", "7"])
+def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path, left: str) -> None:
+    StateDirectory(tmp_path, "app", 1).close()
+    (tmp_path / "application.json").write_text(left)
+    with pytest.raises(UsageError, match=r"application\.json is not .* bring back a copy"):
+        StateDirectory(tmp_path, "app", 1)
+
+
 def test_a_directory_is_new_until_a_batch_was_planned(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app", 1)
     assert directory.is_new

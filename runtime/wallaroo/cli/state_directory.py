@@ -50,13 +50,17 @@ def read_fixed(path: Path) -> Fixed:
     """What is fixed of the state directory at *path*, which another process may use.
 
     Raises:
-        UsageError: It is none, or is of another version.
+        UsageError: It is none, is of another version, or has been damaged.
     """
     file = path / "application.json"
     if not file.exists():
         msg = f"{path} is no state directory of an application: there is no {file.name} in it"
         raise UsageError(msg)
-    told = json.loads(file.read_text())
+    try:
+        told = dict(json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
+        msg = f"{file} is not what was written there ({error}): bring back a copy of {path}"
+        raise UsageError(msg) from error
     if told.get("format") != FORMAT:
         msg = (
             f"the state directory {path} has format {told.get('format')}, and this "
@@ -154,7 +158,7 @@ class StateDirectory:
 
     def begin_import(self, name: str) -> None:
         """Let nobody use the directory but the import *name*, until `end_import`."""
-        self._import.write_text(name)
+        write_durably(self._import, name)
 
     def end_import(self) -> None:
         """Note that the import has ended."""
@@ -175,7 +179,7 @@ class StateDirectory:
         """
         file = self.path / "journal-name"
         if self.is_new or not file.exists():
-            file.write_text(f"{journal}\n")
+            write_durably(file, f"{journal}\n")
         elif file.read_text().strip() != journal:
             msg = (
                 f"the state in {self.path} belongs to another journal than this gateway's: "
