@@ -7,6 +7,7 @@ application, pipeline, step and worker.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -145,9 +146,11 @@ class _Stderr(structlog.PrintLogger):
         self.name = name
 
     def msg(self, message: str) -> None:
-        # in one piece: the gateway, a process of its own, writes to the same place
-        sys.stderr.write(message + "\n")
-        sys.stderr.flush()
+        # where nobody reads it, or its disk is full, it is lost: nothing else is to fail for that
+        with contextlib.suppress(OSError, ValueError):
+            # in one piece: the gateway, a process of its own, writes to the same place
+            sys.stderr.write(message + "\n")
+            sys.stderr.flush()
 
     log = debug = info = warn = warning = msg
     fatal = failure = err = error = critical = exception = msg
@@ -159,7 +162,10 @@ class _Libraries(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = min(max(record.levelno, logging.DEBUG), logging.ERROR)
         part = record.name.partition(".")[0]
-        structlog.get_logger(part).log(level, record.getMessage(), logger=record.name)
+        try:
+            structlog.get_logger(part).log(level, record.getMessage(), logger=record.name)
+        except Exception:
+            self.handleError(record)
 
 
 def _add_part(logger: Any, _method: str, event: EventDict) -> EventDict:

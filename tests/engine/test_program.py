@@ -339,6 +339,11 @@ def test_unknown_keys_are_counted_one_by_one_only_while_they_are_few() -> None:
     assert len(tally.unknown_keys) == Tally.MAX_UNKNOWN_KEYS + 1
     assert tally.unknown_keys["numbers", "…"] == 100
     assert len(tally.letters) == 2 * (Tally.MAX_UNKNOWN_KEYS + 50)
+    other = Tally()
+    other.add_unknown_key("numbers", set_aside(key="'another'"))
+    tally.merge(other)
+    assert len(tally.unknown_keys) == Tally.MAX_UNKNOWN_KEYS + 1
+    assert tally.unknown_keys["numbers", "…"] == 101
 
 
 def test_a_tally_comes_back_from_json_as_it_was() -> None:

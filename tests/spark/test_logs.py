@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.helpers import wait_until
-from tests.spark.harness import Receiver, run, send
+from tests.helpers import free_address, wait_until
+from tests.spark.harness import PATIENCE_S, Receiver, run, send
 from wallaroo.cli.background import BackgroundRun, Event
 
 pytestmark = pytest.mark.spark
@@ -53,6 +58,34 @@ def test_a_part_has_a_level_of_its_own_and_a_flood_is_cut(tmp_path: Path) -> Non
     assert not told(running, "receiver connected")
     assert told(running, "stopped")
     assert 1 <= len(told(running, "ADA came")) < 10_000
+
+
+def test_a_run_goes_on_where_its_log_cannot_be_written(tmp_path: Path) -> None:
+    address = free_address()
+    with contextlib.ExitStack() as stack:
+        receiver = stack.enter_context(Receiver("lines"))
+        full = stack.enter_context(Path("/dev/full").open("wb", buffering=0))
+        command = [sys.executable, "-m", "wallaroo", "run", str(APP), "--in", address]
+        command += ["--out", receiver.address, "--state-dir", str(tmp_path)]
+        running = stack.enter_context(subprocess.Popen(command, stderr=full))
+        stack.callback(running.kill)
+        wait_until(lambda: listens(address), "the source", PATIENCE_S)
+        send(address, [b"ada", b"bad", b"bob"])  # one is set aside, which is to be logged
+        receiver.wait_for(2)
+        (gateway,) = [p for p in psutil.Process(running.pid).children() if "gateway" in p.cmdline()]
+        gateway.kill()  # and so is this
+        gateway.wait(PATIENCE_S)
+        wait_until(lambda: listens(address), "the source of the next gateway", PATIENCE_S)
+        send(address, [b"eve"])
+        receiver.wait_for(3)
+        running.terminate()
+        running.wait(PATIENCE_S)
+
+
+def listens(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    with socket.socket() as connection:
+        return connection.connect_ex((host, int(port))) == 0
 
 
 def test_a_port_that_is_taken_does_not_stop_the_run(tmp_path: Path) -> None:

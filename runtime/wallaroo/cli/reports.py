@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 import structlog
 
@@ -12,6 +14,9 @@ from wallaroo.engine.running import Batch
 from wallaroo.logs import Repeats, relay
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
+
+_MOST_KEYS = 20
+"""Unknown keys of a state that are told one by one: enough to see what is wrong with them."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -27,7 +32,8 @@ class Reports:
 
     def __init__(self) -> None:
         self._repeats = Repeats()
-        self._keys: set[tuple[str, str]] = set()
+        self._keys: dict[str, set[str]] = defaultdict(set)
+        """By state: the unknown keys that were told."""
 
     def batch(self, batch: Batch) -> None:
         """Log what was set aside or dropped in *batch*."""
@@ -39,13 +45,23 @@ class Reports:
                 log.debug("message was", place=example.place, message=message)
         if batch.tally.set_aside > len(batch.tally.examples):
             log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
-        for (partition, key), count in batch.tally.unknown_keys.items():
-            if (partition, key) not in self._keys:
-                self._keys.add((partition, key))
-                log.warning("unknown key dropped", state=partition, key=key, messages=count)
+        self._unknown_keys(batch.tally.unknown_keys)
         for (pipeline, step), count in batch.tally.late.items():
             if self._repeats.show((pipeline, step, "late")):
                 log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)
+
+    def _unknown_keys(self, counts: Mapping[tuple[str, str], int]) -> None:
+        others: Counter[str] = Counter()
+        for (state, key), count in counts.items():
+            told = self._keys[state]
+            if len(told) == _MOST_KEYS and key not in told:
+                others[state] += count
+            elif key not in told:
+                told.add(key)
+                log.warning("unknown key dropped", state=state, key=key, messages=count)
+        for state, count in others.items():
+            if self._repeats.show((state, "unknown keys")):
+                log.warning("other unknown keys dropped", state=state, messages=count)
 
     def spark_line(self, line: str) -> None:
         """Log a line that Spark printed, unless it is known to say nothing."""

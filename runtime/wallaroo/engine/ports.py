@@ -110,10 +110,7 @@ class Tally:
     def add_unknown_key(self, partition: str, letter: SetAside) -> None:
         """Count a message whose key is not listed in the state *partition*, and keep it."""
         self.letters.append(letter)
-        entry = (partition, letter.key or "")
-        if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
-            entry = (partition, "…")
-        self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + 1
+        self._count_unknown_key((partition, letter.key or ""), 1)
 
     def add_late(self, pipeline: str, step: str) -> None:
         """Count a message that came too late for its windows."""
@@ -125,7 +122,7 @@ class Tally:
         self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
         self.letters += other.letters
         for entry, count in other.unknown_keys.items():
-            self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
+            self._count_unknown_key(entry, count)
         for step, count in other.late.items():
             self.late[step] = self.late.get(step, 0) + count
         self.due |= other.due
@@ -133,6 +130,11 @@ class Tally:
 
     def __bool__(self) -> bool:
         return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.figures)
+
+    def _count_unknown_key(self, entry: tuple[str, str], count: int) -> None:
+        if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
+            entry = (entry[0], "…")
+        self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""

@@ -7,6 +7,7 @@ stack when it speaks, so that steps which are silent cost nothing.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -60,10 +61,11 @@ class _Spoken:
         from wallaroo.logs import line_of  # takes longer to load than the engine
 
         where = {"application": self._application, **_speaker(), "worker": self._worker}
-        self._stream.write(
-            line_of(text, level, "application", {**where, "place": place, **more}) + "\n"
-        )
-        self._stream.flush()
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it: no message's fault
+            self._stream.write(
+                line_of(text, level, "application", {**where, "place": place, **more}) + "\n"
+            )
+            self._stream.flush()
 
 
 class _Lines(io.TextIOBase):
@@ -95,7 +97,10 @@ class _Handler(logging.Handler):
         level = record.levelname.lower()
         level = level if level in {"debug", "info", "warning"} else "error"
         place = f"{os.path.basename(record.pathname)}:{record.lineno}"  # noqa: PTH119
-        text = record.getMessage()
+        try:
+            text = record.getMessage()
+        except Exception as error:  # Python tells that, and goes on
+            text, level = f"{record.msg!r:.200} cannot be logged: {error}", "error"
         more: dict[str, Any] = {"said": record.name}
         if record.exc_info and record.exc_info[1] is not None:
             more["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
