@@ -157,10 +157,12 @@ def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None
         sender = Sender(f"{host}:{port}", "s")
         sender.send(b"a")
         sender.flush()
-    with RunningIngress(tmp_path / "two", [source(port=port)]):
-        sender.send(b"b")
-        with pytest.raises(RuntimeFailure, match="it has the messages up to 0 only"):
-            sender.flush()
+    sender.send(b"b")
+    with (
+        RunningIngress(tmp_path / "two", [source(port=port)]),
+        pytest.raises(RuntimeFailure, match="it has the messages up to 0 only"),
+    ):
+        sender.flush()
     sender.close()
 
 

@@ -96,7 +96,7 @@ def test_a_sender_does_not_talk_to_whom_it_does_not_trust(
 def test_who_does_not_begin_tls_holds_a_place_and_is_cut_off(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingress, "HANDSHAKE_S", 0.5)
+    monkeypatch.setattr(ingress, "HANDSHAKE_S", 2.0)
     limits = SourceLimits(connections_per_peer=2)
     tls = authority.files(trusts=authority)
     with (
