@@ -45,7 +45,7 @@ class Databases:
         self.journal.submit(of, len(payloads), b"".join(map(U32.frame, payloads)))
         assert self.journal.flush(PATIENCE_S)
 
-    def publish(self, *letters: SetAside, **policies: Policy) -> Tally:
+    def publish(self, *letters: SetAside, **policies: Policy) -> Tally | None:
         """Publish a batch in which *letters* were set aside."""
         tally = Tally()
         for letter in letters:

@@ -41,9 +41,16 @@ def waiting(outbox: Outbox, sink: int = 0) -> list[tuple[int, bytes]]:
     return found
 
 
-def publish(outbox: Outbox, batch: int, *made: bytes, sink: int = 0) -> Tally:
+def publish(outbox: Outbox, batch: int, *made: bytes, sink: int = 0) -> None:
     outbox.stage(f"token {batch}", [outputs(*made, to=sink)], Tally())
-    return outbox.publish("run", batch, [f"token {batch}"])
+    assert told(outbox, f"token {batch}", batch) == Tally()
+
+
+def told(outbox: Outbox, token: str, batch: int = 0) -> Tally:
+    """What the task of *token* has reported, which is published for that."""
+    tally = outbox.publish("run", batch, [token])
+    assert tally is not None
+    return tally
 
 
 def test_outputs_keep_the_order_of_their_batches_and_tokens(outbox: Outbox) -> None:
@@ -74,7 +81,7 @@ def test_a_call_that_is_repeated_stages_nothing_twice(outbox: Outbox) -> None:
         outbox.stage("t", [outputs(b"a")], Tally(set_aside=1), "call 1")
     outbox.stage("t", [outputs(b"b")], Tally(set_aside=1), "call 2")
     outbox.stage("t", [outputs(b"a")], Tally(set_aside=1), "call 1")
-    assert outbox.publish("run", 0, ["t"]).set_aside == 2
+    assert told(outbox, "t").set_aside == 2
     assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
 
 
@@ -89,8 +96,8 @@ def test_a_publish_that_is_repeated_late_leaves_what_the_next_batch_stages(outbo
 def test_a_batch_is_published_once_however_often_it_is_asked(outbox: Outbox) -> None:
     publish(outbox, 0, b"a")
     outbox.stage("again", [outputs(b"a")], Tally(set_aside=1))
-    assert not outbox.publish("run", 0, ["again"])
-    assert not outbox.publish("run", 0, ["nothing was staged under this"])
+    assert outbox.publish("run", 0, ["again"]) is None
+    assert outbox.publish("run", 0, ["nothing was staged under this"]) is None
     assert [data for _, data in waiting(outbox)] == [b"a"]
     assert outbox.counters()["published"] == 1
 
@@ -107,7 +114,8 @@ def test_that_a_batch_was_published_survives_a_restart(tmp_path: Path) -> None:
         publish(outbox, 3, b"a")
         outbox.delivered(0, 1)
     with opened(tmp_path) as outbox:
-        publish(outbox, 3, b"a")
+        outbox.stage("again", [outputs(b"a")], Tally())
+        assert outbox.publish("run", 3, ["again"]) is None
         assert waiting(outbox) == []
 
 
@@ -143,7 +151,7 @@ def test_an_unknown_token_publishes_nothing_of_its_batch(outbox: Outbox) -> None
 def test_a_task_without_outputs_still_reports(outbox: Outbox) -> None:
     example = SetAside("p", "s", "f.py:1", "E: x", "b'm'")
     outbox.stage("t", [], Tally(2, [example], unknown_keys={("state", "'k'"): 3}))
-    tally = outbox.publish("run", 0, ["t"])
+    tally = told(outbox, "t")
     assert (tally.set_aside, tally.examples) == (2, [example])
     assert tally.unknown_keys == {("state", "'k'"): 3}
     counters = {"published": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
@@ -153,7 +161,7 @@ def test_a_task_without_outputs_still_reports(outbox: Outbox) -> None:
 def test_a_task_may_stage_several_times(outbox: Outbox) -> None:
     outbox.stage("t", [outputs(b"a")], Tally(set_aside=1))
     outbox.stage("t", [outputs(b"b")], Tally(set_aside=1))
-    assert outbox.publish("run", 0, ["t"]).set_aside == 2
+    assert told(outbox, "t").set_aside == 2
     assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
 
 

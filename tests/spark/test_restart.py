@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import wait_until
+from tests.helpers import ROOT, wait_until
 from tests.spark.harness import (
     APPS,
     PATIENCE_S,
@@ -133,6 +133,26 @@ def test_a_gateway_that_dies_behind_each_batch_is_never_given_up(tmp_path: Path)
     assert set(receiver.messages) == {
         b"%s => %d\n" % (word, count) for word in (b"a", b"b") for count in range(1, deaths + 2)
     }
+
+
+def test_windows_close_also_where_the_gateway_dies_before_it_tells_of_their_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    monkeypatch.setenv("WALLAROO_FAULTS", str(faults))
+    with (
+        Receiver("lines") as receiver,
+        run(ROOT / "tests" / "features" / "silence.py", receiver, tmp_path / "state") as running,
+    ):
+        send(running.sources["Readings"], [b"a 1"])
+        receiver.wait_for(1)
+        death = faults / "outbox-after-publish"
+        death.write_text("0 0")
+        send(running.sources["Readings"], [b"b 2"])
+        wait_until(lambda: not death.exists(), "the gateway's death")
+        assert len(receiver.wait_for(2)) == 2  # nothing else comes that could close it
+        assert running.stop() == 0
 
 
 def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ class Outbox:
         tokens: Sequence[str],
         judge: Judge | None = None,
         end: int | None = None,
-    ) -> Tally:
+    ) -> Tally | None:
         """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
 
         Args:
@@ -188,16 +188,16 @@ class Outbox:
             end: Offset behind the batch, where that is known.
 
         Returns:
-            What the tasks reported, without letters; empty where the batch was published before.
+            What the tasks reported, without letters; None where the batch was published before.
 
         Raises:
             LookupError: Nothing is staged under a token, or a message was set aside of a source
                 whose policy is to stop.
         """
-        tally = Tally()
         with self._changed:
             with transaction(self._database):
-                if not self._published_before(run, batch):
+                tally = None if self._published_before(run, batch) else Tally()
+                if tally is not None:
                     for token in tokens:
                         tally.merge(self._publish_token(token))
                     if judge is not None and tally.letters:

@@ -170,7 +170,7 @@ class Service(flight.FlightServerBase):
             asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES
         )
 
-    def _publish(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _publish(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         end = self._planned_end or None
         tally = self._outbox.publish(
             asked["run"], asked["batch"], asked["tokens"], self._judge, end
@@ -178,7 +178,7 @@ class Service(flight.FlightServerBase):
         self._journal.note_processed(self._planned_end)
         if self._followed is not None:
             self._followed.published(BatchId(asked["run"], asked["batch"]))
-        return tally.to_json()
+        return None if tally is None else tally.to_json()
 
     def _consume(self, asked: dict[str, Any]) -> None:
         self._journal.consume(asked["end"])

@@ -196,13 +196,14 @@ class Edge(Protocol):
         May be called several times with one token; a token that no batch publishes is forgotten.
         """
 
-    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally:
+    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally | None:
         """Commit the outputs left under *tokens*, in that order, as those of *batch*.
 
         Does nothing where *batch* of *run* has been published before, however often it is asked.
 
         Returns:
-            What the tasks reported, all together; empty where the batch was published before.
+            What the tasks reported, all together; None where the batch was published before, be it
+            by a call whose answer was lost.
         """
 
     def wake(self, at_ns: int | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.job import Job
-from wallaroo.engine.ports import Edge
+from wallaroo.engine.ports import Edge, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch, OnBatch, Progress
 from wallaroo.engine.spark.cause import cause_of
@@ -29,6 +29,11 @@ _PHASES = {
     "commit": ("commitOffsets", "commitBatch"),
 }
 """Phases of a batch, and Spark's names for what they are made of."""
+
+
+_AT_ONCE = 0
+"""Time of a tick where it is not known which windows are due, which makes all buckets tell: at the
+start, and where the answer to a publish was lost."""
 
 
 class SparkApplication:
@@ -129,18 +134,19 @@ class _Commit:
         self._timed = bool(program.timed)
         self._due: dict[tuple[int, int], int | None] = {}
         """When windows are due, by level and bucket."""
-        if self._timed:  # what is due is not known yet: a tick at once makes all buckets tell
-            edge.wake(0)
+        if self._timed:
+            edge.wake(_AT_ONCE)
 
     def __call__(self, tokens: DataFrame, batch: int) -> None:
         found = [row.token for row in tokens.collect()]
         tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
         if self._timed:
-            self._due |= tally.due
-            self._edge.wake(
-                min((due for due in self._due.values() if due is not None), default=None)
-            )
-        self._on_batch(Batch(batch, tally))
+            self._edge.wake(_AT_ONCE if tally is None else self._next_due(tally))
+        self._on_batch(Batch(batch, tally or Tally()))
+
+    def _next_due(self, tally: Tally) -> int | None:
+        self._due |= tally.due
+        return min((due for due in self._due.values() if due is not None), default=None)
 
     def _run_name(self) -> str:
         """The checkpoint's own name of its query: batch numbers belong to it."""
