@@ -17,7 +17,7 @@ import pytest
 from tests.helpers import PATIENCE_S
 
 _DAEMON = """
-import os, socket, sys
+import os, pathlib, select, socket, sys
 from wallaroo.engine.spark.workers import Workers
 
 
@@ -29,6 +29,9 @@ def run(connection):
         connection.sendall(b"done\\n")
     elif task[12:] == b"x":
         os._exit(1)
+    elif task[12:] == b"k":  # until it is about to be killed
+        while not killing.exists():
+            pass
     return task[12:] != b"f"
 
 
@@ -38,11 +41,21 @@ class Told(Workers):
         print("heard", flush=True)
 
 
+def kill(pid, number):
+    (control,) = [p.control for p in told._processes.values() if p.pid == pid]
+    killing.touch()
+    select.select([control], [], [])  # it has just come to the end of its task, or has ended
+    really_kill(pid, number)
+
+
+killing = pathlib.Path(sys.argv[1]).with_name("killing")
+really_kill, os.kill = os.kill, kill
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
 listener.listen()
 print("up", flush=True)
-Told(listener, 0, run).serve()
+told = Told(listener, 0, run)
+told.serve()
 """
 
 
@@ -190,6 +203,17 @@ def test_a_process_may_end_at_the_moment_when_spark_gives_up_its_task(spark: Spa
     one.close()
     process.wait(PATIENCE_S)  # what it writes reaches nobody
     daemon.resume()  # and finds the connection closed and the process ended at a time
+    spark.wait_until_heard()
+    assert other.run(1) == had_1
+    assert spark.connect().run(0) in spark.processes()
+
+
+def test_a_task_may_end_at_the_moment_when_spark_gives_it_up(spark: Spark) -> None:
+    one, other, had_0, had_1 = both_busy(spark)
+    one.run(0, b"k")
+    process = psutil.Process(had_0)
+    one.close()
+    process.wait(PATIENCE_S)
     spark.wait_until_heard()
     assert other.run(1) == had_1
     assert spark.connect().run(0) in spark.processes()

@@ -94,9 +94,10 @@ class Workers:
         if process is not None:
             self._hear(process)  # perhaps it is free, and the connection closed for that
             if process.serves is not None:  # else Spark has no use for what it does any more
-                self._poll.unregister(connection)
-                with suppress(ProcessLookupError):  # it just died: `_hear` finds out
+                with suppress(ProcessLookupError):  # it just died
                     os.kill(process.pid, signal.SIGKILL)
+                self._lose(process)
+                self._forget(connection)
                 return
             if connection.fileno() < 0:  # the process has ended, and its connection with it
                 return
@@ -141,16 +142,18 @@ class Workers:
             if served is not None:
                 self._poll.modify(served, select.POLLIN)
             return
+        self._lose(process)
+        if served is not None:  # Spark sees it closed, and that the task has failed
+            self._forget(served)
+
+    def _lose(self, process: _Process) -> None:
         self._poll.unregister(process.control)
         del self._processes[process.control.fileno()]
         process.control.close()
         self._had = {number: had for number, had in self._had.items() if had is not process}
-        if served is not None:  # Spark sees it closed, and that the task has failed
-            self._forget(served)
 
     def _forget(self, connection: socket.socket) -> None:
-        with suppress(KeyError):
-            self._poll.unregister(connection)
+        self._poll.unregister(connection)
         del self._connections[connection.fileno()]
         connection.close()
 
