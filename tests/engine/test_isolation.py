@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -34,6 +35,8 @@ def decode(payload: bytes) -> str:
 def careful(text: str) -> str:
     if text == "exiting":
         os._exit(3)
+    if text == "odd":
+        raise asyncio.CancelledError(text)
     if text == "blocking":
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         time.sleep(3600)
@@ -65,7 +68,7 @@ def application() -> Application:
 def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on() -> None:
     made = application()
     program = Program(made, 1)
-    texts = ("one", "killing", "two", "exiting", "blocking", "six", "crashing", "ten")
+    texts = ["one", "killing", "two", "exiting", "blocking", "six", "crashing", "ten", "odd", "end"]
     sent = [("p", text.encode()) for text in texts]
     ((block,),) = chunks(made, sent, [0] * len(sent))
     delivered: list[bytes] = []
@@ -80,15 +83,16 @@ def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on(
     bucket = Bucket([{}])
     run_isolated(program, results, LIMIT_S, lambda p, r: Worker(p, r).run([packed.blob], 0, bucket))
     results.close()
-    assert b"".join(delivered) == b"onetwosixten"
+    assert b"".join(delivered) == b"onetwosixtenend"
     assert [(letter.step, letter.arrival, letter.error) for letter in tally.letters] == [
         ("decoder", 1, "Refused: it killed its process (SIGKILL)"),
         ("careful", 3, "Refused: it ended its process (exit code 3)"),
         ("careful", 4, "Refused: it took longer than 1 s"),
+        ("careful", 8, "Raised: CancelledError: odd"),
         ("note", 6, "Refused: it killed its process (SIGTERM)"),
     ]
     state = {key: entity.texts for key, entity in bucket.entities[0].items()}
-    assert state == {3: ["one", "two", "six", "ten"], 8: []}
+    assert state == {3: ["one", "two", "six", "ten", "end"], 8: []}
 
 
 def endless(text: str) -> str:

@@ -51,6 +51,8 @@ def key(text):
 def count(text, seen):
     if text == "poison for the state":
         os._exit(1)
+    if text == "interrupt":
+        raise KeyboardInterrupt
     while text == "hang":
         time.sleep(0.1)
     seen.messages += 1
@@ -67,17 +69,19 @@ def test_the_batch_goes_on_without_the_messages_that_kill_or_hang(tmp_path: Path
     (tmp_path / "application.py").write_text(APPLICATION)
     state = tmp_path / "state"
     options = ("--function-timeout", "2")
-    bad = [b"poison for the first stage", b"poison for the state", b"hang"]
+    bad = [b"poison for the first stage", b"poison for the state", b"hang", b"interrupt"]
     with Receiver("lines") as receiver, run(tmp_path, receiver, state, options=options) as running:
         ready = running.wait_for_event("ready", 60.0)
-        send(ready["sources"]["Poison"], [b"a", b"b", *bad, b"a", b"p", b"h"])
-        assert sorted(receiver.wait_for(5)) == [b"a 1\n", b"a 2\n", b"b 1\n", b"h 1\n", b"p 1\n"]
+        send(ready["sources"]["Poison"], [b"a", b"b", *bad, b"a", b"p", b"h", b"i"])
+        made = [b"a 1\n", b"a 2\n", b"b 1\n", b"h 1\n", b"i 1\n", b"p 1\n"]
+        assert sorted(receiver.wait_for(6)) == made
         listing = CliRunner().invoke(
             main, ["dead-letters", "list", "--json", "--state-dir", str(state)]
         )
         assert running.stop() == 0
     letters = [json.loads(line) for line in listing.stdout.splitlines()]
     assert sorted((letter["step"], letter["error"]) for letter in letters) == [
+        ("count", "Raised: KeyboardInterrupt: "),
         ("count", "Refused: it ended its process (exit code 1)"),
         ("count", "Refused: it took longer than 2 s"),
         ("decoder", "Refused: it killed its process (SIGABRT)"),

@@ -5,6 +5,7 @@ shared memory which call of a function of the application is under way. If the c
 not go on, twice at the same call, the call is refused in the next copy, and so on until one gets
 through. Then the task itself runs, and the refused calls raise: their messages are set aside like
 all others on which user code raises. What the copies do to state and outputs is lost with them.
+Messages on which user code raises what is no `Exception`, which fails a task, are set aside, too.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ Run = Callable[[Program, TaskResults], T]
 
 class Refused(Exception):
     """A call that kills or blocks its process, and is not made."""
+
+
+class Raised(Exception):
+    """A call raised what is no `Exception`, such as `asyncio.CancelledError`."""
 
 
 def run_isolated(program: Program, results: TaskResults, limit_s: float, run: Run[T]) -> T:
@@ -151,7 +156,13 @@ class _Calls:
                 _NUMBER.pack_into(self._shared, 0, self._number)
             if (reason := self._refused.get(self._number)) is not None:
                 raise Refused(reason)
-            return function(*arguments)
+            try:
+                return function(*arguments)
+            except (Exception, SystemExit):
+                raise
+            except BaseException as error:
+                msg = f"{type(error).__name__}: {error}"
+                raise Raised(msg) from error
 
         functools.update_wrapper(guarded, function, updated=())
         return guarded
