@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from wallaroo.engine.entities import Bucket
+from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.job import codecs_of
 from wallaroo.engine.packing import Packed
 from wallaroo.engine.ports import TICK_SOURCE, Chunk, Outputs, Tally
 from wallaroo.engine.program import Program
@@ -28,11 +29,16 @@ class Driven:
         self.tally = Tally()
         self.outputs: dict[str, list[bytes]] = defaultdict(list)
         self._levels = range(1, self.program.levels.count + 1)
-        self._buckets = {
-            (level, bucket): Bucket([{} for _ in self.program.partitions])
-            for level in self._levels
-            for bucket in range(BUCKETS)
+        names = [partition.name for partition in self.program.partitions]
+        self._cache = EntityCache(names, codecs_of(self.program))
+        self._logs: dict[tuple[int, int], list[bytes]] = {
+            (level, bucket): [] for level in self._levels for bucket in range(BUCKETS)
         }
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what is in memory, and read it from the logs of the buckets."""
+        self._buckets = {bucket: self._cache.read(log) for bucket, log in self._logs.items()}
 
     def batch(self, blocks: Sequence[Sequence[Chunk]]) -> None:
         """Run *blocks*, each in a task of its own, then level by level what is sent to buckets."""
@@ -47,7 +53,10 @@ class Driven:
                 if blobs:
                     results = TaskResults(self._deliver)
                     worker = Worker(self.program, results, level)
-                    worker.run(blobs, bucket, self._buckets[level, bucket])
+                    changes = worker.run(blobs, bucket, self._buckets[level, bucket])
+                    if changes:
+                        record = self._cache.record(changes.changed, changes.forgotten)
+                        self._logs[level, bucket].append(record)
                     results.close()
                     new = worker.sent()
                     assert all(packed.level > level for packed in new)

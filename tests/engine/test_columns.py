@@ -65,6 +65,22 @@ class Reduced(Open):
         return (Reduced, ())
 
 
+class Watched(Slotted):
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+
+
+class Hidden(Slotted):
+    """An attribute of the class hides a slot."""
+
+    __slots__ = ()
+
+
+Hidden.two = None  # type: ignore[misc]
+
+
 class Listed(list[int]):
     pass
 
@@ -109,7 +125,7 @@ def test_entities_that_are_there_become_what_was_saved(
 
 def test_entities_of_one_class_and_shape_are_held() -> None:
     for entities in (
-        {1: Open(a=1, b=2), 2: Open(b=3, a=4)},
+        {1: Open(a=1, b=2), 2: Open(a=3, b=4)},
         {1: Open(), 2: Open()},
         {1: Slotted(1, 2), 2: Slotted(3, [4])},
     ):
@@ -131,6 +147,10 @@ def test_what_entities_share_they_share_afterwards() -> None:
     [
         {},
         {1: Open(a=1), 2: Open(b=1)},
+        {1: Open(a=1, b=2), 2: Open(b=3, a=4)},
+        {1: Open(__reduce__=None)},
+        {1: Watched(1, 2)},
+        {1: Hidden.__new__(Hidden)},
         {1: Open(a=1), 2: Open()},
         {1: Open(), 2: Slotted(1, 2)},
         {1: Derived(1, 2)},
@@ -150,3 +170,18 @@ def test_what_entities_share_they_share_afterwards() -> None:
 )
 def test_the_rest_is_left_to_pickling(entities: dict[int, Any]) -> None:
     assert Columns.of(entities) is None
+
+
+class Finding:
+    """Finds what it does not have, and so cannot be loaded: pickling looks for hooks on it."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, int] = {}
+
+    def __getattr__(self, name: str) -> int:
+        found: dict[str, int] = vars(self)["found"]
+        return found.setdefault(name, 0)
+
+
+def test_objects_that_find_attributes_in_their_own_way_are_pickled() -> None:
+    assert Columns.of({"a": Finding()}) is None

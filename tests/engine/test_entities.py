@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wallaroo.engine.columns import Columns
 from wallaroo.engine.entities import Changes, EntityCache, Head
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.saving import Codec
 
 PARTITIONS = ("words", "numbers")
 
@@ -211,22 +213,153 @@ def test_entities_are_found_by_the_name_of_their_partition() -> None:
     assert other.open(0, log).entities == [{"a": [1]}, {}, {}]
 
 
+def test_an_entity_that_is_made_again_has_the_key_that_it_was_made_of() -> None:
+    """Keys may be equal and yet print differently: `1` and `True`."""
+    cache, log = EntityCache(PARTITIONS), Log()
+    for key in (1, True):
+        bucket, changes = cache.open(0, log), Changes.none(len(PARTITIONS))
+        changes.forgotten[0].update(bucket.entities[0])
+        bucket.entities[0].clear()
+        bucket.entities[0][key] = changes.changed[0][key] = "entity"
+        cache.commit(0, log, changes)
+    assert repr(entities(log, cache)[0]) == repr(entities(log)[0]) == "{True: 'entity'}"
+
+
 def test_buckets_do_not_mix() -> None:
     one, other, cache = Log(), Log(), EntityCache(PARTITIONS)
     put(cache, one, "a", [1])
     assert cache.open(1, other).entities == [{}, {}]
 
 
-def test_an_entity_that_does_not_pickle_is_told_with_state_and_key() -> None:
+def test_an_entity_that_does_not_pickle_is_named_with_state_key_and_path() -> None:
     log, cache = Log(), EntityCache(PARTITIONS)
     bucket = cache.open(0, log)
-    fine, lambda_ = [1], lambda: 0
-    bucket.entities[0].update(a=fine, b=lambda_)
+    fine, spoilt = [1], {"made": [1, lambda: 0]}
+    bucket.entities[0].update(a=fine, b=spoilt)
     with pytest.raises(
-        RuntimeFailure, match=r"state 'words', key 'b': an entity of class function"
+        RuntimeFailure,
+        match=r"state 'words', key 'b': state\['made'\]\[1\] cannot be saved: AttributeError",
     ):
-        cache.commit(0, log, Changes([{"a": fine, "b": lambda_}, {}], [set(), set()]))
+        cache.commit(0, log, Changes([{"a": fine, "b": spoilt}, {}], [set(), set()]))
     assert entities(log, cache) == [{}, {}]
+
+
+class Touchy:
+    """Cannot be loaded while `refuses`, if it has that number."""
+
+    refuses: int | None = None
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        if state["number"] == Touchy.refuses:
+            msg = "not this one"
+            raise ValueError(msg)
+        vars(self).update(state)
+
+
+def test_an_entity_that_cannot_be_loaded_is_found_at_the_first_save_of_its_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    monkeypatch.setattr(Touchy, "refuses", 1)
+    with pytest.raises(RuntimeFailure, match=r"key 'a': the entity, of class Touchy, cannot be lo"):
+        put(cache, log, "a", Touchy(1))
+    assert entities(log, cache) == [{}, {}]
+
+
+def _touchy(number: int) -> Touchy:
+    made = Touchy.__new__(Touchy)
+    made.__setstate__({"number": number})
+    return made
+
+
+@pytest.mark.parametrize("codec", [None, Codec(lambda e: e.number, _touchy)])
+def test_an_entity_that_cannot_be_loaded_is_kept_until_it_can(
+    codec: Codec | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codecs = {} if codec is None else {0: codec}
+    log = Log()
+    for number in range(3):
+        put(EntityCache(PARTITIONS, codecs), log, f"key {number}", Touchy(number))
+    monkeypatch.setattr(Touchy, "refuses", 1)
+    for turn in range(3):  # the log is replaced more than once
+        cache = EntityCache(PARTITIONS, codecs)
+        bucket = cache.open(0, log)
+        assert sorted(bucket.entities[0]) == ["key 0", "key 2"]
+        ((where, unloaded),) = bucket.unloaded.items()
+        assert where == (0, "key 1")
+        assert "state 'words', key 'key 1': the entity, of class" in str(unloaded)
+        assert "cannot be loaded: ValueError: not this one" in str(unloaded)
+        change = Changes.none(2)
+        bucket.entities[1]["large"] = change.changed[1]["large"] = bytes(100_000 * 4**turn)
+        cache.commit(0, log, change)
+        assert log.records()[0] is not None
+        assert -1 in log._records
+    monkeypatch.setattr(Touchy, "refuses", None)
+    bucket = EntityCache(PARTITIONS, codecs).open(0, log)
+    assert {key: one.number for key, one in bucket.entities[0].items()} == {
+        f"key {number}": number for number in range(3)
+    }
+    assert not bucket.unloaded
+
+
+class Plain:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def test_entities_whose_class_is_gone_are_kept_until_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log()
+    cache = EntityCache(PARTITIONS)
+    change = Changes([{key: Plain(key) for key in range(3)}, {"fine": [1]}], [set(), set()])
+    for number in range(2):
+        cache.open(0, log).entities[number].update(change.changed[number])
+    cache.commit(0, log, change)
+    monkeypatch.delattr(f"{__name__}.Plain")
+    other = EntityCache(PARTITIONS)
+    bucket = other.open(0, log)
+    assert bucket.entities == [{}, {"fine": [1]}]
+    assert "of class tests.engine.test_entities.Plain, cannot be loaded: AttributeError" in str(
+        bucket.unloaded[0, 2]
+    )
+    replaced = Changes([{2: [7]}, {"fine": bytes(100_000)}], [{1}, set()])
+    bucket.entities[0][2] = [7]
+    bucket.entities[1]["fine"] = replaced.changed[1]["fine"]
+    other.commit(0, log, replaced)
+    found = EntityCache(PARTITIONS).open(0, log)
+    assert (found.entities[0], set(found.unloaded)) == ({2: [7]}, {(0, 0)})
+    monkeypatch.undo()
+    found = EntityCache(PARTITIONS).open(0, log)
+    assert {key: getattr(one, "number", one) for key, one in found.entities[0].items()} == {
+        0: 0,
+        2: [7],
+    }
+
+
+def test_an_entity_that_was_never_to_be_saved_does_not_stop_a_log_from_being_replaced() -> None:
+    log, cache = Log(), EntityCache(PARTITIONS)
+    put(cache, log, "a", [1])
+    cache.open(0, log).entities[0]["unsaved"] = lambda: 0
+    cache.commit(0, log, Changes.none(2))
+    put(cache, log, "b", bytes(EntityCache.MIN_LOG_BYTES))
+    head = log.head()
+    assert head is not None
+    assert head.base_bytes > EntityCache.MIN_LOG_BYTES
+    assert sorted(entities(log)[0]) == ["a", "b"]
+
+
+def test_a_log_of_an_earlier_version_is_read() -> None:
+    log = Log()
+    columns = Columns(Plain, ("number",), ["a", "b"], [[1, 2]])
+    record = pickle.dumps({"words": (columns, []), "numbers": ({"c": [3]}, ["d"])})
+    log.append(Head().appended(len(record)), record)
+    words, numbers = entities(log)
+    assert {key: one.number for key, one in words.items()} == {"a": 1, "b": 2}
+    assert numbers == {"c": [3]}
 
 
 changes = st.lists(

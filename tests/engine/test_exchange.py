@@ -70,7 +70,7 @@ def application_of(*steps: Any, keys: list[bytes] | None = None) -> Application:
     builder.new_pipeline("in", wallaroo.TCPSourceConfig("", 0, decode))
     for step in steps:
         builder.to(step)
-    builder.to_state_partition(count, Seen, "seen", key_of, keys)
+    builder.to_state_partition(count, Seen, "seen", key_of, keys, "drop" if keys else None)
     return resolve(builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build())
 
 

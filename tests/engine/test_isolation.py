@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -35,6 +36,16 @@ def decode(payload: bytes) -> str:
 def careful(text: str) -> str:
     if text == "exiting":
         os._exit(3)
+    if text == "leaving":
+        os._exit(0)
+    if text == "becoming":
+        os.execv(sys.executable, [sys.executable, "-c", ""])
+    if text == "forking":
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+    if text == "quitting":
+        sys.exit(0)
     if text == "odd":
         raise asyncio.CancelledError(text)
     if text == "blocking":
@@ -146,3 +157,24 @@ def test_what_goes_on_is_not_interrupted() -> None:
         patience.stop()
     assert results.tally.set_aside == 0
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_only_a_copy_that_says_so_has_got_through() -> None:
+    made = application()
+    texts = ["one", "leaving", "becoming", "forking", "quitting", "end"]
+    ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * len(texts))
+    tally = Tally()
+    results = TaskResults(lambda _outputs, told: tally.merge(told))
+    (packed,) = run_isolated(
+        Program(made, 1), results, LIMIT_S, lambda p, r: Router(p, r).route(block)
+    )
+    results.close()
+    assert [(letter.arrival, letter.error) for letter in tally.letters] == [
+        (1, "Refused: it ended its process (exit code 0)"),
+        (2, "Refused: it ended its process (exit code 0)"),
+        (3, "Refused: it forked its process, and returned in the new one, too"),
+        (4, "SystemExit: 0"),
+    ]
+    bucket = Bucket([{}])
+    Worker(Program(made, 1), results).run([packed.blob], 0, bucket)
+    assert [one.texts for one in bucket.entities[0].values()] == [["one", "end"]]

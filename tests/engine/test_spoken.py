@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wallaroo.engine.spoken import _Handler, _Lines, _Spoken
+from wallaroo.channel import Write, _Descriptor
+from wallaroo.engine.spoken import Spoken, SpokenStream, _Handler
 
 
 @pytest.fixture
@@ -18,18 +20,22 @@ def heard() -> io.StringIO:
     return io.StringIO()
 
 
+def lines(heard: io.StringIO) -> Write:
+    return lambda line: heard.write(line + "\n")
+
+
 def events(heard: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in heard.getvalue().splitlines()]
 
 
-def logged(spoken: _Spoken, message: str, *arguments: object) -> None:
+def logged(spoken: Spoken, message: str, *arguments: object) -> None:
     record = logging.LogRecord("mine", logging.INFO, "f.py", 7, message, arguments, None)
     _Handler(spoken).handle(record)
 
 
 def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
-    spoken = _Spoken("Words", heard)
-    print("printed", file=_Lines(spoken, "info"))
+    spoken = Spoken("Words", lines(heard), {})
+    print("printed", file=SpokenStream(spoken, "print", 1))
     logged(spoken, "%s of %d", "one", 2)
     first, second = events(heard)
     assert (first["event"], first["said"], first["application"]) == ("printed", "print", "Words")
@@ -38,7 +44,7 @@ def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
 
 
 def test_what_is_logged_wrongly_is_told_as_it_is(heard: io.StringIO) -> None:
-    logged(_Spoken("Words", heard), "%d words", "no")
+    logged(Spoken("Words", lines(heard), {}), "%d words", "no")
     (event,) = events(heard)
     assert event["event"].startswith("'%d words' cannot be logged: %d format")
     assert (event["level"], event["place"]) == ("error", "f.py:7")
@@ -46,8 +52,33 @@ def test_what_is_logged_wrongly_is_told_as_it_is(heard: io.StringIO) -> None:
 
 def test_user_code_does_not_fail_where_nobody_takes_what_it_says() -> None:
     full = Path("/dev/full").open("w")  # noqa: SIM115  (closing it raises)
-    spoken = _Spoken("Words", full)
-    print("printed", file=_Lines(spoken, "info"))
+    spoken = Spoken("Words", _Descriptor(full.fileno()), {})
+    print("printed", file=SpokenStream(spoken, "print", 1))
     logged(spoken, "logged")
-    with pytest.raises(OSError, match="No space left"):
-        full.close()
+    full.close()
+
+
+def test_what_is_no_line_is_told_when_it_is_flushed_or_long(heard: io.StringIO) -> None:
+    stream = SpokenStream(Spoken("Words", lines(heard), {}), "print", 1)
+    print("one", 2, end="", file=stream)
+    assert not events(heard)
+    print(file=stream)
+    print("three", end="", file=stream, flush=True)
+    stream.buffer.write(b"fo\xffur\nfive")
+    stream.flush()
+    stream.write("x" * 10_000)
+    stream.write("x" * 10_000 + "\n")
+    told = [event["event"] for event in events(heard)]
+    assert told[:4] == ["one 2", "three", r"fo\xffur", "five"]
+    assert "".join(told[4:]) == "x" * 20_000
+    assert stream.fileno() == 1
+
+
+def test_threads_do_not_mix_their_lines(heard: io.StringIO) -> None:
+    stream = SpokenStream(Spoken("Words", lines(heard), {}), "print", 1)
+    stream.write("on")
+    other = threading.Thread(target=print, args=("two",), kwargs={"file": stream})
+    other.start()
+    other.join()
+    stream.write("e\n")
+    assert [event["event"] for event in events(heard)] == ["two", "one"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_a_decorated_function_stays_callable() -> None:
 
 
 def test_a_well_formed_application_becomes_pipelines_steps_and_partitions() -> None:
-    builder = begun().to(shout).to_state_partition(count, Count, "counts", whole, ["A", "B"])
+    builder = begun().to(shout)
+    builder.to_state_partition(count, Count, "counts", whole, ["A", "B"], "drop")
     application = resolve(builder.to_sink(SINK).build())
     (pipeline,) = application.pipelines
     assert [type(step) for step in pipeline.trunk.steps] == [Compute, StateCompute]
@@ -244,9 +246,10 @@ def test_one_state_has_entities_of_one_class() -> None:
 
 
 def test_one_state_has_one_set_of_keys() -> None:
-    builder = begun().to_state_partition(count, Count, "counts", whole, ["a"]).done()
+    listed = functools.partial(begun().to_state_partition, count, Count, "counts", whole)
+    builder = listed(["a"], "drop").done()
     builder.new_pipeline("more", SOURCE)
-    builder.to_state_partition(count, Count, "counts", whole, ["b"]).done()
+    builder.to_state_partition(count, Count, "counts", whole, ["b"], "drop").done()
     problem = only_problem(builder)
     assert f"state 'counts' has other keys here than at {HERE}:" in problem
 
@@ -258,13 +261,82 @@ def test_a_key_is_listed_once() -> None:
 
 def test_a_listed_key_can_be_hashed() -> None:
     builder = begun().to_state_partition(count, Count, "counts", whole, ["a", ["b"]]).done()
-    assert "step 'count': the key ['b'] cannot be hashed" in only_problem(builder)
+    assert (
+        "step 'count': in the list of keys, an object of class list is not a valid key"
+        in only_problem(builder)
+    )
+
+
+def test_a_key_function_that_is_annotated_to_return_what_is_not_a_key_is_a_problem() -> None:
+    @wallaroo.partition  # type: ignore[type-var]
+    def listed(word: str) -> list[str]:
+        return list(word)
+
+    listed_at = f"{HERE}:{listed.function.__code__.co_firstlineno}"
+    builder = begun().to_state_partition(count, Count, "counts", listed).done()
+    problem = only_problem(builder)
+    assert problem.startswith(f"{listed_at}: pipeline 'lines', step 'count': key function: list is")
+    assert problem.endswith("it can change (it is unhashable); return tuple(key) instead")
 
 
 def test_keys_are_a_list() -> None:
     keys: Any = 26
     builder = begun().to_state_partition(count, Count, "counts", whole, keys).done()
     assert "step 'count': the keys are 26" in only_problem(builder)
+
+
+@pytest.mark.parametrize("keys", [None, [], ()])
+def test_no_listed_keys_mean_any_key(keys: Any) -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, keys).done()
+    assert resolve(builder.build()).partitions["counts"].keys is None
+
+
+class CountBuilder:
+    def build(self) -> Count:
+        return Count()
+
+
+@pytest.mark.parametrize(
+    ("state", "other_keys", "closed"),
+    [
+        (Count, None, False),  # a state class: 0.4 and later
+        (CountBuilder(), None, True),  # a builder of states: up to 0.3
+        (Count, "drop", True),
+        (CountBuilder(), "add", False),
+    ],
+)
+def test_the_api_in_use_or_an_argument_says_what_becomes_of_other_keys(
+    state: Any, other_keys: Any, closed: bool
+) -> None:
+    keys = ["a", "b"]
+    builder = begun().to_state_partition(count, state, "counts", whole, keys, other_keys).done()
+    made = resolve(builder.build()).partitions["counts"]
+    assert made.keys == (frozenset(keys) if closed else None)
+    assert made.holds("c") is not closed
+
+
+def test_integer_keys_that_are_listed_are_all_there_are() -> None:
+    builder = begun().to_state_partition_u64(count, Count, "counts", whole, [1, 2]).done()
+    assert resolve(builder.build()).partitions["counts"].keys == frozenset({1, 2})
+
+
+def test_what_becomes_of_other_keys_is_add_or_drop() -> None:
+    keys: Any = "forget"
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a"], keys).done()
+    problem = "step 'count': other_keys is 'forget'; expected 'add' or 'drop'"
+    assert problem in only_problem(builder)
+
+
+def test_to_drop_all_keys_is_a_mistake() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, [], "drop").done()
+    problem = "step 'count': other_keys='drop' without partition_keys would drop every message"
+    assert problem in only_problem(builder)
+
+
+def test_a_connector_that_is_not_there_is_named_with_what_to_call() -> None:
+    builder = ApplicationBuilder("app").new_pipeline("in", "feed").to(shout).done()
+    assert "'feed' is no source configuration; to use a connector" in only_problem(builder)
+    assert "source_connector('feed', …)" in only_problem(builder)
 
 
 def test_a_state_class_is_made_without_arguments() -> None:

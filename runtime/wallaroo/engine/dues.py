@@ -22,20 +22,23 @@ class Dues:
     """
 
     def __init__(self) -> None:
-        self._due: dict[tuple[int, Any], int] = {}
+        self._due: dict[tuple[int, Any], tuple[int | None, Any]] = {}
+        """When a key is due, if at all, and the key as it was set first: equal ones may differ."""
         self._heap: list[tuple[int, int, int, Any]] = []
         """Due time, a serial number in the place of comparing keys, partition, key; entries that
         `_due` does not confirm are out of date."""
         self._serial = itertools.count()
 
     def set(self, partition: int, key: Any, due_ns: int | None) -> None:
-        """Note that *key* of *partition* is due at *due_ns*, or never if that is None."""
-        entry = (partition, key)
-        if due_ns is None:
-            self._due.pop(entry, None)
-        elif self._due.get(entry) != due_ns:
-            self._due[entry] = due_ns
-            heapq.heappush(self._heap, (due_ns, next(self._serial), partition, key))
+        """Note that *key* of *partition* is due at *due_ns*, or not yet if that is None."""
+        before, first = self._due.get((partition, key), (None, key))
+        self._due[partition, key] = due_ns, first
+        if due_ns is not None and due_ns != before:
+            heapq.heappush(self._heap, (due_ns, next(self._serial), partition, first))
+
+    def forget(self, partition: int, key: Any) -> None:
+        """Note that *key* of *partition* is gone."""
+        self._due.pop((partition, key), None)
 
     def next_ns(self) -> int | None:
         """When the first key is due; None if none is."""
@@ -48,10 +51,10 @@ class Dues:
         taken: list[tuple[int, Any]] = []
         while (due := self.next_ns()) is not None and due <= now_ns:
             _, _, partition, key = heapq.heappop(self._heap)
-            del self._due[partition, key]
+            self._due[partition, key] = None, key
             taken.append((partition, key))
         return taken
 
     def _holds(self, entry: tuple[int, int, int, Any]) -> bool:
         due, _, partition, key = entry
-        return self._due.get((partition, key)) == due
+        return self._due.get((partition, key), (None, None))[0] == due

@@ -14,16 +14,22 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from wallaroo.engine.columns import Columns
 from wallaroo.engine.dues import Dues
+from wallaroo.engine.saved import Saved
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.saving import Codec, Unsavable, saved
 
 _IN_USE = "in use"
 """A version that no store tells: entities of a batch that did not reach `commit` are not used."""
+
+
+_MOST_LOGGED = 10
+"""Entities of a bucket that cannot be loaded and are logged one by one."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,31 @@ class BucketLog(Protocol):
         """Add *record* at the last place that *head* counts; *base* replaces all before it."""
 
 
+@dataclass(frozen=True)
+class Unloaded:
+    """An entity that could not be loaded: as it was saved, for code that can load it."""
+
+    state: str
+    key: Any
+    saved: Saved
+    """What it was saved in, perhaps with others; by an application's own codec, what that gave."""
+    error: str
+
+    def __str__(self) -> str:
+        return (
+            f"state {self.state!r}, key {self.key!r:.100}: the entity, of class "
+            f"{self.saved.class_name()}, cannot be loaded: {self.error}; it is kept as it was saved"
+        )
+
+
+Kept = tuple[Saved, set[Any]]
+"""Saved entities, and the keys of those among them that could not be loaded."""
+
+
+class Unloadable(Exception):
+    """The entity of a message's key cannot be loaded."""
+
+
 @dataclass
 class Bucket:
     """The entities of one bucket in this process."""
@@ -85,6 +116,8 @@ class Bucket:
     """Head of the log as of the last commit."""
     dues: Dues | None = None
     """When its windows are due; None where that has yet to be found out."""
+    unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
+    """Entities that could not be loaded, by partition number and key."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +127,7 @@ class Changes:
     changed: list[dict[Any, Any]]
     """Entities that changed, by partition number and key."""
     forgotten: list[set[Any]]
-    """Keys whose entities are gone, by partition number."""
+    """Keys whose entities are gone, by partition number; those that changed are there again."""
 
     @classmethod
     def none(cls, partitions: int) -> Changes:
@@ -103,14 +136,6 @@ class Changes:
 
     def __bool__(self) -> bool:
         return any(self.changed) or any(self.forgotten)
-
-
-@dataclass(frozen=True)
-class Codec:
-    """An application's own way to save the entities of a partition: something that pickles."""
-
-    dump: Callable[[Any], Any]
-    load: Callable[[Any], Any]
 
 
 @dataclass
@@ -125,6 +150,8 @@ class EntityCache:
     partitions: Sequence[str]
     codecs: Mapping[int, Codec] = field(default_factory=dict)
     _buckets: dict[int, Bucket] = field(default_factory=dict)
+    _tried: set[tuple[int, type]] = field(default_factory=set)
+    """Classes, by partition, of which an object was loaded after it was saved."""
 
     MIN_LOG_BYTES = 64 * 1024
     """A log smaller than this is not worth replacing."""
@@ -133,8 +160,11 @@ class EntityCache:
         """The entities of *bucket* as of the last commit: from memory, as far as they are there."""
         head = log.head()
         known = self._buckets.get(bucket)
+        before = {} if known is None else dict(known.unloaded)
         if known is None or not self._catch_up(known, head, log):
             known = self._buckets[bucket] = self.read(() if head is None else log.records())
+        if known.unloaded != before:
+            _log([one for where, one in known.unloaded.items() if where not in before])
         known.version, known.head = _IN_USE, head or Head()
         return known
 
@@ -145,7 +175,7 @@ class EntityCache:
             record = self.record(changes.changed, changes.forgotten)
             head, base = known.head.appended(len(record)), None
             if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
-                base = self.record(known.entities, [set() for _ in self.partitions])
+                base = self._base(known, log, record)
                 head = head.rebased(len(base))
             log.append(head, record, base)
             known.head = head
@@ -161,67 +191,168 @@ class EntityCache:
         if behind:
             known.version, known.dues = _IN_USE, None  # nothing, should a record not be read
             for place in range(head.count - behind, head.count):
-                self._apply(log.record(place), known.entities)
+                self._apply(log.record(place), known)
         return True
 
     def read(self, records: Iterable[bytes]) -> Bucket:
         """The bucket of which *records* tell."""
         bucket = Bucket([{} for _ in self.partitions])
         for record in records:
-            self._apply(record, bucket.entities)
+            self._apply(record, bucket)
         return bucket
 
-    def _apply(self, record: bytes, entities: list[dict[Any, Any]]) -> None:
-        """Do to *entities* what *record* says."""
-        for name, (changed, forgotten) in pickle.loads(record).items():
+    def _base(self, known: Bucket, log: BucketLog, record: bytes) -> bytes:
+        """The record of all that the log says with *record* behind it."""
+        none: list[set[Any]] = [set() for _ in self.partitions]
+        try:
+            return self.record(known.entities, none, known.unloaded)
+        except RuntimeFailure:  # one that was never said to have changed: the log has others only
+            logged = self.read([*log.records(), record])
+            return self.record(logged.entities, none, logged.unloaded)
+
+    def _apply(self, record: bytes, bucket: Bucket) -> None:
+        """Do to the entities of *bucket* what *record* says."""
+        for name, (changed, forgotten, *kept) in pickle.loads(record).items():
             if name not in self.partitions:
                 continue
             number = self.partitions.index(name)
-            codec = self.codecs.get(number)
+            entities = bucket.entities[number]
+            for key in forgotten:
+                entities.pop(key, None)
+                bucket.unloaded.pop((number, key), None)
+            if isinstance(changed, Saved):
+                self._load(number, changed, bucket)
+            elif isinstance(changed, Columns):  # as all versions before wrote them
+                changed.put_into(entities)
+            else:
+                codec = self.codecs.get(number)
+                load = _itself if codec is None else codec.load
+                entities.update({key: load(entity) for key, entity in changed.items()})
+            for one in kept[0] if kept else ():
+                self._load_kept(number, one, bucket)
+
+    def _load(self, number: int, changed: Saved, bucket: Bucket) -> None:
+        """Load what is saved, and single out what cannot be loaded."""
+        entities, codec = bucket.entities[number], self.codecs.get(number)
+        try:
             if codec is None:
-                _put(changed, entities[number])
+                changed.put_into(entities)
             else:
                 dumped: dict[Any, Any] = {}
-                _put(changed, dumped)
-                entities[number] |= {key: codec.load(entity) for key, entity in dumped.items()}
-            for key in forgotten:
-                entities[number].pop(key, None)
+                changed.put_into(dumped)
+                entities.update({key: codec.load(entity) for key, entity in dumped.items()})
+        except MemoryError:
+            raise
+        except Exception:
+            for place, (key, entity, error) in enumerate(changed.one_by_one()):
+                self._put(number, key, changed.only(place), entity, error, bucket)
+            return
+        if bucket.unloaded:
+            for key in changed.keys:
+                bucket.unloaded.pop((number, key), None)
 
-    def record(self, changed: Sequence[dict[Any, Any]], forgotten: Sequence[set[Any]]) -> bytes:
-        """The record of a log that says what `Changes` says."""
-        named: dict[str, tuple[dict[Any, Any], list[Any]]] = {}
+    def _load_kept(self, number: int, kept: Kept, bucket: Bucket) -> None:
+        """Load entities that could not be loaded before."""
+        content, keys = kept
+        for key, entity, error in content.one_by_one():
+            if key in keys:
+                self._put(number, key, content, entity, error, bucket)
+
+    def _put(
+        self,
+        number: int,
+        key: Any,
+        content: Saved,
+        entity: Any,
+        error: Exception | None,
+        bucket: Bucket,
+    ) -> None:
+        codec = self.codecs.get(number)
+        if error is None and codec is not None:
+            try:
+                entity = codec.load(entity)
+            except Exception as raised:
+                error = raised
+        if error is None:
+            bucket.entities[number][key] = entity
+            bucket.unloaded.pop((number, key), None)
+            return
+        bucket.entities[number].pop(key, None)
+        text = f"{type(error).__name__}: {error}"[:300]
+        unloaded = Unloaded(self.partitions[number], key, content, text)
+        bucket.unloaded[number, key] = unloaded
+
+    def record(
+        self,
+        changed: Sequence[dict[Any, Any]],
+        forgotten: Sequence[set[Any]],
+        unloaded: Mapping[tuple[int, Any], Unloaded] | None = None,
+    ) -> bytes:
+        """The record of a log that says what `Changes` says, and keeps what is *unloaded*.
+
+        Raises:
+            RuntimeFailure: An entity cannot be saved, or not be loaded again.
+        """
+        named: dict[str, tuple[Any, ...]] = {}
         for number, name in enumerate(self.partitions):
-            entities, gone, codec = changed[number], forgotten[number], self.codecs.get(number)
-            if codec is not None:
-                entities = {key: codec.dump(entity) for key, entity in entities.items()}
-            if entities or gone:
-                named[name] = (entities, list(gone))
-        compact = {
-            name: (Columns.of(entities) or entities, gone)
-            for name, (entities, gone) in named.items()
-        }
+            entities, gone = changed[number], forgotten[number]
+            kept = _kept(number, unloaded or {})
+            if entities or gone or kept:
+                content = self._saved(number, entities)
+                named[name] = (content, list(gone), *([kept] if kept else []))
+        return pickle.dumps(named, protocol=5)
+
+    def _saved(self, number: int, entities: dict[Any, Any]) -> Saved:
+        codec, dumped = self.codecs.get(number), entities
         try:
-            return pickle.dumps(compact, protocol=5)
+            if codec is not None:
+                dumped = {key: codec.dump(entity) for key, entity in entities.items()}
+            content = Saved.of(dumped)
+            if codec is not None or content.form == "each":
+                self._try(number, entities, codec)
         except Exception as error:
-            raise RuntimeFailure(_unpicklable(named, error)) from error
+            problems = self.problems(number, entities)
+            (key, problem), *_ = problems.items() or [(None, f"{type(error).__name__}: {error}")]
+            msg = f"state {self.partitions[number]!r}, key {key!r:.100}: {problem}"
+            raise RuntimeFailure(msg) from error
+        return content
 
+    def _try(self, number: int, entities: dict[Any, Any], codec: Codec | None) -> None:
+        """Load an object of each class that this process saves for the first time."""
+        for kind in set(map(type, entities.values())):
+            if (number, kind) not in self._tried:
+                saved(next(one for one in entities.values() if type(one) is kind), codec)
+                self._tried.add((number, kind))
 
-def _put(changed: Columns | dict[Any, Any], entities: dict[Any, Any]) -> None:
-    """Make what a record holds the entities of their keys in *entities*."""
-    if isinstance(changed, Columns):
-        changed.put_into(entities)
-    else:
-        entities.update(changed)
-
-
-def _unpicklable(named: dict[str, tuple[dict[Any, Any], list[Any]]], error: Exception) -> str:
-    for name, (entities, _) in named.items():
+    def problems(self, number: int, entities: Mapping[Any, Any]) -> dict[Any, str]:
+        """By key, which of *entities* of a partition cannot be saved and loaded again, and why."""
+        found: dict[Any, str] = {}
         for key, entity in entities.items():
             try:
-                pickle.dumps((key, entity), protocol=5)
-            except Exception as cause:
-                return (
-                    f"state {name!r}, key {key!r}: an entity of class {type(entity).__name__} "
-                    f"cannot be saved, because it does not pickle: {cause}"
-                )
-    return f"the state cannot be saved: {error}"
+                saved(entity, self.codecs.get(number))
+            except Unsavable as error:
+                found[key] = str(error)
+        return found
+
+
+def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kept]:
+    """What is *unloaded* of a partition, by what it was saved in."""
+    found: dict[int, Kept] = {}
+    for (partition, key), one in unloaded.items():
+        if partition == number:
+            found.setdefault(id(one.saved), (one.saved, set()))[1].add(key)
+    return list(found.values())
+
+
+def _log(unloaded: list[Unloaded]) -> None:
+    import structlog  # takes longer to load than the engine
+
+    log = structlog.get_logger("wallaroo.worker")
+    for one in unloaded[:_MOST_LOGGED]:
+        log.error(str(one))
+    if len(unloaded) > _MOST_LOGGED:
+        log.error("more entities cannot be loaded", more=len(unloaded) - _MOST_LOGGED)
+
+
+def _itself(entity: Any) -> Any:
+    return entity

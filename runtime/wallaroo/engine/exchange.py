@@ -10,20 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from wallaroo.engine.flow import key_failed
-from wallaroo.engine.packing import (
-    Arrivals,
-    Group,
-    Packed,
-    Rows,
-    Runs,
-    packed_group,
-    packed_rows,
-    problem_of_pickling,
-)
+from wallaroo.engine.packing import Group, Packed, Rows, Runs, packed_group, packed_rows
+from wallaroo.engine.paths import key_failed
 from wallaroo.engine.program import Leg, Program
-from wallaroo.engine.results import Origin, TaskResults, origin_at, origins
+from wallaroo.engine.results import Origin, TaskResults, shown
 from wallaroo.engine.rows import Keyed, kept_of, rows_by_bucket
+from wallaroo.engine.snapshots import Snapshot, restored
+from wallaroo.model.keys import are_safe
 
 _DENSE = 24
 """Messages for a key from which on a group for it saves more than it costs."""
@@ -53,9 +46,7 @@ class Exchange:
         self._rows: dict[int, list[Rows]] = defaultdict(list)
 
     def add(self, leg: Leg, keyed: Keyed) -> None:
-        """Take what has come to *leg*, behind all that has come before."""
-        if self._program.application.serialization is not None and not leg.ships_payloads:
-            keyed = self._serialized(leg, keyed)
+        """Take what has come to *leg*, after all that has come before."""
         if leg.partition in self._as_rows:
             self._arrived[leg.partition].append((leg, keyed))
             self._waiting[leg.partition] += len(keyed.keys)
@@ -63,9 +54,12 @@ class Exchange:
                 self._spread(self._arrived.pop(leg.partition))
                 self._waiting[leg.partition] = 0
             return
+        # in a dictionary, a value that is not a valid key may pass for one that it is equal to
+        if not are_safe(keyed.keys):
+            keyed = self._usable(leg, keyed)
         try:
             self._add_groups(leg, keyed)
-        except (Exception, SystemExit):  # nothing was added yet
+        except Exception:  # nothing was added yet
             self._add_groups(leg, self._usable(leg, keyed))
 
     def packed(self) -> list[Packed]:
@@ -74,36 +68,33 @@ class Exchange:
             self._spread(arrived)
         self._note_density()
         return [
-            *(Packed(1, bucket, self._blob_of_group(of)) for bucket, of in self._groups.items()),
-            *(Packed(1, bucket, self._blob_of_rows(of)) for bucket, of in self._rows.items()),
+            *(Packed(1, bucket, packed_group(of)) for bucket, of in self._groups.items()),
+            *(Packed(1, bucket, packed_rows(of)) for bucket, of in self._rows.items()),
         ]
 
     def _add_groups(self, leg: Leg, keyed: Keyed) -> None:
-        groups: dict[Any, list[Any]] = defaultdict(list)
-        for key, item in zip(keyed.keys, keyed.items, strict=True):
-            groups[key].append(item)
-        arrivals: dict[Any, Arrivals] = defaultdict(list)
-        if not leg.ships_payloads:
-            for key, arrival in zip(keyed.keys, keyed.arrivals, strict=True):
-                arrivals[key].append(arrival)
-        buckets = list(map(self._program.bucket_of, groups))
-        listed = self._program.partitions[leg.partition].keys
+        places: dict[Any, list[int]] = defaultdict(list)
+        for place, key in enumerate(keyed.keys):
+            places[key].append(place)
         runs_of_key = self._runs[leg.partition]
+        buckets = list(map(self._program.bucket_of, places))
+        listed = self._program.partitions[leg.partition].keys
         self._taken[leg.partition] += len(keyed.keys)
-        for (key, items), bucket in zip(groups.items(), buckets, strict=True):
-            of: Arrivals = arrivals[key] if arrivals else []
+        item, arrival = keyed.items.__getitem__, keyed.arrivals.__getitem__
+        for (key, of_key), bucket in zip(places.items(), buckets, strict=True):
+            items, arrivals = list(map(item, of_key)), list(map(arrival, of_key))
             runs = runs_of_key.get(key)
             if runs is None:
                 if listed is not None and key not in listed:
-                    self._unroutable(leg, key, items, of)
+                    self._unroutable(leg, key, items, arrivals)
                     continue
                 runs = runs_of_key[key] = []
                 self._groups[bucket].append((leg.partition, key, runs))
             if runs and runs[-1][0] == leg.number:
                 runs[-1][1].extend(items)
-                runs[-1][2].extend(of)
+                runs[-1][2].extend(arrivals)
             else:
-                runs.append((leg.number, items, of))
+                runs.append((leg.number, items, arrivals))
 
     def _spread(self, arrived: list[tuple[Leg, Keyed]]) -> None:
         """Put what has come to the legs of a partition into the rows of its buckets."""
@@ -115,7 +106,8 @@ class Exchange:
         for bucket, rows in spread:
             of_bucket = self._rows[bucket]
             if of_bucket and of_bucket[-1][:2] == rows[:2]:
-                for column, more in zip(of_bucket[-1][2:], rows[2:], strict=True):
+                _, _, *columns = of_bucket[-1]
+                for column, more in zip(columns, rows[2:], strict=True):
                     column.extend(more)
             else:
                 of_bucket.append(rows)
@@ -133,68 +125,31 @@ class Exchange:
             if sum(map(len, columns)) > _DENSE * len(set().union(*columns)):
                 sparse.discard(number)
 
-    def _serialized(self, leg: Leg, keyed: Keyed) -> Keyed:
-        """*keyed* with what the application serializes of the messages."""
-        serialization = self._program.application.serialization
-        assert serialization is not None
-        made, kept = list[bytes](), list[bool]()
-        for message, arrival in zip(keyed.items, keyed.arrivals, strict=True):
-            try:
-                made.append(serialization.serialize(message))
-                kept.append(True)
-            except (Exception, SystemExit) as error:
-                self._results.failed(leg, leg.step, message, error, Origin(None, arrival))
-                kept.append(False)
-        keys, arrivals = kept_of(kept, keyed.keys, keyed.arrivals)
-        return Keyed(keys, made, arrivals)
-
     def _usable(self, leg: Leg, keyed: Keyed) -> Keyed:
-        """*keyed* without the messages whose keys have no bucket; those are set aside."""
+        """*keyed* without the messages whose keys are not valid; those are set aside."""
         kept: list[bool] = []
         for key, item, arrival in zip(*keyed, strict=True):
             try:
                 self._program.bucket_of(key)
                 kept.append(True)
             except (Exception, SystemExit) as error:
-                key_failed(leg, leg.message(item), error, self._results, arrival)
+                key_failed(
+                    leg, self._message(leg, item), error, self._results, Origin(None, arrival)
+                )
                 kept.append(False)
         return Keyed(*kept_of(kept, *keyed))
 
-    def _unroutable(self, leg: Leg, key: Any, items: list[Any], arrivals: Arrivals) -> None:
-        name = self._program.partitions[leg.partition].name
-        for item, origin in origins(leg, key, items, arrivals):
-            self._results.unroutable(leg, leg.step, name, key, leg.message(item), origin)
+    def _unroutable(self, leg: Leg, key: Any, items: list[Snapshot], arrivals: list[int]) -> None:
+        partition, printable = self._program.partitions[leg.partition], shown(key, 100)
+        for item, arrival in zip(items, arrivals, strict=True):
+            message, origin = self._message(leg, item), Origin(printable, arrival)
+            self._results.unroutable(leg, leg.step, partition, key, message, origin)
 
-    def _blob_of_group(self, group: Group) -> bytes:
+    def _message(self, leg: Leg, item: Snapshot) -> Any:
+        """The message that crosses to *leg* as *item*, to report it; else the item."""
+        restore = self._program.restores(leg)
         try:
-            return packed_group(group)
-        except Exception:
-            packable: Group = []
-            for number, key, runs in group:
-                packable.append((number, key, []))
-                for leg, items, arrivals in runs:
-                    columns = self._packable(leg, [key] * len(items), items, arrivals)
-                    packable[-1][2].append((leg, *columns[1:]))
-            return packed_group(packable)
-
-    def _blob_of_rows(self, rows: list[Rows]) -> bytes:
-        try:
-            return packed_rows(rows)
-        except Exception:
-            return packed_rows(
-                [(number, leg, *self._packable(leg, *columns)) for number, leg, *columns in rows]
-            )
-
-    def _packable(
-        self, leg_number: int, keys: list[Any], items: list[Any], arrivals: Arrivals
-    ) -> tuple[list[Any], list[Any], Arrivals]:
-        """The columns without the messages that do not pickle; those are set aside."""
-        leg, kept = self._program.legs[leg_number], list[bool]()
-        for place, (key, item) in enumerate(zip(keys, items, strict=True)):
-            error = problem_of_pickling(key, item)
-            kept.append(error is None)
-            if error is not None:
-                origin = origin_at(place, leg, key, items, arrivals)
-                self._results.failed(leg, leg.step, leg.message(item), error, origin)
-        keys, items, arrivals = kept_of(kept, keys, items, arrivals)
-        return keys, items, arrivals
+            message = restored(item)
+            return message if restore is None else restore(message)
+        except (Exception, SystemExit):
+            return item

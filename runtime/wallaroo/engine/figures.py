@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 _MAX_HOT_KEYS = 20
@@ -31,25 +32,38 @@ class StepFigures:
     """Messages that were timed: all of them, or a sample."""
     seconds: float = 0.0
     """Seconds that the timed ones took."""
+    unlisted: int = 0
+    """Messages that did not get to it, because their keys are not listed."""
 
     def note(self, entered: int, left: int, seconds: float) -> None:
         """Count *entered* messages, all of them timed, of which *left* came."""
-        self.entered += entered
-        self.left += left
+        self.add(entered, left)
         self.timed += entered
         self.seconds += seconds
 
-    def add(self, other: StepFigures) -> None:
+    def add(self, entered: int, left: int) -> None:
+        """Count *entered* messages, of which *left* came."""
+        self.entered += entered
+        self.left += left
+
+    def time(self, began: float) -> None:
+        """Add the time of one message, which entered when `perf_counter` showed *began*."""
+        self.timed += 1
+        self.seconds += perf_counter() - began
+
+    def merge(self, other: StepFigures) -> None:
         """Add what *other* has."""
         self.entered += other.entered
         self.left += other.left
         self.set_aside += other.set_aside
         self.timed += other.timed
         self.seconds += other.seconds
+        self.unlisted += other.unlisted
 
     def to_json(self) -> list[float]:
         """As plain JSON values."""
-        return [self.entered, self.left, self.set_aside, self.timed, self.seconds]
+        counts = (self.entered, self.left, self.set_aside, self.timed)
+        return [*counts, self.seconds, self.unlisted]
 
 
 @dataclass
@@ -106,7 +120,7 @@ class Figures:
     def merge(self, other: Figures) -> None:
         """Add what *other* has."""
         for (pipeline, name), figures in other.steps.items():
-            self.step(pipeline, name).add(figures)
+            self.step(pipeline, name).merge(figures)
         for arrival, messages in other.arrivals.items():
             self.arrivals[arrival] = self.arrivals.get(arrival, 0) + messages
         self.entities |= other.entities

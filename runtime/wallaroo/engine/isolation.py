@@ -1,30 +1,38 @@
 """Finding the message that kills or blocks the process that runs user code on it.
 
 A task that is tried again runs its messages in a copy of its process first, a fork, which notes in
-shared memory which call of a function of the application is under way. If the copy dies, or does
-not go on, twice at the same call, the call is refused in the next copy, and so on until one gets
-through. Then the task itself runs, and the refused calls raise: their messages are set aside like
-all others on which user code raises. What the copies do to state and outputs is lost with them.
-Messages on which user code raises what is no `Exception`, which fails a task, are set aside, too.
+shared memory which call of a function of the application is under way, and in the end that it got
+through. If the copy ends in any other way, or does not go on, twice at the same call, the call is
+refused in the next copy, and so on until one gets through. Then the task itself runs, and the
+refused calls raise: their messages are set aside like all others on which user code raises. What
+the copies do to state and outputs is lost with them. Messages on which user code raises what is no
+`Exception`, which fails a task, are set aside, too.
+
+A copy that got through also looks whether the entities that it changed can be saved. If some
+cannot, the next copy finds the calls that are at fault (see `checks`); they are refused as well.
 """
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import functools
 import mmap
 import os
+import pickle
 import signal
 import struct
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from wallaroo.api.windows import Aggregation
+from wallaroo.engine.checks import Checks, Saving, Suspects
+from wallaroo.engine.entities import Changes
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
+from wallaroo.lifeline import die_with_parent
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -39,96 +47,189 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
+from wallaroo.model.saving import Refused, Unsavable
 from wallaroo.model.windows import CountWindows, RangeWindows, Windows
 
+_NUMBERS = struct.Struct("=QQQ")
+"""The call under way; whether the copy got through; a call that returned in a further fork."""
 _NUMBER = struct.Struct("=Q")
+_SAVING = 2**64 - 1
+"""In the place of a call: the entities are being saved."""
 _LOOK_EVERY_S = 0.01
 _SURE = 2
 """Copies that have to end at the same call: one may have been killed from outside."""
 _MOST_COPIES = 1_000
-_PR_SET_PDEATHSIG = 1
 
 T = TypeVar("T")
 Run = Callable[[Program, TaskResults], T]
 """Runs messages through a program; the same way each time."""
 
 
-class Refused(Exception):
-    """A call that kills or blocks its process, and is not made."""
-
-
 class Raised(Exception):
     """A call raised what is no `Exception`, such as `asyncio.CancelledError`."""
 
 
-def run_isolated(program: Program, results: TaskResults, limit_s: float, run: Run[T]) -> T:
+class Saves(NamedTuple):
+    """What a run changes, to be saved behind it."""
+
+    saving: Saving
+    changes: Callable[[Any], Changes]
+    """What the run changed, of what it returned."""
+
+
+def run_isolated(
+    program: Program, results: TaskResults, limit_s: float, run: Run[T], saves: Saves | None = None
+) -> T:
     """Call *run* with a program of which calls that kill or block the process raise `Refused`.
+
+    So do calls that leave an entity that cannot be saved, with `Unsavable`.
 
     Args:
         program: What to run.
         results: Takes outputs and what is set aside.
         limit_s: Seconds that a call may take; 0 for as long as it likes.
         run: Runs the messages of the task.
+        saves: What the run changes, if it changes entities.
     """
-    refused = _find_refused(program, limit_s, run)
+    refused = _find_refused(program, limit_s, run, saves)
     return run(_guarded(program, _Calls(refused)), results)
 
 
-def _find_refused(program: Program, limit_s: float, run: Run[Any]) -> dict[int, str]:
-    refused: dict[int, str] = {}
-    last, times = 0, 0
-    with mmap.mmap(-1, _NUMBER.size) as shared:
-        for _ in range(_MOST_COPIES):
-            ended = _ended_copy(program, limit_s, run, _Calls(refused, shared), shared)
-            if ended is None:
-                break
-            (number,) = _NUMBER.unpack_from(shared)
-            if number == 0 or number in refused:
-                break  # it was no function of the application
-            last, times = number, times + 1 if number == last else 1
-            if times == _SURE:
-                import structlog  # takes longer to load than the engine
+class _Report(NamedTuple):
+    """What a copy that got through has to say of entities."""
 
-                log = structlog.get_logger("wallaroo.worker")
-                log.warning("a message ends its process", call=number, reason=ended)
-                refused[number] = ended
+    unsaved: Suspects
+    """Those that cannot be saved."""
+    findings: dict[int, str]
+    """Calls after which one could not be saved."""
+
+
+def _find_refused(
+    program: Program, limit_s: float, run: Run[Any], saves: Saves | None
+) -> dict[int, Refused]:
+    import structlog  # takes longer to load than the engine
+
+    log = structlog.get_logger("wallaroo.worker")
+    refused: dict[int, Refused] = {}
+    suspects = Suspects()
+    last, times = 0, 0
+    with mmap.mmap(-1, _NUMBERS.size) as shared, tempfile.TemporaryFile() as file:
+        for _ in range(_MOST_COPIES):
+            copy = _Copy(program, _Calls(refused, shared), shared, file, suspects)
+            ended = copy.run(limit_s, run, saves)
+            number, _, forked = _NUMBERS.unpack_from(shared)
+            if forked and forked not in refused:
+                reason = "it forked its process, and returned in the new one, too"
+                log.warning("a message forks its process", call=forked)
+                refused[forked] = Refused(reason)
+                continue
+            if ended is None:
+                report = _read_report(file)
+                if not report.unsaved or suspects.all:
+                    _log_findings(log, report)
+                    return refused | {n: Unsavable(why) for n, why in report.findings.items()}
+                more = suspects | report.unsaved
+                suspects = Suspects(all=True) if more == suspects else more
+            elif number == _SAVING and not suspects.all:
+                suspects = Suspects(all=True)  # saving one of them ends the process
+            elif number in {0, _SAVING} or number in refused:
+                break  # it was no function of the application
+            else:
+                last, times = number, times + 1 if number == last else 1
+                if times == _SURE:
+                    log.warning("a message ends its process", call=number, reason=ended)
+                    refused[number] = Refused(ended)
     return refused
 
 
-def _ended_copy(
-    program: Program, limit_s: float, run: Run[Any], calls: _Calls, shared: mmap.mmap
-) -> str | None:
-    """Run in a copy of this process; how it ended, None if it got through."""
-    _NUMBER.pack_into(shared, 0, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the copy leaves other threads alone
-        child = os.fork()
-    if child == 0:
-        try:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            run(_guarded(program, calls), TaskResults(lambda _outputs, _tally: None))
-        finally:
-            os._exit(0)  # what it raised, the task itself will raise
-    seen, since = 0, time.monotonic()
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return _told(status)
-        (number,) = _NUMBER.unpack_from(shared)
-        now = time.monotonic()
-        if number != seen:
-            seen, since = number, now
-        elif limit_s and now - since > limit_s:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return f"it took longer than {limit_s:g} s"
-        time.sleep(_LOOK_EVERY_S)
+def _read_report(file: IO[bytes]) -> _Report:
+    file.seek(0)
+    written = file.read()
+    return _Report(*pickle.loads(written)) if written else _Report(Suspects(), {})
 
 
-def _told(status: int) -> str | None:
+def _log_findings(log: Any, report: _Report) -> None:
+    for reason in list(report.findings.values())[:1]:
+        count = len(report.findings)
+        log.warning("messages leave entities that cannot be saved", messages=count, first=reason)
+
+
+class _Copy:
+    """A copy of this process that runs what the task is to run.
+
+    Args:
+        program: What to run.
+        calls: Counts its calls, and refuses some.
+        shared: Memory of `_NUMBERS`, which the copy shares with this process.
+        file: Takes the report.
+        suspects: Entities to check.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        calls: _Calls,
+        shared: mmap.mmap,
+        file: IO[bytes],
+        suspects: Suspects,
+    ) -> None:
+        self._program = program
+        self._calls = calls
+        self._shared = shared
+        self._file = file
+        self._suspects = suspects
+
+    def run(self, limit_s: float, run: Run[Any], saves: Saves | None) -> str | None:
+        """Make the copy and let it run; how it ended, None if it got through."""
+        _NUMBERS.pack_into(self._shared, 0, 0, 0, 0)
+        self._file.seek(0)
+        self._file.truncate()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the copy leaves other threads
+            child = os.fork()
+        if child == 0:
+            try:
+                die_with_parent()
+                self._run_here(run, saves)
+            finally:
+                _NUMBER.pack_into(self._shared, _NUMBER.size, 1)
+                os._exit(0)  # what it raised, the task itself will raise
+        ended = self._wait(child, limit_s)
+        _, through, _ = _NUMBERS.unpack_from(self._shared)
+        return None if through else ended
+
+    def _run_here(self, run: Run[Any], saves: Saves | None) -> None:
+        results = TaskResults(lambda _outputs, _tally: None)
+        if saves is None:
+            run(_guarded(self._program, self._calls), results)
+            return
+        checks = Checks(self._program, saves.saving, self._suspects, self._calls)
+        made = run(_guarded(self._program, self._calls, checks), results)
+        _NUMBER.pack_into(self._shared, 0, _SAVING)
+        unsaved = saves.saving.unsaved(checks.settled(saves.changes(made)))
+        self._file.write(pickle.dumps((unsaved, checks.findings), protocol=5))
+        self._file.flush()
+
+    def _wait(self, child: int, limit_s: float) -> str:
+        """Wait for the end of the copy; how it ended."""
+        seen, since = 0, time.monotonic()
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return _told(status)
+            (number,) = _NUMBER.unpack_from(self._shared)
+            now = time.monotonic()
+            if number != seen:
+                seen, since = number, now
+            elif limit_s and number != _SAVING and now - since > limit_s:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return f"it took longer than {limit_s:g} s"
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _told(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
-    if code == 0:
-        return None
     if code < 0:
         return f"it killed its process ({signal.Signals(-code).name})"
     return f"it ended its process (exit code {code})"
@@ -138,24 +239,26 @@ class _Calls:
     """Counts calls of functions of an application, and refuses some.
 
     Args:
-        refused: Numbers of the calls that are refused, and why.
+        refused: Numbers of the calls that are refused, and what they raise instead.
         shared: Where to note the number of the call under way.
     """
 
-    def __init__(self, refused: Mapping[int, str], shared: mmap.mmap | None = None) -> None:
+    def __init__(self, refused: Mapping[int, Refused], shared: mmap.mmap | None = None) -> None:
+        self.number = 0
+        """Number of the last call."""
         self._refused = refused
         self._shared = shared
-        self._number = 0
 
     def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """*function*, counted."""
 
         def guarded(*arguments: Any) -> Any:
-            self._number += 1
+            self.number += 1
             if self._shared is not None:
-                _NUMBER.pack_into(self._shared, 0, self._number)
-            if (reason := self._refused.get(self._number)) is not None:
-                raise Refused(reason)
+                _NUMBER.pack_into(self._shared, 0, self.number)
+            if (error := self._refused.get(self.number)) is not None:
+                raise error
+            process = os.getpid()
             try:
                 return function(*arguments)
             except (Exception, SystemExit):
@@ -163,6 +266,10 @@ class _Calls:
             except BaseException as error:
                 msg = f"{type(error).__name__}: {error}"
                 raise Raised(msg) from error
+            finally:
+                if self._shared is not None and os.getpid() != process:
+                    _NUMBER.pack_into(self._shared, 2 * _NUMBER.size, self.number)
+                    os._exit(1)
 
         functools.update_wrapper(guarded, function, updated=())
         return guarded
@@ -188,16 +295,18 @@ class _GuardedAggregation(Aggregation[Any, Any, Any]):
         return self._output(key, accumulator)
 
 
-def _guarded(program: Program, calls: _Calls) -> Program:
+def _guarded(program: Program, calls: _Calls, checks: Checks | None = None) -> Program:
     """*program* with every function of the application guarded."""
-    return Program(_Guarding(calls).application(program.application), program.buckets)
+    application = _Guarding(calls, checks).application(program.application)
+    return Program(application, program.buckets, program.repeated)
 
 
 class _Guarding:
     """Makes guarded copies of the parts of an application; of each part one."""
 
-    def __init__(self, calls: _Calls) -> None:
+    def __init__(self, calls: _Calls, checks: Checks | None) -> None:
         self._calls = calls
+        self._checks = checks
         self._sources: dict[int, Source] = {}
         self._sinks: dict[int, Sink] = {}
 
@@ -241,17 +350,23 @@ class _Guarding:
             return dataclasses.replace(step, key=guard(step.key))
         key = None if step.key is None else guard(step.key)
         if isinstance(step, StateCompute):
-            return dataclasses.replace(step, function=guard(step.function), key=key)
+            function = step.function if self._checks is None else self._checks.function(step)
+            return dataclasses.replace(step, function=guard(function), key=key)
         assert isinstance(step, WindowCompute)
-        return dataclasses.replace(step, windows=self._windows(step.windows), key=key)
+        windows = self._windows(step.windows, step.partition)
+        return dataclasses.replace(step, windows=windows, key=key)
 
     def _partition(self, partition: StatePartition) -> StatePartition:
         if partition.windows is not None:
-            windows = self._windows(partition.windows)
+            windows = self._windows(partition.windows, partition.name)
             return dataclasses.replace(partition, windows=windows, new_entity=windows.new_entity)
         return dataclasses.replace(partition, new_entity=self._calls.guard(partition.new_entity))
 
-    def _windows(self, windows: Windows) -> Windows:
+    def _windows(self, windows: Windows, partition: str) -> Windows:
+        guarded = self._guarded_windows(windows)
+        return guarded if self._checks is None else self._checks.windows(guarded, partition)
+
+    def _guarded_windows(self, windows: Windows) -> Windows:
         assert isinstance(windows, (RangeWindows, CountWindows))
         aggregation = _GuardedAggregation(windows.aggregation, self._calls)
         if isinstance(windows, CountWindows):

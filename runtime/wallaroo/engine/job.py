@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
+import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wallaroo.engine.entities import Codec, EntityCache
-from wallaroo.engine.pace import BatchLimits
+from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.pace import BatchLimits, CostsFile
 from wallaroo.engine.ports import Connect, Edge, Outputs, Tally
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
-from wallaroo.engine.spoken import listen
-from wallaroo.model.application import Serialization
+from wallaroo.engine.spoken import listen, worker_name
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.windows import Windows
+from wallaroo.model.saving import Codec, codec_of
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,12 @@ class Job:
         slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
             fall evenly on the partitions.
         readers: Tells how many ranges a batch is read in at most.
+        repeated: See `Program`.
         batch: Bounds of a batch.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
         call_limit_s: Seconds that a function of the application may take for one message; 0 for as
             long as it likes.
+        costs: Where to leave what batches cost; None for nowhere.
     """
 
     run: str
@@ -66,9 +68,11 @@ class Job:
     buckets: int
     slots: tuple[int, ...]
     readers: Readers
+    repeated: frozenset[int]
     batch: BatchLimits = field(default_factory=BatchLimits)
     idle_wait_s: float = 1.0
     call_limit_s: float = 60.0
+    costs: CostsFile | None = None
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,11 @@ class WorkerContext:
 
     def results(self) -> tuple[str, TaskResults]:
         """A fresh token, and task results that are left at the edge under it."""
-        token, edge = uuid.uuid4().hex, self.edge
+        token, edge, process = uuid.uuid4().hex, self.edge, os.getpid()
 
         def deliver(outputs: Sequence[Outputs], tally: Tally) -> None:
+            if os.getpid() != process:  # user code forked, and came back here in both
+                os._exit(1)
             edge.stage(token, outputs, tally)
 
         return token, TaskResults(deliver)
@@ -103,7 +109,8 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
         job: The job.
         found: Tells where the application is in this process.
     """
-    program = Program(found(job.application).load(), job.buckets)
+    listen(None, worker=worker_name())
+    program = Program(found(job.application).load(), job.buckets, job.repeated)
     listen(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
@@ -112,16 +119,5 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
 
 def codecs_of(program: Program) -> dict[int, Codec]:
     """Codecs by partition number, where the application says how to save its objects."""
-    own = program.application.serialization
-    if own is None:
-        return {}
-    return {number: _codec(p.windows, own) for number, p in enumerate(program.partitions)}
-
-
-def _codec(windows: Windows | None, own: Serialization) -> Codec:
-    if windows is None:
-        return Codec(own.serialize, own.deserialize)
-    return Codec(
-        lambda entity: windows.converted(entity, own.serialize),
-        lambda kept: windows.converted(kept, own.deserialize),
-    )
+    found = [codec_of(program.application, partition) for partition in program.partitions]
+    return {number: codec for number, codec in enumerate(found) if codec is not None}

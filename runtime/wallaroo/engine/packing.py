@@ -1,18 +1,21 @@
-"""What crosses the exchange, as bytes: messages of one bucket.
+"""What crosses the exchange, as bytes: snapshots of messages of one bucket.
 
-Payloads and plain values go by `marshal`, which costs a tenth of pickling; it never meets anything
-that was not packed by this module a moment ago.
+They go by `marshal`, which costs a fraction of pickling; it never meets anything that was not
+packed by this module a moment ago.
 """
 
 from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Sequence
+from collections import defaultdict
+from itertools import islice
 from typing import Any, NamedTuple
 
-Arrivals = list[int | None]
-"""Arrival numbers of messages; empty for payloads, which tell by themselves what they are."""
+from wallaroo.engine.snapshots import PLAIN, Snapshot, packed, unpacked
+
+Arrivals = list[int]
+"""Arrival numbers of what messages were made of."""
 Runs = list[tuple[int, list[Any], Arrivals]]
 """What one key gets: in order of arrival, the number of a leg, items that go there, and where they
 come from."""
@@ -27,7 +30,11 @@ the way; then, for what steps and forks made of the message, which it was of wha
 Stamped = tuple[Stamp, int, Any, Any]
 """An item on its own: (stamp, number of a leg, key, item); a tick has leg `TICK`."""
 TICK = -1
-"""Number in the place of a leg where an item is no message but the clock."""
+"""Number in the place of a leg where an item is not a message but the clock."""
+
+_GROUP, _ROWS, _STAMPED = b"g", b"r", b"s"
+_WITHOUT_REFERENCES = 2
+"""A version of `marshal`; later ones look up each value, in case it occurs again."""
 
 
 class Packed(NamedTuple):
@@ -38,95 +45,83 @@ class Packed(NamedTuple):
     blob: bytes
 
 
-_PLAIN = {bytes, str, int, float, bool, type(None)}
-"""Types that `marshal` gives back as they were: no subclasses, nothing mutable."""
-_MARSHALLED, _PICKLED = b"m", b"p"
-_ROWS_MARSHALLED, _ROWS_PICKLED = b"r", b"R"
-_STAMPED_MARSHALLED, _STAMPED_PICKLED = b"M", b"P"
-_WITHOUT_REFERENCES = 2
-"""A version of `marshal`; later ones look up each value, for the case that it comes again."""
-
-
 def packed_group(group: Group) -> bytes:
-    """*group* as bytes.
-
-    Raises:
-        Exception: Something in it does not pickle.
-    """
-    plain = all(
-        type(key) in _PLAIN and all(_are_plain(items) for _, items, _ in runs)
-        for _, key, runs in group
-    )
-    if plain:
-        return _MARSHALLED + _marshalled(group)
-    return _PICKLED + pickle.dumps(group, protocol=5)
+    """*group*, whose items are snapshots, as bytes."""
+    of_leg: dict[int, list[Snapshot]] = defaultdict(list)
+    """What goes to a leg is of one class as a rule: packed together, it takes the least."""
+    runs_of_keys: list[list[tuple[int, int, Arrivals]]] = []
+    for _, _, runs in group:
+        runs_of_keys.append([(leg, len(items), arrivals) for leg, items, arrivals in runs])
+        for leg, items, _ in runs:
+            of_leg[leg] += items
+    partitions = [partition for partition, _, _ in group]
+    keys = _packed_keys([key for _, key, _ in group])
+    parcels = [(leg, packed(items)) for leg, items in of_leg.items()]
+    return _GROUP + _marshalled((partitions, keys, runs_of_keys, parcels))
 
 
 def unpacked_group(blob: bytes) -> Group:
-    """The group that `packed_group` made *blob* of."""
-    load = marshal.loads if blob[:1] == _MARSHALLED else pickle.loads
-    group: Group = load(memoryview(blob)[1:])
-    return group
+    """The group that `packed_group` made *blob* of, with messages in the place of snapshots."""
+    partitions, keys, runs_of_keys, parcels = marshal.loads(memoryview(blob)[1:])
+    of_leg = {leg: iter(unpacked(parcel)) for leg, parcel in parcels}
+    return [
+        (
+            partition,
+            key,
+            [(leg, list(islice(of_leg[leg], count)), arrivals) for leg, count, arrivals in runs],
+        )
+        for partition, key, runs in zip(partitions, _unpacked_keys(keys), runs_of_keys, strict=True)
+    ]
 
 
 def packed_rows(rows: list[Rows]) -> bytes:
-    """*rows* as bytes: for keys that have few items each, half the cost of `packed_group`.
-
-    Raises:
-        Exception: Something in it does not pickle.
-    """
-    if all(_are_plain(keys) and _are_plain(items) for _, _, keys, items, _ in rows):
-        return _ROWS_MARSHALLED + _marshalled(rows)
-    return _ROWS_PICKLED + pickle.dumps(rows, protocol=5)
+    """*rows*, whose items are snapshots, as bytes: for keys that have few items each."""
+    made = [
+        (partition, leg, _packed_keys(keys), packed(items), arrivals)
+        for partition, leg, keys, items, arrivals in rows
+    ]
+    return _ROWS + _marshalled(made)
 
 
 def unpacked_rows(blob: bytes) -> list[Rows]:
-    """The rows that `packed_rows` made *blob* of."""
-    load = marshal.loads if blob[:1] == _ROWS_MARSHALLED else pickle.loads
-    rows: list[Rows] = load(memoryview(blob)[1:])
-    return rows
+    """The rows that `packed_rows` made *blob* of, with messages in the place of snapshots."""
+    return [
+        (partition, leg, _unpacked_keys(keys), unpacked(parcel), arrivals)
+        for partition, leg, keys, parcel, arrivals in marshal.loads(memoryview(blob)[1:])
+    ]
 
 
 def packed_items(items: list[Stamped]) -> bytes:
-    """*items* as bytes.
-
-    Raises:
-        Exception: Something in it does not pickle.
-    """
-    if all(type(key) in _PLAIN and type(item) in _PLAIN for _, _, key, item in items):
-        return _STAMPED_MARSHALLED + _marshalled(items)
-    return _STAMPED_PICKLED + pickle.dumps(items, protocol=5)
+    """*items*, which hold snapshots, as bytes."""
+    stamps, legs, keys, taken = zip(*items, strict=True)
+    return _STAMPED + _marshalled((stamps, legs, _packed_keys(list(keys)), packed(taken)))
 
 
 def unpacked_items(blob: bytes) -> list[Stamped]:
-    """The items that `packed_items` made *blob* of."""
-    load = marshal.loads if blob[:1] == _STAMPED_MARSHALLED else pickle.loads
-    items: list[Stamped] = load(memoryview(blob)[1:])
-    return items
+    """The items that `packed_items` made *blob* of, with messages in the place of snapshots."""
+    stamps, legs, keys, parcel = marshal.loads(memoryview(blob)[1:])
+    return list(zip(stamps, legs, _unpacked_keys(keys), unpacked(parcel), strict=True))
 
 
 def holds_items(blob: bytes) -> bool:
     """Whether `packed_items` made *blob*."""
-    return blob[:1] in {_STAMPED_MARSHALLED, _STAMPED_PICKLED}
+    return blob[:1] == _STAMPED
 
 
 def holds_rows(blob: bytes) -> bool:
     """Whether `packed_rows` made *blob*."""
-    return blob[:1] in {_ROWS_MARSHALLED, _ROWS_PICKLED}
+    return blob[:1] == _ROWS
 
 
-def problem_of_pickling(key: Any, item: Any) -> Exception | None:
-    """Why *item*, a message of *key*, cannot be packed; None if it can."""
-    try:
-        pickle.dumps((key, item), protocol=5)
-    except Exception as error:
-        return error
-    return None
+def _packed_keys(keys: list[Any]) -> list[Any] | bytes:
+    # the copy brings them all into the processor's cache: a loop waits for one after the other
+    if PLAIN.issuperset(map(type, [*keys])):
+        return keys
+    return pickle.dumps(keys, protocol=5)
 
 
-def _are_plain(values: Sequence[Any]) -> bool:
-    # the copy fetches all into the processor's cache at once: a loop waits for one after the other
-    return _PLAIN.issuperset(map(type, [*values]))
+def _unpacked_keys(keys: list[Any] | bytes) -> list[Any]:
+    return pickle.loads(keys) if isinstance(keys, bytes) else keys
 
 
 def _marshalled(value: Any) -> bytes:

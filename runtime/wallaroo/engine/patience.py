@@ -26,8 +26,9 @@ _FOLDER = Path(__file__).parents[1]
 _CALLERS = frozenset(
     str(_FOLDER / file)
     for file in (
-        *("engine/steps.py", "engine/router.py", "engine/worker.py", "engine/flow.py"),
+        *("engine/paths.py", "engine/router.py", "engine/worker.py", "engine/outgoing.py"),
         *("engine/exchange.py", "engine/rows.py", "engine/isolation.py", "engine/packing.py"),
+        "engine/snapshots.py",
         *("model/windows.py", "model/classes.py", "model/generators.py"),
     )
 )

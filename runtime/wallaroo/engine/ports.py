@@ -6,7 +6,6 @@ picklable because workers in other processes, and on other machines, call it too
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -59,20 +58,6 @@ class SetAside(NamedTuple):
     arrival: int | None = None
     """Arrival number of what it was made of; None behind a state, which a second arrival would
     change twice."""
-    payload: bytes | None = None
-    """What it was made of, where the arrival number is not at hand."""
-
-
-def packed_letter(letter: SetAside) -> list[Any]:
-    """*letter* as plain JSON values."""
-    payload = letter.payload
-    return [*letter[:-1], None if payload is None else base64.b64encode(payload).decode("ascii")]
-
-
-def unpacked_letter(values: Sequence[Any]) -> SetAside:
-    """The letter that `packed_letter` packed."""
-    letter = SetAside(*values)
-    return letter._replace(payload=letter.payload and base64.b64decode(letter.payload))
 
 
 @dataclass
@@ -105,7 +90,7 @@ class Tally:
         self.set_aside += 1
         self.letters.append(example)
         if len(self.examples) < self.MAX_EXAMPLES:
-            self.examples.append(example._replace(payload=None))
+            self.examples.append(example)
 
     def add_unknown_key(self, partition: str, letter: SetAside) -> None:
         """Count a message whose key is not listed in the state *partition*, and keep it."""
@@ -140,8 +125,8 @@ class Tally:
         """As plain JSON values."""
         return {
             "set_aside": self.set_aside,
-            "examples": [packed_letter(example) for example in self.examples],
-            "letters": [packed_letter(letter) for letter in self.letters],
+            "examples": [list(example) for example in self.examples],
+            "letters": [list(letter) for letter in self.letters],
             "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
             "late": [[*step, count] for step, count in self.late.items()],
             "due": [[*bucket, due] for bucket, due in self.due.items()],
@@ -153,8 +138,8 @@ class Tally:
         """The tally that `to_json` wrote."""
         return cls(
             value["set_aside"],
-            [unpacked_letter(example) for example in value["examples"]],
-            [unpacked_letter(letter) for letter in value["letters"]],
+            [SetAside(*example) for example in value["examples"]],
+            [SetAside(*letter) for letter in value["letters"]],
             {(partition, key): count for partition, key, count in value["unknown_keys"]},
             {(pipeline, step): count for pipeline, step, count in value["late"]},
             {(level, bucket): due for level, bucket, due in value["due"]},
@@ -162,10 +147,43 @@ class Tally:
         )
 
 
+class Latest(NamedTuple):
+    """Where the next batch ends."""
+
+    end: int
+    """Offset behind its last message."""
+    opening: str
+    """Name of the journal's opening at that time: an offset belongs to one journal."""
+
+
+class Position(NamedTuple):
+    """How far the query of a checkpoint is; by default, one that has planned no batch."""
+
+    run: str | None = None
+    """Name under which the query publishes its batches."""
+    batch: int = -1
+    """Number of the last batch that was planned."""
+    planned: int = 0
+    """Offset behind that batch."""
+    opening: str | None = None
+    """Opening of the journal under which it was planned; None where that was not noted."""
+    committed: int = 0
+    """Offset behind the last batch that is committed."""
+    published: int = -1
+    """Number of the last batch that must have been published."""
+
+
 class Edge(Protocol):
     """The journal and the outbox, from wherever the engine runs."""
 
-    def latest(self, after: int, max_bytes: int, max_messages: int, wait_s: float) -> int:
+    def latest(
+        self,
+        after: int,
+        max_bytes: int,
+        max_messages: int,
+        wait_s: float,
+        opening: str | None = None,
+    ) -> Latest:
         """The end of the next batch: the largest offset within its bounds.
 
         Args:
@@ -174,10 +192,14 @@ class Edge(Protocol):
             max_messages: Number of messages at most, one chunk at least.
             wait_s: Seconds to wait where there is nothing after *after*, or where the outbox is
                 too full to take more.
+            opening: The opening that *after* came with; None where that was not noted.
 
         Returns:
             An offset (the arrival number of the first message that is not in the batch), *after*
             itself if there is nothing to do.
+
+        Raises:
+            WallarooError: *after* belongs to another journal.
         """
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:

@@ -8,10 +8,12 @@ another key goes on to a later level. `levels` tells which partition is run at w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.engine.levels import Hop, Levels
+from wallaroo.engine.snapshots import Carrier
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -23,7 +25,8 @@ from wallaroo.model.application import (
     Stateless,
     StatePartition,
 )
-from wallaroo.model.keys import bucket_of
+from wallaroo.model.keys import SAFE, bucket_of, is_safe
+from wallaroo.model.purity import is_repeatable
 
 _MAX_KNOWN_KEYS = 1 << 16
 """Keys whose buckets are remembered: more of them would not stay in the processor's cache."""
@@ -41,8 +44,6 @@ class Stretch:
     """Number of the leg that comes next."""
     sinks: tuple[tuple[int, Sink], ...]
     """Sinks with their indices in the application; none where the pipeline goes on."""
-    tail: int
-    """Number of the first stretch with the same sinks: their outputs stay in order."""
 
     @property
     def is_plain(self) -> bool:
@@ -59,17 +60,13 @@ class Leg:
     step: Stateful
     partition: int
     """Number of the state partition."""
+    after: Stretch
     source: Source
     """Whose messages come this way."""
-    after: Stretch
-    ships_payloads: bool
-    """Whether payloads cross the exchange to it, and not messages."""
     fresh: bool
     """Whether no state has seen the messages before."""
-
-    def message(self, shipped: Any) -> Any:
-        """The message of what is on its way here: what the user is told when that fails."""
-        return self.source.decode(shipped) if self.ships_payloads else shipped
+    at_once: bool
+    """Whether nothing comes between the decoder and it."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +85,21 @@ class Program:
     Args:
         application: What to run.
         buckets: Number of buckets that keys are spread over; fixed for the life of the state.
+        repeated: Numbers of the legs to which payloads cross, to be decoded there once more; all
+            processes of a run have to agree on them. None to find out which can be.
     """
 
-    def __init__(self, application: Application, buckets: int) -> None:
+    def __init__(
+        self, application: Application, buckets: int, repeated: frozenset[int] | None = None
+    ) -> None:
         self.application = application
         self.buckets = buckets
         self._bucket_of_key: dict[Any, int] = {}
         self.partitions: tuple[StatePartition, ...] = tuple(application.partitions.values())
         self.partition_numbers = {p.name: number for number, p in enumerate(self.partitions)}
         self._sink_indices = {sink: index for index, sink in enumerate(application.sinks)}
-        self._tails: dict[tuple[int, ...], int] = {}
+        self.carrier = Carrier(application.serialization)
+        """Takes messages over to the workers of their keys."""
         self._hops: list[Hop] = []
         self.legs: list[Leg] = []
         self.ways = [self._way(number) for number in range(len(application.pipelines))]
@@ -110,6 +112,8 @@ class Program:
         )
         """Partitions whose messages carry their place in the order of arrival, because it does
         not show by itself, or because of what comes behind them."""
+        self.repeated = self._repeatable() if repeated is None else repeated
+        """Legs to which payloads cross, because decoding them again gives nothing else."""
         self.sparse: set[int] = set()
         """Partitions that had few messages for a key in the last block; the exchange keeps it."""
 
@@ -122,8 +126,11 @@ class Program:
         """The bucket of *key*.
 
         Raises:
-            Exception: The key cannot be hashed, or does not pickle.
+            Exception: It is not a valid key.
         """
+        if type(key) not in SAFE and not is_safe(key):
+            # it may be equal to a key that is known, and not be valid itself
+            return bucket_of(key, self.buckets)
         bucket = self._bucket_of_key.get(key)
         if bucket is None:
             if len(self._bucket_of_key) >= _MAX_KNOWN_KEYS:
@@ -135,11 +142,15 @@ class Program:
         """The bucket of *key* in *partition*: one for all keys where one worker has to run them.
 
         Raises:
-            Exception: The key cannot be hashed, or does not pickle.
+            Exception: It is not a valid key.
         """
         serial = self.levels.serial_number(partition)
         bucket = self.bucket_of(key)  # so that a bad key is found here in any case
         return bucket if serial is None else serial % self.buckets
+
+    def restores(self, leg: Leg) -> Callable[[Any], Any] | None:
+        """What makes the message of what crosses to *leg*; None where that is the message."""
+        return leg.source.decode if leg.number in self.repeated else self.carrier.restore
 
     def partitions_at(self, level: int) -> list[int]:
         """Numbers of the partitions that *level* runs."""
@@ -168,31 +179,35 @@ class Program:
                 number = self.partition_numbers[step.partition]
                 if behind is not None:
                     self._hops.append(Hop(behind, number, same_key=keyed and step.key is None))
-                leg = self._leg(
-                    pipeline,
-                    step,
-                    rest,
-                    at_once=branch is pipeline.trunk and not steps,
-                    fresh=behind is None,
-                )
-                return Stretch(pipeline.name, tuple(steps), (), leg, (), 0)
+                at_once = branch is pipeline.trunk and not steps
+                leg = self._leg(pipeline, step, rest, fresh=behind is None, at_once=at_once)
+                return Stretch(pipeline.name, tuple(steps), (), leg, ())
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
         forks = tuple(self._stretch(pipeline, fork, behind, keyed=keyed) for fork in branch.forks)
         sinks = () if forks else tuple((self._sink_indices[s], s) for s in pipeline.sinks)
-        tail = self._tails.setdefault(tuple(index for index, _ in sinks), len(self._tails))
-        return Stretch(pipeline.name, tuple(steps), forks, None, sinks, tail)
+        return Stretch(pipeline.name, tuple(steps), forks, None, sinks)
 
     def _leg(
-        self, pipeline: Pipeline, step: Stateful, rest: Branch, *, at_once: bool, fresh: bool
+        self, pipeline: Pipeline, step: Stateful, rest: Branch, *, fresh: bool, at_once: bool
     ) -> int:
         partition = self.partition_numbers[step.partition]
         after = self._stretch(pipeline, rest, partition, keyed=True)
         number = len(self.legs)
         self.legs.append(
-            Leg(number, pipeline.name, step, partition, pipeline.source, after, at_once, fresh)
+            Leg(number, pipeline.name, step, partition, after, pipeline.source, fresh, at_once)
         )
         return number
+
+    def _repeatable(self) -> frozenset[int]:
+        return frozenset(
+            leg.number
+            for leg in self.legs
+            if leg.at_once
+            and leg.partition not in self.stamped
+            and leg.step.key is not None
+            and is_repeatable(leg.source.decode, leg.step.key)
+        )
 
     def _needs_stamps(self, partition: int) -> bool:
         legs = [leg for leg in self.legs if leg.partition == partition]
@@ -202,6 +217,10 @@ class Program:
             or any(leg.step.key is None for leg in legs)
             or not all(leg.after.is_plain and leg.after.leg is None for leg in legs)
             or not all(self._is_reached_plainly(leg) for leg in legs)
+            or any(
+                sum(way.before.leg in {leg.number for leg in legs} for way in ways) > 1
+                for ways in self.ways_of_source
+            )
         )
 
     def _is_reached_plainly(self, leg: Leg) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import traceback
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from wallaroo.api.place import Place, place_of_error
 from wallaroo.engine.figures import Figures
 from wallaroo.engine.ports import Outputs, SetAside, Tally
+from wallaroo.model.application import StatePartition
 
-_RUNTIME = str(Path(__file__).parent)
+_RUNTIME = str(Path(__file__).parents[1])
 _LETTER_BYTES = 500
 """What a letter takes besides its payload, about."""
 
@@ -48,45 +49,10 @@ class Origin(NamedTuple):
     """Its key, printable."""
     arrival: int | None = None
     """Its arrival number; None behind a state."""
-    payload: bytes | None = None
-    """Its payload, where the arrival number is not at hand."""
 
 
 NOWHERE = Origin()
 """The origin of what has come through a state, or of no message."""
-
-
-class Bearer(Protocol):
-    """A leg, to which payloads or messages go."""
-
-    @property
-    def ships_payloads(self) -> bool: ...  # noqa: D102
-
-
-def origins(
-    leg: Bearer, key: Any, items: Sequence[Any], arrivals: Sequence[int | None]
-) -> Iterator[tuple[Any, Origin]]:
-    """*items* that go to *key* of *leg*, each with where it comes from."""
-    for place, item in enumerate(items):
-        yield item, origin_at(place, leg, key, items, arrivals)
-
-
-def origin_at(
-    place: int, leg: Bearer, key: Any, items: Sequence[Any], arrivals: Sequence[int | None]
-) -> Origin:
-    """Where the one at *place* of such *items* comes from."""
-    printable = shown(key, 100)
-    if leg.ships_payloads:
-        return Origin(printable, None, items[place])
-    return Origin(printable, arrivals[place] if arrivals else None)
-
-
-def message_of(item: Any, decode: Callable[[Any], Any]) -> Any:
-    """The message of *item*, to tell it; the item itself, where it cannot be decoded."""
-    try:
-        return decode(item)
-    except (Exception, SystemExit):
-        return item
 
 
 class TaskResults:
@@ -106,24 +72,27 @@ class TaskResults:
         """What the whole task counts; delivered by `close`."""
         self._deliver = deliver
         self._held: dict[int, list[bytes]] = defaultdict(list)
+        self._counted: dict[int, int] = defaultdict(int)
+        """By sink: how many of the outputs held are in the sum of bytes."""
         self._held_bytes = 0
         self._delivered = False
 
-    def add(self, sink: int, outputs: list[bytes]) -> None:
-        """Take *outputs* for *sink*, in order."""
-        size = sum(map(len, outputs))
-        step = max(1, len(outputs) * self.FLUSH_BYTES // (size + 1))
-        for start in range(0, len(outputs), step):
-            some = outputs[start : start + step]
-            self._held[sink] += some
-            self._held_bytes += size if len(some) == len(outputs) else sum(map(len, some))
-            if self._held_bytes >= self.FLUSH_BYTES:
-                self._flush()
+    def adder(self, sink: int) -> Callable[[bytes], None]:
+        """What takes outputs for *sink*, one by one, in order; `settle` has to follow."""
+        return self._held[sink].append
+
+    def settle(self) -> None:
+        """Deliver the outputs that were taken, if enough have come together."""
+        for sink, held in self._held.items():
+            self._held_bytes += sum(map(len, held[self._counted[sink] :]))
+            self._counted[sink] = len(held)
+        if self._held_bytes >= self.FLUSH_BYTES:
+            self._flush()
 
     def close(self, *, always: bool = False) -> bool:
         """Deliver what is held, if anything or *always*; tells whether anything ever was."""
         self.tally.figures, self.figures = self.figures, Figures()
-        if self._held or self.tally or (always and not self._delivered):
+        if any(self._held.values()) or self.tally or (always and not self._delivered):
             self._flush()
         return self._delivered
 
@@ -142,21 +111,27 @@ class TaskResults:
             owner.pipeline, step.name, _place_of_error(error, step), text, shown(message), *origin
         )
         self.tally.add_set_aside(letter)
-        self._note_letter(letter)
+        self._note_letter()
 
     def unroutable(
-        self, owner: Owner, step: Named, partition: str, key: Any, message: Any, origin: Origin
+        self,
+        owner: Owner,
+        step: Named,
+        partition: StatePartition,
+        key: Any,
+        message: Any,
+        origin: Origin,
     ) -> None:
         """Set *message* aside: its *key* is not among those that *partition* lists."""
-        printable = shown(key, 100)
-        text = f"its key {printable} is not among those of state {partition!r}"
+        self.figures.step(owner.pipeline, step.name).unlisted += 1
+        text = partition.refusal(key)
         letter = SetAside(owner.pipeline, step.name, str(step.place), text, shown(message), *origin)
-        self.tally.add_unknown_key(partition, letter._replace(key=printable))
-        self._note_letter(letter)
+        self.tally.add_unknown_key(partition.name, letter._replace(key=shown(key, 100)))
+        self._note_letter()
 
-    def _note_letter(self, letter: SetAside) -> None:
+    def _note_letter(self) -> None:
         """Deliver before letters, too, take more memory than they may."""
-        self._held_bytes += _LETTER_BYTES + len(letter.payload or b"")
+        self._held_bytes += _LETTER_BYTES
         if self._held_bytes >= self.FLUSH_BYTES:
             self._flush()
 
@@ -164,11 +139,14 @@ class TaskResults:
         outputs = [
             Outputs(sink, array("I", map(len, held)).tobytes(), b"".join(held))
             for sink, held in self._held.items()
+            if held
         ]
         self._deliver(outputs, self.tally)
         self._delivered = True
         self.tally = Tally()
-        self._held.clear()
+        for held in self._held.values():
+            held.clear()  # and not another list: paths add to this one
+        self._counted.clear()
         self._held_bytes = 0
 
 

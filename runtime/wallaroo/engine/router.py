@@ -1,7 +1,6 @@
 """The first stage: from frames to messages for the buckets of their keys.
 
-Where no stateless step comes before the key, the payloads themselves cross the exchange and are
-decoded once more behind it: that costs a tenth of pickling the messages.
+A message is decoded once; what crosses the exchange is a snapshot of it.
 """
 
 from __future__ import annotations
@@ -11,25 +10,23 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.engine.exchange import Exchange
-from wallaroo.engine.figures import StepFigures
-from wallaroo.engine.flow import Flow, Outgoing, key_failed
+from wallaroo.engine.outgoing import Outgoing
 from wallaroo.engine.packing import TICK, Packed
+from wallaroo.engine.paths import SAMPLE, At, Path, Paths, key_failed
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
-from wallaroo.engine.program import Leg, Program, Way
-from wallaroo.engine.results import Named, NamedStep, Origin, TaskResults
+from wallaroo.engine.program import Leg, Program, Stretch, Way
+from wallaroo.engine.results import NamedStep, Origin, TaskResults
 from wallaroo.engine.rows import Keyed
-from wallaroo.engine.steps import Messages, applied, emit, through
-from wallaroo.model.application import Compute
+from wallaroo.engine.snapshots import PLAIN
 
 _DECODER = "decoder"
-"""Name of the step that a decoder is; where payloads cross, finding the key counts to it."""
+"""Name of the step that a decoder is; where nothing comes between, finding the key counts to it."""
 
 
 class Router:
     """The first stage of a program, over chunks of the journal.
 
-    Messages of ways whose order shows by itself go through an `Exchange`; the others are stamped,
-    and go through `Flow`.
+    Messages for legs whose order shows by itself go through an `Exchange`; the others are stamped.
 
     Args:
         program: What to run.
@@ -40,7 +37,19 @@ class Router:
         self._program = program
         self._results = results
         self._outgoing = Outgoing(program, results, fresh=True)
-        self._flow = Flow(program, results, self._outgoing.add, fresh=True)
+        self._take = program.carrier.take
+        self._fixed = PLAIN if program.carrier.restore is None else frozenset[type]()
+        """Classes of messages that are their own snapshots."""
+        self._fixed_tuples: set[type] = set()
+        """Classes of those that are if what they hold is of such classes."""
+        self._paths = Paths(program, results, self._arrival, fresh=True)
+        self._collected: dict[int, _Collected] = {}
+        """By number of the leg: what has come there, and waits for the exchange."""
+        self._stamped = [self._leads_to_stamps(way.before) for way in program.ways]
+        self._path_of = [
+            self._paths.of(way.before, stamped=stamped)
+            for way, stamped in zip(program.ways, self._stamped, strict=True)
+        ]
 
     def route(self, chunks: Iterable[Chunk]) -> list[Packed]:
         """Run the first stage over *chunks*.
@@ -58,87 +67,144 @@ class Router:
             ways = self._program.ways_of_source[chunk.source]
             payloads = ways[0].source.framing.split(chunk.data)
             for way in ways:
-                leg = None if way.before.leg is None else self._program.legs[way.before.leg]
-                if leg is None and way.before.is_plain:
-                    self._finish(way, chunk.first, payloads)
-                elif leg is None or leg.partition in self._program.stamped:
-                    self._stamp(way, leg, chunk, payloads)
+                if way.before.leg is None or way.before.steps or self._stamped[way.number]:
+                    self._run(way, chunk, payloads)
                 else:
-                    exchange.add(leg, self._keyed(leg, chunk.first, payloads))
-        self._flow.finish()
+                    leg = self._program.legs[way.before.leg]
+                    exchange.add(leg, self._keyed(way, leg, chunk.first, payloads))
+            for collected in self._collected.values():
+                if collected.keys:
+                    exchange.add(collected.leg, collected.taken())
+        self._paths.count()
+        self._results.settle()
         self._results.figures.add_arrivals(arrived)
         return exchange.packed() + self._outgoing.packed()
 
-    def _finish(self, way: Way, first: int, payloads: list[bytes]) -> None:
-        emit(way.before, self._made(way, first, payloads), self._results)
+    def _run(self, way: Way, chunk: Chunk, payloads: list[bytes]) -> None:
+        """Take each message of *payloads* through all that it leads to."""
+        path, decode = self._path_of[way.number], way.source.decode
+        stamped = self._stamped[way.number]
+        step, figures = _decoder(way), self._results.figures.step(way.pipeline, _DECODER)
+        at: At
+        left = 0
+        for arrival, payload in enumerate(payloads, chunk.first):
+            at = (arrival, chunk.arrived_ns, way.number) if stamped else arrival
+            began = 0.0 if arrival % SAMPLE else perf_counter()
+            try:
+                message = decode(payload)
+            except (Exception, SystemExit) as error:
+                self._results.failed(way, step, payload, error, Origin(None, arrival))
+                continue
+            if began:
+                figures.time(began)
+            if message is not None:
+                left += 1
+                path(at, None, message)
+        figures.add(len(payloads), left)
 
-    def _made(self, way: Way, first: int, payloads: list[bytes]) -> Messages:
-        """What comes of *payloads*, the first of which has arrival number *first*."""
-        messages = self._decoded(way, first, payloads)
-        return through(way, _computations(way), messages, self._results)
-
-    def _decoded(self, way: Way, first: int, payloads: list[bytes]) -> Messages:
-        arrived = Messages(payloads, range(first, first + len(payloads)))
-        return applied(way, _decoder(way), way.source.decode, arrived, self._results)
-
-    def _stamp(self, way: Way, leg: Leg | None, chunk: Chunk, payloads: list[bytes]) -> None:
-        first, arrived = chunk.first, chunk.arrived_ns
-        decoded = self._decoded(way, first, payloads)
-        for message, arrival in zip(decoded.items, decoded.arrivals, strict=True):
-            stamp = (arrival, arrived, way.number)
-            if leg is not None and leg.ships_payloads:
-                self._flow.cross(leg, stamp, None, message, payloads[arrival - first])
-            else:
-                self._flow.go(way.before, stamp, None, message)
-
-    def _keyed(self, leg: Leg, first: int, payloads: list[bytes]) -> Keyed:
-        """Items with their keys: payloads where nothing comes before the key, else messages."""
-        way, key_of = self._way_of(leg), leg.step.key
+    def _keyed(self, way: Way, leg: Leg, first: int, payloads: list[bytes]) -> Keyed:
+        """Snapshots with their keys, where nothing comes between decoder and key: in one loop."""
+        key_of, decode, take = leg.step.key, way.source.decode, self._take
         assert key_of is not None
         keys: list[Any] = []
-        add = keys.append
-        lost: set[int] = set()
-        if leg.ships_payloads:
-            decode, unkeyed = way.source.decode, 0
-            began = perf_counter()
-            for place, payload in enumerate(payloads):
-                try:
-                    message = decode(payload)
-                except (Exception, SystemExit) as error:
-                    origin = Origin(None, first + place)
-                    self._results.failed(way, _decoder(way), payload, error, origin)
-                    message = None
-                if message is None:
-                    lost.add(place)
-                    continue
-                try:
-                    add(key_of(message))
-                except (Exception, SystemExit) as error:
-                    key_failed(leg, message, error, self._results, first + place)
-                    lost.add(place)
-                    unkeyed += 1
-            seconds = perf_counter() - began
-            self._figures(way).note(len(payloads), len(keys) + unkeyed, seconds)
-            return Keyed(keys, payloads, range(first, first + len(payloads))).without(lost)
-        made = self._made(way, first, payloads)
-        for place, message in enumerate(made.items):
+        items: list[Any] = []
+        arrivals: list[int] = []
+        # in the loop itself, for a call would cost as much again
+        fixed, tuples, are_plain = self._fixed, self._fixed_tuples, PLAIN.issuperset
+        repeats = leg.number in self._program.repeated
+        left = 0
+        began = perf_counter()
+        for arrival, payload in enumerate(payloads, first):
             try:
-                add(key_of(message))
+                message = decode(payload)
             except (Exception, SystemExit) as error:
-                key_failed(leg, message, error, self._results, made.arrivals[place])
-                lost.add(place)
-        return Keyed(keys, made.items, made.arrivals).without(lost)
+                origin = Origin(None, arrival)
+                self._results.failed(way, _decoder(way), payload, error, origin)
+                continue
+            if message is None:
+                continue
+            left += 1
+            try:
+                key = key_of(message)
+            except (Exception, SystemExit) as error:
+                key_failed(leg, message, error, self._results, Origin(None, arrival))
+                continue
+            kind = type(message)
+            if repeats:
+                message = payload
+            elif kind not in fixed and not (kind in tuples and are_plain(map(type, message))):
+                try:
+                    message = take(message)
+                except (Exception, SystemExit) as error:
+                    origin = Origin(None, arrival)
+                    self._results.failed(leg, leg.step, message, error, origin)
+                    continue
+                if type(message) is kind and kind is not tuple:
+                    tuples.add(kind)
+            keys.append(key)
+            items.append(message)
+            arrivals.append(arrival)
+        seconds = perf_counter() - began
+        self._results.figures.step(way.pipeline, _DECODER).note(len(payloads), left, seconds)
+        return Keyed(keys, items, arrivals)
 
-    def _figures(self, way: Way) -> StepFigures:
-        return self._results.figures.step(way.pipeline, _DECODER)
+    def _arrival(self, leg: Leg) -> Path:
+        """What takes messages that have come to *leg*."""
+        if leg.partition in self._program.stamped:
+            outgoing = self._outgoing
 
-    def _way_of(self, leg: Leg) -> Way:
-        return next(way for way in self._program.ways if way.before.leg == leg.number)
+            def stamped(at: At, key: Any, message: Any) -> None:
+                assert isinstance(at, tuple)
+                outgoing.add(leg, at, key, message)
+
+            return self._paths.keyed_at(leg, stamped)
+        collected = self._collected[leg.number] = _Collected(leg)
+        key_of, fixed, take = leg.step.key, self._fixed, self._take
+        assert key_of is not None
+        add_key, add_item = collected.keys.append, collected.items.append
+        add_arrival = collected.arrivals.append
+
+        def arrived(at: At, _key: Any, message: Any) -> None:
+            try:
+                key = key_of(message)
+            except (Exception, SystemExit) as error:
+                key_failed(leg, message, error, self._results, self._paths.origin(at))
+                return
+            if type(message) not in fixed:
+                try:
+                    message = take(message)
+                except (Exception, SystemExit) as error:
+                    self._paths.failed(leg, leg.step, message, error, at)
+                    return
+            add_key(key)
+            add_item(message)
+            add_arrival(at)
+
+        return arrived
+
+    def _leads_to_stamps(self, stretch: Stretch) -> bool:
+        if stretch.leg is not None:
+            return self._program.legs[stretch.leg].partition in self._program.stamped
+        return any(map(self._leads_to_stamps, stretch.forks))
 
 
-def _decoder(way: Way) -> Named:
+class _Collected:
+    """Messages that have come to a leg, one by one."""
+
+    def __init__(self, leg: Leg) -> None:
+        self.leg = leg
+        self.keys: list[Any] = []
+        self.items: list[Any] = []
+        self.arrivals: list[Any] = []
+
+    def taken(self) -> Keyed:
+        """All of them; none is left here."""
+        taken = Keyed(self.keys.copy(), self.items.copy(), self.arrivals.copy())
+        self.keys.clear()
+        self.items.clear()
+        self.arrivals.clear()
+        return taken
+
+
+def _decoder(way: Way) -> NamedStep:
     return NamedStep(_DECODER, way.source.place)
-
-
-def _computations(way: Way) -> list[Compute]:
-    return [step for step in way.before.steps if isinstance(step, Compute)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, compress, pairwise, repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, compress, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wallaroo.engine.packing import Arrivals, Rows
+from wallaroo.engine.packing import Rows
+from wallaroo.engine.snapshots import Snapshot
 from wallaroo.model.keys import stable_hash
 
 if TYPE_CHECKING:
@@ -26,17 +27,10 @@ class Keyed(NamedTuple):
     """Messages on their way to a step with state, in order of arrival."""
 
     keys: Sequence[Any]
-    items: Sequence[Any]
-    """The messages, or the payloads that they are decoded from once more behind the exchange."""
+    items: Sequence[Snapshot]
+    """Snapshots of the messages."""
     arrivals: Sequence[int]
-    """Their arrival numbers."""
-
-    def without(self, lost: Collection[int]) -> Keyed:
-        """These, but for the items at the places *lost*, which have no keys either."""
-        if not lost:
-            return self
-        kept = [place not in lost for place in range(len(self.items))]
-        return Keyed(self.keys, *kept_of(kept, self.items, self.arrivals))
+    """Arrival numbers of what they were made of."""
 
 
 def rows_by_bucket(
@@ -45,7 +39,7 @@ def rows_by_bucket(
     """What has come to the legs of one partition, by bucket; within a bucket in order of arrival.
 
     Raises:
-        Exception: A key cannot be hashed, or does not pickle.
+        Exception: A key is not valid.
     """
     legs = {leg.number: leg for leg, _ in arrived}
     counts = [len(keyed.keys) for _, keyed in arrived]
@@ -59,13 +53,10 @@ def rows_by_bucket(
     places = order.tolist()
     keys = _sorted(keys, places)
     items = _sorted(chain.from_iterable(keyed.items for _, keyed in arrived), places)
-    arrivals: Arrivals = []
-    if not all(leg.ships_payloads for leg in legs.values()):
-        arrivals = _sorted(chain.from_iterable(_told(*one) for one in arrived), places)
+    arrivals = _sorted(chain.from_iterable(keyed.arrivals for _, keyed in arrived), places)
     for begin, end in pairwise([*begins.tolist(), len(keys)]):
         leg = legs[leg_of[begin]]
-        of: Arrivals = [] if leg.ships_payloads else arrivals[begin:end]
-        row = leg.partition, leg.number, keys[begin:end], items[begin:end], of
+        row = leg.partition, leg.number, keys[begin:end], items[begin:end], arrivals[begin:end]
         yield int(bucket_of[begin]), row
 
 
@@ -73,7 +64,7 @@ def buckets_of(keys: Sequence[Any], buckets: int) -> NDArray[np.unsignedinteger[
     """The bucket of each of *keys*, as `wallaroo.model.keys.bucket_of` tells it.
 
     Raises:
-        Exception: A key cannot be hashed, or does not pickle.
+        Exception: A key is not valid.
 
     Example:
         >>> from wallaroo.model.keys import bucket_of
@@ -118,8 +109,3 @@ def _contributions() -> tuple[int, list[NDArray[np.uint32]]]:
 def _sorted(column: Iterable[Any], places: Sequence[int]) -> list[Any]:
     """What *column* has at *places*."""
     return list(map(list(column).__getitem__, places))
-
-
-def _told(leg: Leg, keyed: Keyed) -> Iterable[int | None]:
-    """The arrival numbers of messages; payloads tell by themselves what they are."""
-    return repeat(None, len(keyed.keys)) if leg.ships_payloads else keyed.arrivals

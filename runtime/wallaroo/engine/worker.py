@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from time import perf_counter
 from typing import Any
 
 from wallaroo.engine.dues import Dues
-from wallaroo.engine.entities import Bucket, Changes
-from wallaroo.engine.flow import SAMPLE, Flow, Outgoing
+from wallaroo.engine.entities import Bucket, Changes, Unloadable
+from wallaroo.engine.outgoing import Outgoing
 from wallaroo.engine.packing import (
     TICK,
-    Arrivals,
     Packed,
-    Runs,
     Stamp,
     Stamped,
     holds_items,
@@ -26,15 +23,18 @@ from wallaroo.engine.packing import (
     unpacked_items,
     unpacked_rows,
 )
+from wallaroo.engine.paths import SAMPLE, At, Path, Paths
 from wallaroo.engine.program import Leg, Program
-from wallaroo.engine.results import Origin, TaskResults, message_of, origin_at, origins, shown
-from wallaroo.engine.steps import Messages, emit, through
-from wallaroo.model.application import Compute, StateCompute, WindowCompute
+from wallaroo.engine.results import Origin, TaskResults, shown
+from wallaroo.engine.snapshots import Lost
+from wallaroo.model.application import StateCompute, WindowCompute
+from wallaroo.model.saving import Refused
+from wallaroo.model.several import pair_of
 from wallaroo.model.windows import Late
 
 _MISSING = object()
-_TIMED_GROUPS = 8
-"""Of so many groups of messages, one is timed."""
+_TIMED_RUNS = 16
+"""Of so many runs of messages through a state computation, one is timed, message by message."""
 _FEW_KEYS = 64
 """In a group of at most so many keys, the messages of each are counted."""
 _HOT = 16
@@ -58,15 +58,19 @@ class Worker:
         self._leg_of = {leg.partition: leg for leg in reversed(program.legs)}
         """A leg for each partition; of windows, all legs go on alike."""
         self._outgoing = Outgoing(program, results, fresh=False)
-        self._flow = Flow(program, results, self._arrive, fresh=False)
-        serialization = program.application.serialization
+        self._paths = Paths(program, results, self._arrival, fresh=False)
+        self._after = {
+            leg.number: self._paths.of(leg.after, stamped=leg.partition in program.stamped)
+            for leg in program.legs
+            if program.levels.level(leg.partition) == level
+        }
+        """By number of the leg: what its outputs go through."""
         self._figures = [results.figures.step(leg.pipeline, leg.step.name) for leg in program.legs]
         """By number of the leg."""
         self._names = {n: program.partitions[n].name for n in program.partitions_at(level)}
-        self._groups = self._taken = 0
-        self._load: Callable[[Any], Any] = (
-            _itself if serialization is None else serialization.deserialize
-        )
+        self._restores = [program.restores(leg) for leg in program.legs]
+        """By number of the leg: what makes the messages of what was sent to it, if need be."""
+        self._runs = -1
 
     def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
         """Run the level over what was sent to a bucket, in order of arrival.
@@ -91,7 +95,8 @@ class Worker:
             stamped.sort(key=_stamp_of)
             for item in stamped:
                 self._run_item(item)
-            self._flow.finish()
+        self._paths.count()
+        self._results.settle()
         for number, name in self._names.items():
             self._results.figures.add_hot_keys(name, self._hot[number])
         if self._timed:
@@ -103,219 +108,162 @@ class Worker:
         return self._outgoing.packed()
 
     def _run_group(self, blob: bytes) -> None:
-        outputs: dict[int, Runs] = defaultdict(list)
         group = unpacked_group(blob)
-        timed = self._groups % _TIMED_GROUPS == 0
-        self._groups += 1
         hot_from = 1 if len(group) <= _FEW_KEYS else _HOT
         for number, key, runs in group:
-            entity = self._entity(number, key)
-            if isinstance(entity, _NoEntity):
-                self._no_entity(key, runs, entity.error)
-                continue
+            entities = self._state.entities[number]
             for leg_number, items, arrivals in runs:
+                if len(items) >= hot_from:
+                    self._hot[number][key] += len(items)
+                found = repeat(entities.get(key, _MISSING), len(items))
                 leg = self._program.legs[leg_number]
-                produced = _last_run(outputs[leg.after.tail], leg_number)
-                decode = self._decoding(leg)
-                origin = partial(origin_at, leg=leg, key=key, items=items, arrivals=arrivals)
-                figures, count = self._figures[leg_number], len(items)
-                figures.entered += count
-                if count >= hot_from:
-                    self._hot[number][key] += count
-                began = perf_counter() if timed else 0.0
-                if self._compute(leg, items, entity, produced, decode, origin):
-                    self._changes.changed[number][key] = entity
-                if timed:
-                    figures.timed += count
-                    figures.seconds += perf_counter() - began
-        for produced_runs in outputs.values():
-            self._finish(produced_runs)
+                self._compute(leg, repeat(key, len(items)), found, items, arrivals)
+        self._results.settle()
 
     def _run_rows(self, blob: bytes) -> None:
         for number, leg_number, keys, items, arrivals in unpacked_rows(blob):
-            leg, figures = self._program.legs[leg_number], self._figures[leg_number]
-            produced: list[Any] = []
-            began = perf_counter()
-            self._compute_each(leg, keys, items, arrivals, self._state.entities[number], produced)
-            figures.seconds += perf_counter() - began
-            figures.entered += len(items)
-            figures.timed += len(items)
+            # all at once: one by one, each would wait until it is in the processor's cache
+            found = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
+            self._compute(self._program.legs[leg_number], keys, found, items, arrivals)
             every = 1 if len(keys) <= _FEW_KEYS * _HOT else _HOT
             for key, count in Counter(keys[::every]).items():
                 if count > 1 or every == 1:
                     self._hot[number][key] += count * every
-            self._finish([(leg_number, produced, [])])
-
-    def _finish(self, runs: Runs) -> None:
-        for number, produced, _ in runs:
-            leg = self._program.legs[number]
-            self._figures[number].left += len(produced)
-            steps = [step for step in leg.after.steps if isinstance(step, Compute)]
-            made = through(leg, steps, Messages(produced), self._results)
-            emit(leg.after, made, self._results)
+            self._results.settle()
 
     def _entity(self, number: int, key: Any) -> Any:
-        """The entity of *key*, made if need be; `_NoEntity` where that raises."""
+        """The entity of *key*, made if need be.
+
+        Raises:
+            Unloadable: There is one, which could not be loaded.
+            Exception: User code raised when it was to be made.
+        """
         entities = self._state.entities[number]
         entity = entities.get(key, _MISSING)
         if entity is _MISSING:
-            try:
-                entity = self._program.partitions[number].new_entity()
-            except (Exception, SystemExit) as error:
-                return _NoEntity(error)
-            entities[key] = entity
+            if (number, key) in self._state.unloaded:
+                raise Unloadable(self._state.unloaded[number, key])
+            entity = entities[key] = self._program.partitions[number].new_entity()
         return entity
 
-    def _no_entity(self, key: Any, runs: Runs, error: BaseException) -> None:
-        for number, items, arrivals in runs:
-            leg = self._program.legs[number]
-            decode = self._decoding(leg)
-            for item, origin in origins(leg, key, items, arrivals):
-                message = message_of(item, decode)
-                self._results.failed(leg, leg.step, message, error, origin)
-
-    def _decoding(self, leg: Leg) -> Callable[[Any], Any]:
-        """What makes the message of an item that was sent to *leg*."""
-        return leg.source.decode if leg.ships_payloads else self._load
-
-    def _compute(
+    def _compute(  # noqa: PLR0912 - the innermost loop: a call for each part would cost
         self,
         leg: Leg,
-        items: list[Any],
-        entity: Any,
-        outputs: list[Any],
-        decode: Callable[[Any], Any],
-        origin: Callable[[int], Origin],
-    ) -> bool:
-        """Run a state computation over *items* of one key; tells whether the entity changed."""
-        step = leg.step
-        assert isinstance(step, StateCompute)
-        function, multi, append = step.function, step.multi, outputs.append
-        tells_save, changed = step.tells_save, not step.tells_save
-        for place, item in enumerate(items):
-            try:
-                result = function(decode(item), entity)
-                if tells_save:
-                    result, save = result
-                    if save:
-                        changed = True
-                if result is None:
-                    continue
-                if multi:
-                    outputs += [output for output in result if output is not None]
-                else:
-                    append(result)
-            except (Exception, SystemExit) as error:
-                changed = True  # it may have changed the entity before it raised
-                message = message_of(item, decode)
-                self._results.failed(leg, step, message, error, origin(place))
-        return changed
-
-    def _compute_each(
-        self,
-        leg: Leg,
-        keys: list[Any],
-        items: list[Any],
-        arrivals: Arrivals,
-        entities: dict[Any, Any],
-        outputs: list[Any],
+        keys: Iterable[Any],
+        entities: Iterable[Any],
+        items: Sequence[Any],
+        arrivals: Sequence[int | None],
+        stamp: Stamp | None = None,
     ) -> None:
-        """Run a state computation over *items* of many keys, each over the entity of its key."""
-        step, number = leg.step, leg.partition
+        """Run a state computation over *items*, each over the entity of its key.
+
+        What it gives for a message goes through all that it leads to before the next message.
+        """
+        step, then, figures = leg.step, self._after[leg.number], self._figures[leg.number]
         assert isinstance(step, StateCompute)
-        function, multi, append = step.function, step.multi, outputs.append
-        decode = self._decoding(leg)
-        tells_save, changed = step.tells_save, self._changes.changed[number]
-        # all at once: one by one, each would wait until it is in the processor's cache
-        found = list(map(entities.get, keys, repeat(_MISSING)))
-        for place, (key, item, entity) in enumerate(zip(keys, items, found, strict=True)):
-            if entity is _MISSING:
-                entity = self._entity(number, key)  # noqa: PLW2901
-                if isinstance(entity, _NoEntity):
-                    self._no_entity(
-                        key, [(leg.number, [item], arrivals[place : place + 1])], entity.error
-                    )
-                    continue
+        function, multi, tells_save = step.function, step.multi, step.tells_save
+        restore = self._restores[leg.number] if stamp is None else None
+        changed = self._changes.changed[leg.partition]
+        save, changing, left = True, None, 0
+        self._runs += 1
+        timed = not self._runs % _TIMED_RUNS
+        for key, entity, item, arrival in zip(keys, entities, items, arrivals, strict=True):
+            message = item
+            began = perf_counter() if timed else 0.0
             try:
-                result = function(decode(item), entity)
+                if entity is _MISSING:
+                    entity = self._entity(leg.partition, key)  # noqa: PLW2901
+                if restore is not None:
+                    message = restore(item)
+                elif type(item) is Lost:
+                    item.fail()
+                result = function(message, entity)
                 if tells_save:
+                    if type(result) is not tuple or len(result) != 2:  # noqa: PLR2004
+                        result = pair_of(result)
                     result, save = result
-                    if save:
-                        changed[key] = entity
-                else:
-                    changed[key] = entity
-                if result is None:
-                    continue
-                if multi:
-                    outputs += [output for output in result if output is not None]
-                else:
-                    append(result)
+                if multi and result is not None:
+                    # all of them first: of a message on which it raises, nothing comes
+                    result = [output for output in result if output is not None]
             except (Exception, SystemExit) as error:
-                changed[key] = entity  # it may have changed the entity before it raised
-                message = message_of(item, decode)
-                origin = origin_at(place, leg, key, items, arrivals)
+                if entity is not _MISSING and not isinstance(error, Refused):
+                    changed[key] = entity  # it may have changed the entity before it raised
+                origin = Origin(shown(key, 100), arrival)
                 self._results.failed(leg, step, message, error, origin)
+                continue
+            if timed:
+                figures.time(began)
+            if save and entity is not changing:
+                changed[key] = changing = entity
+            if result is None:
+                continue
+            if not multi:
+                left += 1
+                then(stamp, key, result)
+                continue
+            left += len(result)
+            for number, output in enumerate(result):
+                then(stamp and (*stamp, number), key, output)
+        figures.add(len(items), left)
 
     def _run_item(self, item: Stamped) -> None:
-        stamp, number, key, shipped = item
+        stamp, number, key, message = item
         if number == TICK:
             self._tick(stamp)
             return
         leg = self._program.legs[number]
-        decode = self._decoding(leg)
         try:
-            message = decode(shipped)
+            if type(message) is Lost:
+                message.fail()
+            restore = self._program.carrier.restore
+            if restore is not None:
+                message = restore(message)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, leg.step, shipped, error, _origin(leg, stamp, key))
+            self._results.failed(leg, leg.step, message, error, _origin(leg, stamp, key))
             return
         self._take(leg, stamp, key, message)
 
-    def _arrive(self, item: Stamped) -> None:
-        """Run a message that has come to a leg, or send it to the level that does."""
-        stamp, number, key, message = item
-        leg = self._program.legs[number]
-        if self._program.levels.level(leg.partition) == self._level:
-            self._take(leg, stamp, key, message)
-        else:
-            self._outgoing.add(item)
+    def _arrival(self, leg: Leg) -> Path:
+        """What takes messages that have come to *leg* from a state of this level."""
+        outgoing = self._outgoing
+
+        def sent(at: At, key: Any, message: Any) -> None:
+            assert isinstance(at, tuple)
+            outgoing.add(leg, at, key, message)
+
+        def arrived(at: At, key: Any, message: Any) -> None:
+            assert isinstance(at, tuple)
+            try:
+                message = self._program.carrier.copied(message)  # as if it had been sent
+            except (Exception, SystemExit) as error:
+                self._results.failed(leg, leg.step, message, error, _origin(leg, at, key))
+                return
+            self._take(leg, at, key, message)
+
+        here = self._program.levels.level(leg.partition) == self._level
+        return self._paths.keyed_at(leg, arrived if here else sent)
 
     def _take(self, leg: Leg, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *leg*, and what becomes of it through the rest."""
-        entity = self._entity(leg.partition, key)
-        if isinstance(entity, _NoEntity):
-            self._results.failed(leg, leg.step, message, entity.error, _origin(leg, stamp, key))
-            return
-        outputs: list[Any] = []
-        figures = self._figures[leg.number]
-        self._taken += 1
-        timed = self._taken % SAMPLE == 0
-        began = perf_counter() if timed else 0.0
-        if isinstance(leg.step, WindowCompute):
-            self._gather(leg, leg.step, stamp, key, message, entity, outputs)
-        elif self._compute(
-            leg, [message], entity, outputs, _itself, lambda _place: _origin(leg, stamp, key)
-        ):
-            self._changes.changed[leg.partition][key] = entity
-        if timed:
-            figures.timed += 1
-            figures.seconds += perf_counter() - began
-        figures.entered += 1
-        figures.left += len(outputs)
         self._hot[leg.partition][key] += 1
-        for number, output in enumerate(outputs):
-            self._flow.go(leg.after, (*stamp, number), key, output)
+        if isinstance(leg.step, WindowCompute):
+            self._gather(leg, leg.step, stamp, key, message)
+            return
+        entity = self._state.entities[leg.partition].get(key, _MISSING)
+        arrival = stamp[0] if leg.fresh else None
+        self._compute(leg, (key,), (entity,), (message,), (arrival,), stamp)
 
-    def _gather(
-        self,
-        leg: Leg,
-        step: WindowCompute,
-        stamp: Stamp,
-        key: Any,
-        message: Any,
-        entity: Any,
-        outputs: list[Any],
-    ) -> None:
-        failed = partial(self._results.failed, leg, step)
+    def _gather(self, leg: Leg, step: WindowCompute, stamp: Stamp, key: Any, message: Any) -> None:
+        """Run *message* through windows."""
+        figures, failed = self._figures[leg.number], partial(self._results.failed, leg, step)
+        outputs: list[Any] = []
+        began = 0.0 if figures.entered % SAMPLE else perf_counter()
+        figures.entered += 1
+        try:
+            entity = self._entity(leg.partition, key)
+        except (Exception, SystemExit) as error:
+            self._results.failed(leg, step, message, error, _origin(leg, stamp, key))
+            return
         try:
             outputs += step.windows.take(entity, key, message, stamp[1], failed)
         except Late:
@@ -323,6 +271,13 @@ class Worker:
         except (Exception, SystemExit) as error:
             self._results.failed(leg, step, message, error, _origin(leg, stamp, key))
         self._note(leg.partition, step, key, entity)
+        if began:
+            figures.timed += 1
+            figures.seconds += perf_counter() - began
+        figures.left += len(outputs)
+        after = self._after[leg.number]
+        for number, output in enumerate(outputs):
+            after((*stamp, number), key, output)
 
     def _tick(self, stamp: Stamp) -> None:
         """Close the windows that the clock closes."""
@@ -338,8 +293,8 @@ class Worker:
             self._note(number, step, key, entity)
             self._figures[leg.number].left += len(outputs)
             for place, output in enumerate(outputs):
-                self._flow.go(
-                    leg.after, (*stamp, leg.number, self._bucket, order, place), key, output
+                self._after[leg.number](
+                    (*stamp, leg.number, self._bucket, order, place), key, output
                 )
 
     def note_state(self, bucket: int, state: Bucket) -> None:
@@ -351,14 +306,14 @@ class Worker:
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
         """Note what happened to the windows of *key*."""
-        self._dues.set(number, key, step.windows.due_ns(entity))
         if step.windows.is_spent(entity):
+            self._dues.forget(number, key)
             self._state.entities[number].pop(key, None)
             self._changes.changed[number].pop(key, None)
             self._changes.forgotten[number].add(key)
         else:
+            self._dues.set(number, key, step.windows.due_ns(entity))
             self._changes.changed[number][key] = entity
-            self._changes.forgotten[number].discard(key)
 
     def _dues_of(self, state: Bucket) -> Dues:
         if state.dues is None:
@@ -371,20 +326,6 @@ class Worker:
         return state.dues
 
 
-@dataclass(frozen=True)
-class _NoEntity:
-    """There is no entity, because user code raised when it was to be made."""
-
-    error: BaseException
-
-
-def _last_run(runs: Runs, leg: int) -> list[Any]:
-    """The list that what *leg* produces next belongs in."""
-    if not runs or runs[-1][0] != leg:
-        runs.append((leg, [], []))
-    return runs[-1][1]
-
-
 def _origin(leg: Leg, stamp: Stamp, key: Any) -> Origin:
     """Where a message at *leg* comes from."""
     return Origin(shown(key, 100), stamp[0] if leg.fresh else None)
@@ -392,7 +333,3 @@ def _origin(leg: Leg, stamp: Stamp, key: Any) -> Origin:
 
 def _stamp_of(item: Stamped) -> Stamp:
     return item[0]
-
-
-def _itself(item: Any) -> Any:
-    return item

@@ -30,6 +30,7 @@ BATCH_BYTES = 64 * 1024
 PAYLOADS = Framing(4, ">I", max_frame=2**32 - 1)
 """How the payloads of `Messages` are laid out, whatever the source's own framing is."""
 
+_SIZE = struct.Struct(">I")
 _HEAD = struct.Struct(">IB")
 _HELLO = struct.Struct(">HH")
 _WELCOME = struct.Struct(">HQQ")
@@ -141,14 +142,15 @@ class FrameCutter:
         buffer += data
         frames: list[Frame] = []
         start = 0
-        while len(buffer) - start >= _HEAD.size:
-            size, kind = _HEAD.unpack_from(buffer, start)
+        while len(buffer) - start >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(buffer, start)
             if not 1 <= size <= self._max_body:
                 msg = f"a frame of {size} bytes, and 1 to {self._max_body} are allowed"
                 raise FrameError(msg)
-            end = start + 4 + size
+            end = start + _SIZE.size + size
             if end > len(buffer):
                 break
+            kind = buffer[start + _SIZE.size]
             frames.append(_decode(kind, bytes(memoryview(buffer)[start + _HEAD.size : end])))
             start = end
         del buffer[:start]

@@ -95,6 +95,30 @@ class CustomSink(Sink):
         return str(self.writer)
 
 
+_SOME_KEYS = 5
+"""Listed keys that are named."""
+
+
+def shown(key: Any) -> str:
+    """The start of *key*, printable."""
+    try:
+        return repr(key)[:100]
+    except Exception as unprintable:
+        return f"<{type(key).__name__} whose repr raises {unprintable!r}>"[:100]
+
+
+def _in_other_type(key: Any) -> Any:
+    """*key* as upstream made one of it (a character of its code), or as Python 2 did; or itself."""
+    try:
+        if isinstance(key, int):
+            return chr(key)
+        if isinstance(key, bytes):
+            return key.decode()
+        return key.encode() if isinstance(key, str) else key
+    except (ValueError, OverflowError):
+        return key
+
+
 @dataclass(frozen=True)
 class StatePartition:
     """A named set of state entities, one for each key."""
@@ -110,6 +134,29 @@ class StatePartition:
     def holds(self, key: Any) -> bool:
         """Whether *key* has, or may get, an entity here."""
         return self.keys is None or key in self.keys
+
+    def listed(self) -> str:
+        """Some of the keys that are listed, and how many there are, for people."""
+        keys = self.keys or ()
+        some = sorted(map(repr, keys))[:_SOME_KEYS]
+        return f"{', '.join(some)}{', …' if len(keys) > len(some) else ''} ({len(keys):,} keys)"
+
+    def refusal(self, key: Any) -> str:
+        """Why *key*, which is not listed, has no entity here.
+
+        Example:
+            >>> here = StatePartition("totals", dict, frozenset("ab"), Place("app.py", 1))
+            >>> print(here.refusal(97).partition(": ")[2])
+            it is of type int, and the listed keys are of type str; return 'a' for it
+        """
+        text = f"its key {shown(key)} is not among those of state {self.name!r}"
+        example = next(iter(self.keys or ()), key)
+        if type(key) is type(example):
+            return text
+        kinds = type(key).__name__, type(example).__name__
+        text += ": it is of type {}, and the listed keys are of type {}".format(*kinds)
+        other = _in_other_type(key)
+        return f"{text}; return {other!r} for it" if self.holds(other) else text
 
 
 @dataclass(frozen=True)

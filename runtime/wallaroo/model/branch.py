@@ -6,16 +6,16 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep
+from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep, OtherKeys
 from wallaroo.api.functions import (
     AnyComputation,
     AnyStateComputation,
     KeyExtractor,
     StateComputation,
 )
-from wallaroo.api.place import place_of
+from wallaroo.api.place import Place, place_of
 from wallaroo.api.windows import Aggregation, CountWindows, RangeWindows, Windowing
 from wallaroo.model import windows as model
 from wallaroo.model.application import (
@@ -28,7 +28,10 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.classes import computation_of, key_extractor_of, state_computation_of
+from wallaroo.model.key_hints import problem_of_keys
+from wallaroo.model.keys import stable_hash
 from wallaroo.model.problems import Problems, described, named
+from wallaroo.model.several import several, several_over_state
 
 Key = Callable[[Any], Any]
 """From message to key."""
@@ -93,7 +96,8 @@ class BranchResolver:
             self._wrong(step, where, "@computation", made)
             return Compute("?", only_key, multi=False, place=step.place)
         self._problems.check_arity(made.function, 1, f"{where}, step {made.name!r}", "message")
-        return Compute(made.name, made.function, made.multi, place_of(step.computation))
+        function = several(made.function) if made.multi else made.function
+        return Compute(made.name, function, made.multi, place_of(step.computation))
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         if isinstance(step.computation, Windowing):
@@ -107,11 +111,15 @@ class BranchResolver:
             self._problems.check_arity(made.function, 2, label, "message, state")
         label = f"{where}, step {made.name!r}"
         kind, new_entity = self._entities(step, made.state or step.state, label)
+        tells_save = made.state is None
+        function = made.function
+        if made.multi:
+            function = several_over_state(function, tells_save=tells_save)
         return StateCompute(
             made.name,
-            made.function,
+            function,
             made.multi,
-            tells_save=made.state is None,
+            tells_save=tells_save,
             partition=self._partition(step, kind, new_entity, label),
             key=key,
             place=place_of(step.computation),
@@ -122,34 +130,38 @@ class BranchResolver:
     ) -> Step:
         kind = windowing.aggregation
         label = f"{where}, windows over {named(kind)}"
-        if not (inspect.isclass(kind) and issubclass(kind, Aggregation)):
+        nothing = Compute("?", only_key, multi=False, place=step.place)
+        if not inspect.isclass(kind):
             self._problems.add(
                 windowing.place,
-                f"{where}: over(…) takes a subclass of Aggregation, and got {described(kind)}",
+                f"{where}: over(…) takes a class, such as a subclass of Aggregation, "
+                f"and got {described(kind)}",
             )
-            return Compute("?", only_key, multi=False, place=step.place)
-        missing = sorted(getattr(kind, "__abstractmethods__", ()))
+            return nothing
+        missing = [m for m in _AGGREGATION if not callable(getattr(kind, m, None))]
+        missing += sorted(getattr(kind, "__abstractmethods__", ()))
         if missing:
             self._problems.add(
                 place_of(kind), f"{label}: {kind.__name__} does not define {', '.join(missing)}"
             )
-            return Compute("?", only_key, multi=False, place=step.place)
+            return nothing
         problems = len(self._problems.found)
         self._problems.check_arity(kind, 0, label, "no arguments")
         for method, takes in _AGGREGATION.items():
+            unbound = isinstance(inspect.getattr_static(kind, method), (staticmethod, classmethod))
+            takes = takes if unbound else ("self", *takes)  # noqa: PLW2901
             function = inspect.unwrap(getattr(kind, method))
-            self._problems.check_arity(
-                function, 1 + len(takes), f"{label}: {method}", ", ".join(("self", *takes))
-            )
+            self._problems.check_arity(function, len(takes), f"{label}: {method}", ", ".join(takes))
         event_time = getattr(windowing.windows, "event_time", None)
         if event_time is not None:
             self._problems.check_arity(event_time, 1, f"{label}: event time", "message")
         if len(self._problems.found) > problems:
-            return Compute("?", only_key, multi=False, place=step.place)
-        aggregation = kind()
+            return nothing
+        aggregation: Any = kind()
+        name = aggregation.name() if callable(getattr(kind, "name", None)) else kind.__name__
         windows = _model_of(windowing.windows, aggregation)
         partition = self._partition(step, windowing, windows.new_entity, label, windows)
-        return WindowCompute(aggregation.name(), windows, partition, key, place_of(kind))
+        return WindowCompute(name, windows, partition, key, place_of(kind))
 
     def _wrong(self, step: DeclaredStep, where: str, decorator: str, made: Any) -> None:
         kind = "to" if step.kind == "to_keyed" else step.kind
@@ -164,7 +176,7 @@ class BranchResolver:
         key = key_extractor_of(step.key)
         if isinstance(key, KeyExtractor):
             label = f"{where}: key function {named(key)}"
-            self._problems.check_arity(key.function, 1, label, "message")
+            self._check_key(key.function, label)
             return KeyBy(f"key_by {named(key)}", key.function, place_of(key.function))
         self._problems.add(
             step.place,
@@ -172,13 +184,19 @@ class BranchResolver:
         )
         return KeyBy("?", only_key, step.place)
 
+    def _check_key(self, function: Key, label: str) -> None:
+        self._problems.check_arity(function, 1, label, "message")
+        problem = problem_of_keys(function)
+        if problem is not None:
+            self._problems.add(place_of(function), f"{label}: {problem}")
+
     def _own_key(self, step: DeclaredStep, where: str) -> Key:
         if step.kind == "to_stateful":
             return only_key
         label = f"{where}, step {getattr(step.computation, 'name', '?')!r}"
         key = key_extractor_of(step.key)
         if isinstance(key, KeyExtractor):
-            self._problems.check_arity(key.function, 1, f"{label}: key function", "message")
+            self._check_key(key.function, f"{label}: key function")
             return key.function
         self._problems.add(
             step.place,
@@ -227,19 +245,37 @@ class BranchResolver:
         return name
 
     def _keys(self, step: DeclaredStep, label: str) -> frozenset[Any] | None:
+        """The keys that there are; None where every key makes its entity."""
+        if step.other_keys not in {None, *get_args(OtherKeys)}:
+            self._problems.add(
+                step.place, f"{label}: other_keys is {step.other_keys!r}; expected 'add' or 'drop'"
+            )
         if step.keys is None:
+            keys = frozenset[Any]()
+        elif isinstance(step.keys, Iterable):
+            keys = self._listed(step.keys, step.place, label)
+        else:
+            self._problems.add(step.place, f"{label}: the keys are {step.keys!r}; expected a list")
             return None
+        if not keys and step.other_keys == "drop":
+            self._problems.add(
+                step.place,
+                f"{label}: other_keys='drop' without partition_keys would drop every message",
+            )
+        has_builder = callable(getattr(step.state, "build", None))
+        other_keys = step.other_keys or ("drop" if has_builder else "add")
+        return keys if keys and other_keys == "drop" else None
+
+    def _listed(self, keys: Iterable[Any], place: Place, label: str) -> frozenset[Any]:
         seen: set[Hashable] = set()
-        if not isinstance(step.keys, Iterable):
-            self._problems.add(step.place, f"{label}: the keys are {step.keys!r}; a list is due")
-            return None
-        for key in step.keys:
+        for key in keys:
             try:
+                stable_hash(key)  # raises where it is not a valid key
                 if key in seen:
-                    self._problems.add(step.place, f"{label}: the key {key!r} is listed twice")
+                    self._problems.add(place, f"{label}: the key {key!r} is listed twice")
                 seen.add(key)
-            except TypeError:
-                self._problems.add(step.place, f"{label}: the key {key!r} cannot be hashed")
+            except Exception as error:  # its class may run code of the user's
+                self._problems.add(place, f"{label}: in the list of keys, {error}")
         return frozenset(seen)
 
 

@@ -91,7 +91,7 @@ class EndpointResolver:
                 self._problems.add(config.place, due)
         else:
             problem = f"{where}: {described(config)} is no source configuration"
-            self._problems.add(declared.place, problem)
+            self._problems.add(declared.place, problem + _described_with(config, "source"))
             return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
         place = place_of(config.decoder)
         return CustomSource(declared.name, frames, decode, place, reader)
@@ -161,9 +161,8 @@ class EndpointResolver:
     def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
         where = f"pipeline {declared.name!r}"
         if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
-            self._problems.add(
-                declared.place, f"{where}: {described(config)} is no sink configuration"
-            )
+            problem = f"{where}: {described(config)} is no sink configuration"
+            self._problems.add(declared.place, problem + _described_with(config, "sink"))
             return TCPSink(name, str, declared.place, "", 0)
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
         if isinstance(encode, Encoder):
@@ -193,3 +192,10 @@ class EndpointResolver:
             problem = f"{where}: {config.path} is written by the sink at {other.place} already"
             self._problems.add(config.place, problem)
         return FileSink(config.path, lines=config.framing == "lines")
+
+
+def _described_with(config: Any, end: str) -> str:
+    """What to do where *config* is the name of a connector that is not there."""
+    if not isinstance(config, str):
+        return ""
+    return f"; to use a connector by its name, first call {end}_connector({config!r}, …)"

@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import wallaroo
 from wallaroo.api.place import Place
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.model.application import Application, Serialization
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.resolve import resolve
+from wallaroo.printable import printable
 
 _lock = threading.Lock()
 
@@ -74,6 +76,8 @@ class ApplicationRef:
         """
         with _lock:
             self._check()
+            # as on the worker of upstream that begins a cluster: some applications ask
+            wallaroo._ARGS = ("wallaroo", *self.args, "--cluster-initializer")  # noqa: SLF001
             module = self._import()
             setup = getattr(module, "application_setup", None)
             if not callable(setup):
@@ -167,7 +171,7 @@ def _told(error: BaseException, directory: Path | None) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)]
     place = f" ({Place(own[-1].filename, own[-1].lineno or 0)})" if own else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {printable(error)}{place}"
 
 
 @contextlib.contextmanager

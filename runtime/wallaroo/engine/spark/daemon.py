@@ -19,6 +19,7 @@ from typing import NoReturn
 from pyspark import daemon
 from pyspark.serializers import write_with_length
 
+from wallaroo import channel
 from wallaroo.engine.spark.workers import Workers
 
 _WORKER = "pyspark.worker"
@@ -61,6 +62,7 @@ def main() -> NoReturn:
         listener.listen(1024)
         with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as spark:
             write_with_length(str(place).encode(), spark)
+        channel.take_over()
         Workers(listener, sys.stdin.fileno(), _run).serve()
     end()
 

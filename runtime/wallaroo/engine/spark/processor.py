@@ -8,8 +8,9 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from wallaroo.engine.checks import Saving
 from wallaroo.engine.entities import Changes, Head
-from wallaroo.engine.isolation import run_isolated
+from wallaroo.engine.isolation import Saves, run_isolated
 from wallaroo.engine.job import Job, WorkerContext, worker_context
 from wallaroo.engine.packing import Packed
 from wallaroo.engine.patience import Patience
@@ -81,7 +82,8 @@ class LevelProcessor(StatefulProcessor):
 
         if self._isolates:
             limit_s = self._job.call_limit_s
-            changes, sent = run_isolated(context.program, self._results, limit_s, run)
+            saves = Saves(Saving(cache, bucket), lambda made: made[0])
+            changes, sent = run_isolated(context.program, self._results, limit_s, run, saves)
         else:
             changes, sent = self._worker.run(packed, slot, bucket), self._worker.sent()
         cache.commit(slot, self._log, changes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.entities import EntityCache, Unloaded
 from wallaroo.engine.spark.cause import cause_of
+from wallaroo.engine.spark.spelling import plainly_spelled
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def last_commit(checkpoint: Path) -> Commit | None:
 
 def read_state(
     session: SparkSession, checkpoint: Path, batch: int, levels: int, cache: EntityCache
-) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Entities by key, bucket by bucket, each with the name of its state partition.
+) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded]]]:
+    """Name of a state partition, its entities by key, what could not be loaded; for each bucket.
 
     Args:
         session: Spark.
@@ -47,26 +48,28 @@ def read_state(
     Raises:
         RuntimeFailure: Spark could not read it.
     """
-    for operator in range(levels):
-        try:
-            rows = (
-                session.read.format("statestore")
-                .option("batchId", str(batch))
-                .option("operatorId", str(operator))
-                .option("stateVarName", "log")
-                .option("flattenCollectionTypes", "false")
-                .load(str(checkpoint))
-                .select("map_value")
-            )
-            found: Iterable[Any] = rows.toLocalIterator()
-            for row in found:
-                in_order = sorted((place[0], record[0]) for place, record in row[0].items())
-                bucket = cache.read(bytes(record) for _, record in in_order)
-                for name, entities in zip(cache.partitions, bucket.entities, strict=True):
-                    if entities:
-                        yield name, entities
-        except RuntimeFailure:
-            raise
-        except Exception as error:
-            msg = f"the state in {checkpoint} cannot be read: {cause_of(str(error))}"
-            raise RuntimeFailure(msg) from error
+    with plainly_spelled(checkpoint) as spelled:
+        for operator in range(levels):
+            try:
+                rows = (
+                    session.read.format("statestore")
+                    .option("batchId", str(batch))
+                    .option("operatorId", str(operator))
+                    .option("stateVarName", "log")
+                    .option("flattenCollectionTypes", "false")
+                    .load(str(spelled))
+                    .select("map_value")
+                )
+                found: Iterable[Any] = rows.toLocalIterator()
+                for row in found:
+                    in_order = sorted((place[0], record[0]) for place, record in row[0].items())
+                    bucket = cache.read(bytes(record) for _, record in in_order)
+                    for name, entities in zip(cache.partitions, bucket.entities, strict=True):
+                        unloaded = [one for one in bucket.unloaded.values() if one.state == name]
+                        if entities or unloaded:
+                            yield name, entities, unloaded
+            except RuntimeFailure:
+                raise
+            except Exception as error:
+                msg = f"the state in {checkpoint} cannot be read: {cause_of(str(error))}"
+                raise RuntimeFailure(msg) from error

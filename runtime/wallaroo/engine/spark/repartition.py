@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wallaroo.engine.spark.cause import cause_of
+from wallaroo.engine.spark.moved import settle
+from wallaroo.engine.spark.spelling import plainly_spelled
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
@@ -48,9 +50,11 @@ def repartition(session: SparkSession, checkpoint: Path, partitions: int) -> Non
         RuntimeFailure: Spark could not do it.
     """
     try:
-        session._streamingCheckpointManager.repartition(
-            str(checkpoint), partitions, enforce_exactly_once_sink=True
-        )
+        with plainly_spelled(checkpoint) as spelled:
+            session._streamingCheckpointManager.repartition(
+                str(spelled), partitions, enforce_exactly_once_sink=True
+            )
+        settle(checkpoint)
     except Exception as error:
         msg = f"Spark did not repartition {checkpoint}: {cause_of(str(error))}"
         raise RuntimeFailure(msg) from error

@@ -55,6 +55,9 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(1024**2),
     # a failed task means a failed batch, which is done over with the query's restart
     "spark.task.maxFailures": "4",
+    # What a lost executor has left for others is not made again while some tasks have used it
+    # already: user code may give something else the second time. The whole batch runs again.
+    "spark.stage.maxConsecutiveAttempts": "1",
 }
 
 

@@ -23,6 +23,7 @@ from wallaroo.engine.ports import Chunk
 from wallaroo.engine.router import Router
 from wallaroo.engine.spark.quiet import no_garbage_collection
 from wallaroo.engine.spark.shipping import found
+from wallaroo.lifeline import die_with_starter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +95,7 @@ class JournalReader(DataSourceStreamReader):
 
     def _connected(self) -> Any:
         if self._edge is None:
+            die_with_starter()  # Spark's Java: else calls to a gateway that is gone go on for long
             self._edge = self._job.connect()
         return self._edge
 
@@ -101,22 +103,23 @@ class JournalReader(DataSourceStreamReader):
         """Where a new query starts."""
         return {"offset": 0}
 
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
         """Where the next batch ends; waits a while for messages, so that idling costs nothing."""
         job = self._job
         if not job.readers.now():
             time.sleep(_HELD_S)
             return start
         after, pace = start["offset"], self._pace
-        pace.end(after)
+        if pace.end(after) and job.costs is not None:
+            job.costs.write(pace.costs)
         latest = self._connected().latest(
-            after, job.batch.max_bytes, pace.messages, job.idle_wait_s
+            after, job.batch.max_bytes, pace.messages, job.idle_wait_s, start.get("opening")
         )
-        pace.begin(after, latest)
-        # what an import left in the start is no reason for a batch
-        return start if latest == after else {"offset": latest}
+        pace.begin(after, latest.end)
+        # what an import left in the start, and another opening, are no reason for a batch
+        return start if latest.end == after else {"offset": latest.end, "opening": latest.opening}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a batch; each is read by one task, in order of arrival."""
         readers = max(1, self._job.readers.now())
         ranges = self._connected().plan(start["offset"], end["offset"], readers)
@@ -128,7 +131,7 @@ class JournalReader(DataSourceStreamReader):
         with no_garbage_collection():
             yield from _route(self._job, partition)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: dict[str, Any]) -> None:
         """Forget what a committed batch has consumed."""
         self._connected().consume(end["offset"])
 

@@ -21,6 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wallaroo.lifeline import die_with_parent
+
 _TASK = struct.Struct(">iii")
 """What a task begins with: a number that says so, the length of what follows, its partition."""
 _FREE = b"f"
@@ -172,6 +174,7 @@ class Workers:
         """In a worker process: run what comes, to the end."""
         status = 1
         try:
+            die_with_parent()  # which may be killed, and tell nobody
             for other in self._processes.values():
                 other.control.close()
             for connection in (self._listener, *self._connections.values()):
