@@ -8,23 +8,31 @@ application, pipeline, step and worker.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
+import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict
 
+from wallaroo.channel import Write
 from wallaroo.errors import UsageError
+from wallaroo.printable import printable, printable_json
 
 LEVELS = ("debug", "info", "warning", "error")
 """From the least to the most severe."""
 PARTS = ("driver", "gateway", "spark", "application")
 """Parts that may have a level of their own."""
 _PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
+_write: Write | None = None
+"""Takes each line; None for what stderr is at the moment."""
+_own: dict[str, Any] = {}
+"""How structlog is set up here."""
 
 
 def parse_levels(text: str) -> dict[str, str]:
@@ -52,16 +60,23 @@ def parse_levels(text: str) -> dict[str, str]:
     return levels
 
 
-def configure(levels: str = "info") -> None:
+def configure(
+    levels: str = "info", write: Write | None = None, *, terminal: bool | None = None
+) -> None:
     """Set up logging for this process.
 
     Args:
         levels: Least severe levels that are shown, as `parse_levels` takes them.
+        write: Takes each line; None for what stderr is at the moment.
+        terminal: Whether lines are for a terminal; None where stderr says so.
 
     Raises:
         UsageError: They cannot be read.
     """
-    terminal = sys.stderr.isatty()
+    global _write  # noqa: PLW0603
+    _write = write
+    if terminal is None:
+        terminal = sys.stderr.isatty()
     least = {part: _number(level) for part, level in parse_levels(levels).items()}
 
     def shown(_logger: Any, method: str, event: EventDict) -> EventDict:
@@ -72,9 +87,9 @@ def configure(levels: str = "info") -> None:
     renderer: Any = (
         structlog.dev.ConsoleRenderer(pad_event_to=24)
         if terminal
-        else structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+        else structlog.processors.JSONRenderer(_json, default=str, ensure_ascii=False)
     )
-    structlog.configure(
+    _own.update(
         processors=[
             _add_part,
             shown,
@@ -82,14 +97,18 @@ def configure(levels: str = "info") -> None:
             structlog.processors.TimeStamper(
                 fmt="%H:%M:%S" if terminal else "iso", utc=not terminal
             ),
-            *([_without_driver] if terminal else []),
+            *([_without_driver, _escaped] if terminal else []),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(min(least.values())),
-        logger_factory=_Stderr,
-        cache_logger_on_first_use=False,
     )
-    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
+    configure_again()
+    logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
+
+
+def configure_again() -> None:
+    """Set up structlog as `configure` did: user code may have set it up for itself."""
+    structlog.configure(**_own, logger_factory=_Logger, cache_logger_on_first_use=False)
 
 
 def relay(line: str) -> bool:
@@ -102,8 +121,13 @@ def relay(line: str) -> bool:
     except (ValueError, KeyError, AttributeError):
         return False
     event.pop("timestamp", None)
-    structlog.get_logger(part).log(_number(level), name, **event)
+    _logger(part).log(_number(level), name, **event)
     return True
+
+
+def _logger(part: str) -> Any:
+    """A logger of *part*, whatever user code has set up."""
+    return structlog.wrap_logger(_Logger(part, library=True), **_own)
 
 
 def line_of(event: str, level: str, part: str, more: Mapping[str, Any]) -> str:
@@ -111,7 +135,7 @@ def line_of(event: str, level: str, part: str, more: Mapping[str, Any]) -> str:
     now = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}Z"
     told = {"part": part, "event": event, "level": level, "timestamp": at, **more}
-    return json.dumps(told, default=str, ensure_ascii=False)
+    return _json(told, default=str, ensure_ascii=False)
 
 
 class Repeats:
@@ -138,19 +162,58 @@ class Repeats:
         return seen <= self.FIRST or str(seen).strip("0") == "1"
 
 
-class _Stderr(structlog.PrintLogger):
-    """Prints to what stderr is at the moment, and knows its name."""
+@contextlib.contextmanager
+def kept_apart() -> Iterator[None]:
+    """Inside the block, log to what is stderr now, whatever takes its place and its descriptor."""
+    global _write  # noqa: PLW0603
+    before, stream = _write, sys.stderr
+    with contextlib.ExitStack() as stack:
+        if before is None:
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                if stream.fileno() == sys.__stderr__.fileno():  # type: ignore[union-attr]
+                    own = os.fdopen(os.dup(stream.fileno()), "w", errors="backslashreplace")
+                    stack.callback(_closed, own)
+                    stream = own
+            _write = functools.partial(_write_to, stream)
+        try:
+            yield
+        finally:
+            _write = before
+            if _own:
+                configure_again()
 
-    def __init__(self, name: str = "wallaroo", *_more: Any) -> None:
-        super().__init__(sys.stderr)
-        self.name = name
+
+def _write_to(stream: TextIO, line: str) -> None:
+    # where nobody reads it, or its disk is full, it is lost: nothing else is to fail for that
+    with contextlib.suppress(OSError, ValueError):
+        # in one piece: other processes may write to the same place
+        stream.write(line + "\n")
+        stream.flush()
+
+
+def _closed(stream: TextIO) -> None:
+    with contextlib.suppress(OSError):  # it has something that its disk does not take
+        stream.close()
+
+
+class _Logger:
+    """What structlog writes lines to; knows its name.
+
+    Args:
+        name: Whose events they are; the application's, where it calls structlog itself.
+        library: Whether that is the name of a library.
+    """
+
+    def __init__(self, name: str = "", *_more: Any, library: bool = False) -> None:
+        known = library or name in PARTS or name.partition(".")[0] == "wallaroo"
+        self.name = name if known else "application"
 
     def msg(self, message: str) -> None:
-        # where nobody reads it, or its disk is full, it is lost: nothing else is to fail for that
-        with contextlib.suppress(OSError, ValueError):
-            # in one piece: the gateway, a process of its own, writes to the same place
-            sys.stderr.write(message + "\n")
-            sys.stderr.flush()
+        """Write a line."""
+        if _write is None:
+            _write_to(sys.stderr, message)
+        else:
+            _write(message)
 
     log = debug = info = warn = warning = msg
     fatal = failure = err = error = critical = exception = msg
@@ -163,7 +226,7 @@ class _Libraries(logging.Handler):
         level = min(max(record.levelno, logging.DEBUG), logging.ERROR)
         part = record.name.partition(".")[0]
         try:
-            structlog.get_logger(part).log(level, record.getMessage(), logger=record.name)
+            _logger(part).log(level, record.getMessage(), logger=record.name)
         except Exception:
             self.handleError(record)
 
@@ -171,6 +234,8 @@ class _Libraries(logging.Handler):
 def _add_part(logger: Any, _method: str, event: EventDict) -> EventDict:
     name = getattr(logger, "name", "wallaroo")
     event["part"] = _PART_OF_LOGGER.get(name, name)
+    if event["part"] == "application":
+        event.setdefault("said", "structlog")
     return event
 
 
@@ -178,6 +243,18 @@ def _without_driver(_logger: Any, _method: str, event: EventDict) -> EventDict:
     if event["part"] == "driver":
         del event["part"]
     return event
+
+
+def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """*event* without what a terminal would obey."""
+    return {
+        printable(name): printable(value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }
+
+
+def _json(value: Any, **options: Any) -> str:
+    return printable_json(json.dumps(value, **options))
 
 
 def _number(level: str) -> int:

@@ -1,0 +1,56 @@
+"""Processes that end with the one that started them, whatever they are doing."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import threading
+
+_PR_SET_PDEATHSIG = 1
+_GRACE_S = 15.0
+"""Seconds that a process has to end in good order once its parent is gone."""
+
+
+def die_with_parent() -> None:
+    """In a process that was forked: be killed when the thread that forked it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def die_with_starter() -> None:
+    """Be killed when the process ends that started this one, whichever of its threads did."""
+    parent = os.getppid()
+    try:
+        started_by = os.pidfd_open(parent)
+    except ProcessLookupError:
+        os._exit(1)
+    except OSError:  # a sandbox that has no such call
+        return
+    if os.getppid() != parent:
+        os._exit(1)
+
+    def watch() -> None:
+        select.select([started_by], [], [])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def end_with(pipe: int) -> None:
+    """End this process once *pipe* is at its end: by SIGTERM, and at once if that takes too long.
+
+    Args:
+        pipe: File descriptor to read from.
+    """
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(pipe, 1024):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(_GRACE_S)
+        os._exit(1)  # user code may not let it end
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()

@@ -1,0 +1,83 @@
+"""All processes of a run end with it, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.helpers import wait_until
+from tests.spark.harness import PATIENCE_S, send
+from wallaroo.cli.background import BackgroundRun
+
+pytestmark = pytest.mark.spark
+
+_MARK = "WALLAROO_TEST_RUN"
+APP = """
+import time
+import wallaroo
+
+def application_setup(args):
+    host, port = wallaroo.tcp_parse_input_addrs(args)[0]
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+    source = wallaroo.source("Naps", wallaroo.TCPSourceConfig(host, port, decoder))
+    sink = wallaroo.FileSinkConfig(args[-1], wallaroo.encoder(str), framing="lines")
+    return wallaroo.build_application("Naps", source.to(nap).to_sink(sink))
+
+@wallaroo.computation(name="nap")
+def nap(text):
+    if text == "long":
+        open("ASLEEP", "w").close()
+        time.sleep(3600)
+    return text
+"""
+
+
+def processes_of(mark: str) -> dict[int, str]:
+    """The processes with *mark* in their environment, whoever started them."""
+    found = {}
+    for process in psutil.process_iter(["environ", "status", "cmdline"]):
+        environment = process.info["environ"] or {}
+        if environment.get(_MARK) == mark and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found[process.pid] = " ".join(process.info["cmdline"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("victims", "message"),
+    [
+        (("wallaroo run ",), "short"),
+        (("wallaroo gateway ", "wallaroo run "), "short"),  # while Spark asks for messages
+        (("wallaroo.engine.spark.daemon", "wallaroo run "), "long"),  # while a function runs
+        (("org.apache.spark.deploy.SparkSubmit",), "long"),
+    ],
+)
+def test_no_process_outlives_a_run_that_is_killed(
+    victims: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(_MARK, mark)
+    (tmp_path / "naps.py").write_text(APP.replace("ASLEEP", str(tmp_path / "asleep")))
+    command = ["run", str(tmp_path / "naps.py"), "--in", "127.0.0.1:0", "--no-ui"]
+    command += ["--workers", "2", "--state-dir", str(tmp_path / "state"), "--function-timeout", "0"]
+    with BackgroundRun([*command, "--", str(tmp_path / "out")]) as running:
+        send(running.sources["Naps"], [b"short"])
+        running.wait_until_accepted("Naps", 1)
+        running.wait_until_processed()
+        send(running.sources["Naps"], [message.encode()])
+        if message == "long":
+            wait_until((tmp_path / "asleep").exists, "a function that does not end", PATIENCE_S)
+        else:
+            running.wait_until_accepted("Naps", 2)
+            running.wait_until_processed()  # it waits for messages now
+        found = processes_of(mark)
+        assert any("python_streaming_source_runner" in command for command in found.values())
+        for victim in victims:
+            # of the daemon, not of the workers, which are named alike
+            os.kill(min(pid for pid, command in found.items() if victim in command), signal.SIGKILL)
+        running.process.wait(PATIENCE_S)
+        wait_until(lambda: not processes_of(mark), "the end of all processes", PATIENCE_S)
