@@ -24,10 +24,14 @@ def write_durably(file: Path, text: str) -> None:
         ('{}', ['note.json'])
     """
     fresh = file.with_name(f".{file.name}.new")  # hidden: Spark lists directories of these, too
-    with fresh.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
+    try:
+        with fresh.open("w") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        error.filename = str(file)  # the system names no file where writing fails
+        raise
     fresh.replace(file)
     directory = os.open(file.parent, os.O_RDONLY)
     try:

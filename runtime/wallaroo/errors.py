@@ -42,5 +42,9 @@ class FrameError(WallarooError):
     """Bytes on a connection, or in a file, are not a frame that their source accepts."""
 
 
+class WallarooParameterError(ValueError):
+    """An argument of the API cannot be used as it is given; Wallaroo's own name for it."""
+
+
 class RuntimeFailure(WallarooError):
     """A part of a running application (gateway, query) failed."""

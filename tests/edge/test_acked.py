@@ -328,3 +328,12 @@ def test_frames_are_cut_however_they_come(frames: list[Frame], sizes: list[int])
 def test_a_stream_name_is_taken_or_refused(name: str) -> None:
     if check_stream(name) is None:
         assert 0 < len(name.encode()) <= 200
+
+
+@pytest.mark.parametrize("length", [0, 2**32 - 1])
+def test_a_length_that_no_frame_has_is_refused_before_anything_follows(
+    running: RunningIngress, length: int
+) -> None:
+    with Speaker(running.addresses[0], stream=None) as speaker:
+        speaker.socket.sendall(struct.pack(">I", length))
+        assert speaker.refused().startswith(f"a frame of {length} bytes, and 1 to ")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.edge.harness import outputs, sink
 from tests.helpers import PATIENCE_S, wait_until
@@ -300,3 +302,39 @@ def test_a_receiver_that_acknowledges_what_it_was_not_sent_is_left(
             pass
     assert sending.outbox.undelivered == 1
     sending.stop()
+
+
+@pytest.mark.parametrize("answer", [NUMBER.pack(1 << 40), None])
+def test_a_receiver_that_gets_nowhere_is_called_less_and_less_and_told_of_in_few_lines(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
+) -> None:
+    monkeypatch.setattr(module, "_RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(module, "_RETRY_MOST_S", 0.008)
+    receiver.listen()
+
+    def fail() -> None:
+        """Take a connection, and reset it; where that is quick, it seems never to have been."""
+        with receiver.accept() as connection:
+            if answer is not None:
+                connection.sendall(answer)
+                while connection.recv(100):
+                    pass
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with capture_logs() as logs:
+        sending = Sending(tmp_path, receiver, sequenced=True)
+        sending.publish(b"a")
+        for _ in range(20):
+            fail()
+        with receiver.accept() as connection:
+            connection.sendall(NUMBER.pack(1))
+            sending.wait_until_delivered()
+        fail()
+        receiver.accept().close()
+        sending.stop()
+    pauses = [log["next_try_s"] for log in logs if "next_try_s" in log]
+    again = pauses.index(0.0)  # something was delivered
+    assert pauses[:again] == sorted(pauses[:again])
+    assert (pauses[0], pauses[again - 1], pauses[again + 1]) == (0.001, 0.008, 0.001)
+    assert again < 9
+    assert len([log for log in logs if log["event"] == "receiver connected"]) < 9

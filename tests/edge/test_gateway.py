@@ -16,7 +16,8 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge import egress
 from wallaroo.edge.client import GatewayClient, SourceStatus
 from wallaroo.edge.connector import Connector
-from wallaroo.edge.gateway import Gateway, GatewaySettings
+from wallaroo.edge.gateway import Gateway
+from wallaroo.edge.settings import GatewaySettings
 from wallaroo.engine.ports import SetAside, Tally
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import (
@@ -121,7 +122,7 @@ def test_asking_for_the_latest_waits_for_a_message(
 ) -> None:
     answers: list[int] = []
     asking = threading.Thread(
-        target=lambda: answers.append(client.latest(0, 1000, 1 << 30, PATIENCE_S))
+        target=lambda: answers.append(client.latest(0, 1000, 1 << 30, PATIENCE_S).end)
     )
     asking.start()
     running.send(b"hello")
@@ -130,12 +131,12 @@ def test_asking_for_the_latest_waits_for_a_message(
 
 
 def test_where_nothing_comes_the_latest_is_where_one_is(client: GatewayClient) -> None:
-    assert client.latest(0, 1000, 1 << 30, 0.01) == 0
+    assert client.latest(0, 1000, 1 << 30, 0.01).end == 0
 
 
 def test_a_plan_covers_the_batch(running: RunningGateway, client: GatewayClient) -> None:
     running.send(*[bytes(200_000)] * 4)
-    end = client.latest(0, 1 << 30, 1 << 30, 0.0)
+    end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
     ranges = client.plan(0, end, 2)
     assert (ranges[0][0], ranges[-1][1]) == (0, 4)
 
@@ -248,7 +249,7 @@ def test_stopping_to_accept_takes_what_was_sent(
         assert [status.accepted for status in client.status().sources] == [1_000, 500]
     with pytest.raises(ConnectionRefusedError):
         running.connect()
-    assert client.latest(0, 1 << 20, 1 << 30, 0.0) == 1_500
+    assert client.latest(0, 1 << 20, 1 << 30, 0.0).end == 1_500
 
 
 def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_sockets(

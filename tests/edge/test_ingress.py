@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 
 from tests.edge.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.edge import ingress as ingress_module
 from wallaroo.edge.acked import WINDOW, AckedConnection
 from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.limits import SourceLimits
@@ -399,6 +400,72 @@ def test_a_silent_connection_is_closed_where_that_is_wanted(tmp_path: Path) -> N
     ):
         assert is_closed(silent)
     assert [log["reason"] for log in logs] == ["nothing came for 0.2 s"]
+
+
+@pytest.mark.parametrize(
+    "begun", [b"\0", b"\0\0\0\x05abc", struct.pack(">I", 1 << 20) + bytes(300_000), PREAMBLE[:5]]
+)
+def test_a_frame_that_is_left_unfinished_ends_its_connection_and_no_idle_one(
+    tmp_path: Path, begun: bytes
+) -> None:
+    limits = SourceLimits(frame_s=0.2)
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits) as running,
+        capture_logs() as logs,
+        connect(running) as idle,
+        connect(running) as unfinished,
+    ):
+        idle.sendall(U32.frame(b"whole"))
+        unfinished.sendall(begun)
+        assert is_closed(unfinished)
+        idle.sendall(U32.frame(b"later"))
+        running.wait_for(2)
+    assert [log["reason"] for log in logs] == [
+        "the frame is incomplete, and nothing was received for 0.2 s"
+    ]
+
+
+@pytest.mark.parametrize("said", [b"", encode(Hello(1, "s")) + b"\0\0"])
+def test_the_acknowledged_protocol_left_in_mid_frame_ends_its_connection(
+    tmp_path: Path, said: bytes
+) -> None:
+    limits = SourceLimits(frame_s=0.2)
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits) as running,
+        capture_logs() as logs,
+        connect(running) as idle,
+        connect(running) as unfinished,
+    ):
+        idle.sendall(PREAMBLE + encode(Hello(1, "idle")))
+        unfinished.sendall(PREAMBLE + said)
+        wait_until(lambda: logs, "the end of the unfinished one")
+        idle.sendall(encode(Messages(1, U32.frame(b"a"))))
+        running.wait_for(1)
+    assert [log["reason"] for log in logs] == [
+        "the frame is incomplete, and nothing was received for 0.2 s"
+    ]
+
+
+def test_connections_wait_where_files_run_out_and_leave_some_to_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingress_module, "most_connections", lambda: 2)
+    monkeypatch.setattr(ingress_module, "_PAUSE_S", 0.01)
+    limits = SourceLimits(frame_s=0.2)
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits) as running,
+        capture_logs() as logs,
+        contextlib.ExitStack() as stack,
+    ):
+        for _ in range(2):
+            stack.enter_context(connect(running)).sendall(b"\0")
+        wait_until(lambda: running.ingress.connections == 2, "the unfinished ones")
+        with connect(running) as good:  # is heard once those have been closed
+            good.sendall(U32.frame(b"good"))
+            running.wait_for(1)
+    told = [log for log in logs if log["event"] == "connections wait"]
+    assert told[0]["reason"].startswith("too few file descriptors are left: raise the limit")
+    assert len(told) < 6  # not one for each look
 
 
 def test_frames_that_never_end_do_not_fill_the_memory(tmp_path: Path) -> None:

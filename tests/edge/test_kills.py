@@ -50,6 +50,12 @@ class Killed:
     @contextlib.contextmanager
     def running(self) -> Iterator[GatewayClient]:
         """A gateway, which is killed at the end."""
+        with self.started() as (client, _):
+            yield client
+
+    @contextlib.contextmanager
+    def started(self) -> Iterator[tuple[GatewayClient, subprocess.Popen[bytes]]]:
+        """The same, with its process."""
         location = f"grpc+unix://{self._directory}/gateway.sock"
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
@@ -63,7 +69,7 @@ class Killed:
             assert b"sources" in gateway.stdout.readline()
             client = GatewayClient(location)
             try:
-                yield client
+                yield client, gateway
             finally:
                 gateway.kill()
                 client.close()
@@ -83,7 +89,7 @@ def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed
     with killed.running() as client:
         assert client.wait_until_accepted("Lines", 30_000, PATIENCE_S)
         client.stop_accepting()
-        end = client.latest(0, 1 << 30, 1 << 30, 0.0)
+        end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
         read: tuple[list[bytes], list[bytes]] = ([], [])
         for block in client.read(0, end):
             for chunk in block:
@@ -109,3 +115,27 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
         wait_until(lambda: not client.status().undelivered, "the delivery of everything")
         assert client.status().delivered == due
     assert killed.out.read_text().splitlines() == [str(number) for number in range(due)]
+
+
+def test_a_gateway_that_is_stopped_does_not_wait_for_whoever_reads_from_it(killed: Killed) -> None:
+    """A task reads while it works, perhaps for a minute; senders would be refused meanwhile."""
+    lines = [f"{line:0>999}" for line in range(40_000)]
+    killed.lines.write_text("".join(f"{line}\n" for line in lines))
+    with killed.started() as (client, gateway):
+        assert client.wait_until_accepted("Lines", len(lines), PATIENCE_S)
+        end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
+        blocks = client.read(0, end)
+        read = [next(blocks)]
+        gateway.terminate()
+        assert gateway.wait(PATIENCE_S) == 0
+        with killed.running():
+            read += blocks
+    found = [
+        message.decode()
+        for block in read
+        for chunk in block
+        if chunk.source == 1
+        for message in U32.split(chunk.data)
+    ]
+    assert found == lines[: len(found)]
+    assert sum(chunk.messages for block in read for chunk in block) == end

@@ -79,10 +79,10 @@ def test_a_letter_has_the_message_as_it_arrived(databases: Databases) -> None:
     assert letter.arrived_ns <= letter.set_aside_ns
 
 
-def test_a_message_known_by_its_payload_alone_is_found_at_its_source(databases: Databases) -> None:
+def test_one_message_may_be_set_aside_by_several_pipelines(databases: Databases) -> None:
     databases.accept(b"same", of=1)
     databases.accept(b"x", b"same", b"same")
-    databases.publish(*[OF_ONE._replace(payload=b"same")] * 3)
+    databases.publish(*[OF_ONE._replace(arrival=arrival) for arrival in (2, 2, 3)])
     assert [letter.payload for letter in databases.desk.letters(ALL, 10)] == [b"same"] * 3
     assert databases.desk.replay_letters(ALL) == 3
 
@@ -212,13 +212,32 @@ def test_the_command_works_where_the_gateway_runs() -> None:
         running.send(b"hello", b"you")
         client, letter = running.gateway_client, OF_ONE._replace(key="'k'")
         client.plan(0, 2, 1)
-        tally = Tally(2, [], [letter._replace(arrival=0), letter._replace(payload=b"you")])
+        tally = Tally(2, [], [letter._replace(arrival=0), letter._replace(arrival=1)])
         client.stage("t", [], tally)
         client.publish("run", 0, ["t"])
         assert client.status().dead_letters == 2
         see_to_letters(Path(directory))
         assert client.wait_until_accepted("one", 3, PATIENCE_S)
         running.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("replay",), "which letters?"),
+        (("drop", "1", "--all"), "--all means all letters"),
+        (("replay", "--all", "--source", "one"), "--all means all letters"),
+        (("show", str(2**63)), "is not in the range"),
+        (("drop", "99999999999999999999999"), "is not in the range"),
+    ],
+)
+def test_a_choice_that_is_none_is_refused(
+    arguments: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    Databases(tmp_path).close()
+    result = call(*arguments, "--state-dir", str(tmp_path))
+    assert result.exit_code == 2
+    assert problem in result.stderr
 
 
 def test_the_command_says_where_there_is_no_state(tmp_path: Path) -> None:

@@ -105,6 +105,10 @@ class Open(Protocol):
     heard_at: float
     """When something last came, by the loop's clock."""
 
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether the rest of something that has begun is yet to come."""
+
     def pause(self) -> None:
         """Stop reading."""
 
@@ -116,6 +120,9 @@ class Open(Protocol):
 
     def refuse(self, reason: str) -> None:
         """End it, and say why in the log."""
+
+    def drop(self, reason: str) -> None:
+        """End it, and say why in the log; its sender may come again."""
 
     def close(self) -> None:
         """Close it."""
@@ -184,6 +191,11 @@ class AckedConnection(asyncio.Protocol):
         """Whether the sender takes what it is told."""
         self._over = False
 
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether the rest of a frame, or the frame that opens the stream, is yet to come."""
+        return self._stream is None or bool(self._held)
+
     def data_received(self, data: bytes) -> None:
         """Take the frames that *data* completes; for asyncio."""
         if self._over:
@@ -196,10 +208,8 @@ class AckedConnection(asyncio.Protocol):
             self.refuse(str(error))
         before, self._held = self._held, self._cutter.held
         problem = self._host.load.hold(self._peer, before, self._held)
-        if problem is not None and not self._over:
-            self._over = True
-            self._log(problem, self._messages)
-            self._transport.abort()  # not refused for good: it comes again
+        if problem is not None:
+            self.drop(problem)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Let go of the stream; for asyncio."""
@@ -244,6 +254,13 @@ class AckedConnection(asyncio.Protocol):
             self._log(reason, self._messages)
             self._transport.write(encode(Refusal(reason)))
             self._transport.close()
+
+    def drop(self, reason: str) -> None:
+        """End the connection, and say why in the log; not refused for good: it comes again."""
+        if not self._over:
+            self._over = True
+            self._log(reason, self._messages)
+            self._transport.abort()
 
     def finish(self) -> None:
         """Take what the kernel has of this connection; it stays open for what is to be told."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,8 +24,6 @@ RENEW_S = 2.0
 
 @dataclass(frozen=True)
 class _Known:
-    journal: str
-    """Random name of this gateway's journal."""
     number: int = 0
     """Number of the last claim."""
     holder: str | None = None
@@ -49,17 +46,13 @@ class Claims:
         self._file = file
         self._clock = clock
         self._lock = threading.Lock()
-        self._known = _Known(uuid.uuid4().hex)
+        self._known = _Known()
         if file.exists():
-            self._known = _Known(**json.loads(file.read_text()))
+            told = json.loads(file.read_text())
+            self._known = _Known(told["number"], told["holder"])
         else:
             self._keep(self._known)
         self._heard_at = clock()  # whoever had it may not have noticed that the gateway was away
-
-    @property
-    def journal(self) -> str:
-        """Random name of the journal: offsets in a checkpoint belong to one journal."""
-        return self._known.journal
 
     @property
     def holder(self) -> str | None:
@@ -80,7 +73,7 @@ class Claims:
                     f"{silent_s:.0f} s ago; two drivers cannot run one application"
                 )
                 raise ClaimHeld(msg)
-            self._keep(_Known(self._known.journal, self._known.number + 1, holder))
+            self._keep(_Known(self._known.number + 1, holder))
             self._heard_at = self._clock()
             return self._known.number
 
@@ -92,7 +85,7 @@ class Claims:
     def release(self) -> None:
         """Let any driver have the gateway, at once."""
         with self._lock:
-            self._keep(_Known(self._known.journal, self._known.number, None))
+            self._keep(_Known(self._known.number, None))
 
     def problem(self, number: int) -> str | None:
         """Why a call under claim *number* is refused; None if it is not."""

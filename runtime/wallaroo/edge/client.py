@@ -17,11 +17,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from wallaroo.edge.agreement import Held
 from wallaroo.edge.faults import fault
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE, Credentials, authorities_here, token_here
 from wallaroo.edge.letters import Choice, Letter
 from wallaroo.edge.service import NO_ROOM, pack_staged
-from wallaroo.engine.ports import Chunk, Outputs, Tally
+from wallaroo.engine.ports import Chunk, Latest, Outputs, Position, Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.metrics.samples import Sample, from_json
 
@@ -38,8 +39,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.use_local_subchannel_pool", 1),
 ]
-_GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError)
-"""What Flight raises where there was no answer."""
+_GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
+"""What Flight raises where there was no answer; a gateway that closes cancels calls under way."""
 _REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
 
 
@@ -113,8 +114,6 @@ class Claim:
 
     number: int
     """Number of the claim."""
-    journal: str
-    """Random name of the gateway's journal."""
 
 
 class Refused(RuntimeFailure):
@@ -186,15 +185,31 @@ class GatewayClient:
         """Let any other driver have the gateway at once."""
         self._ask("release", {})
 
-    def latest(self, after: int, max_bytes: int, max_messages: int, wait_s: float) -> int:
+    def held(self) -> Held:
+        """What the gateway's journal and outbox hold."""
+        return Held.from_json(self._ask("held", {}))
+
+    def accept_lost(self, position: Position) -> None:
+        """Let journal and outbox go on from *position* of the checkpoint, soon: see `held`."""
+        self._ask("accept_lost", position._asdict())
+
+    def latest(
+        self,
+        after: int,
+        max_bytes: int,
+        max_messages: int,
+        wait_s: float,
+        opening: str | None = None,
+    ) -> Latest:
         """See `Edge.latest`."""
         asked = {
             "after": after,
             "max_bytes": max_bytes,
             "max_messages": max_messages,
             "wait_s": wait_s,
+            "opening": opening,
         }
-        return int(self._ask("latest", asked, wait_s))
+        return Latest(*self._ask("latest", asked, wait_s))
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
         """See `Edge.plan`."""

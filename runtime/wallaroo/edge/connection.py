@@ -75,6 +75,16 @@ class Connection(asyncio.BufferedProtocol):
         """Whether it has been open."""
         return self._transport is not None
 
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether the rest of a frame is yet to come."""
+        return bool(self._left)
+
+    @property
+    def _left(self) -> int:
+        """Bytes behind the last whole frame."""
+        return len(self._rest) if self._large is None else self._filled
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; for asyncio, as the next four."""
         self._transport = cast("asyncio.Transport", transport)
@@ -112,9 +122,9 @@ class Connection(asyncio.BufferedProtocol):
         self._hold(0)
         if self.was_made:
             self._ingress.load.dismiss(self._index, self.host)
-        left = self._filled if self._large is not None else len(self._rest)
-        if left and not self._logged:
-            self._log(f"the connection ended in mid-frame, {left} bytes after the last whole one")
+        if self._left and not self._logged:
+            after = f"{self._left} bytes after the last whole one"
+            self._log(f"the connection ended in mid-frame, {after}")
         elif exc is not None and not self._logged:
             self._log(str(exc))
 
@@ -190,6 +200,9 @@ class Connection(asyncio.BufferedProtocol):
         self._log(reason)
         if self._transport is not None:
             self._transport.abort()
+
+    drop = refuse
+    """The same: a sender of plain frames is told nothing."""
 
     def _hold(self, size: int) -> str | None:
         """Hold *size* bytes from now on; why that cannot be, if it cannot."""

@@ -16,8 +16,8 @@ _PAGE_BYTES = 32 * 1024
 _CHECKPOINT_PAGES = 512
 """Pages after which the write-ahead log is copied to the database: 16 MiB."""
 _BUSY_MS = 10_000
-_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}
-"""The second is what a limit on the size of files leads to."""
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
+"""The second is what a limit on the size of files leads to, the third a full disk at a start."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:

@@ -7,15 +7,13 @@ from typing import Protocol
 
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Choice, Letter
-from wallaroo.edge.marks import StreamName
+from wallaroo.edge.marks import REPLAYS, StreamName
 from wallaroo.edge.outbox import Outbox
 from wallaroo.errors import RuntimeFailure
 
 _REPLAY_BYTES = 4 * 1024 * 1024
 """Bytes of letters that arrive again in one transaction."""
 _ACCEPT_TIMEOUT_S = 60.0
-_STREAM = ""
-"""Name of the stream that replays are; no sender can give a stream such a name."""
 
 
 class LetterDesk(Protocol):
@@ -81,7 +79,7 @@ class Desk:
         """Let the letters of a replay arrive, unless they have; then forget them."""
         with self._outbox.letters() as letters:
             source, frames = letters.frames(replay)
-        stream = StreamName(source, _STREAM)
+        stream = StreamName(source, REPLAYS)
         if self._journal.marks.last(stream) < replay:
             self._journal.submit(source, len(frames), b"".join(frames), (stream, replay))
             if not self._journal.marks.wait(stream, replay, _ACCEPT_TIMEOUT_S):

@@ -29,12 +29,15 @@ from wallaroo.edge.database import lacks_room
 from wallaroo.edge.faults import fault
 from wallaroo.edge.outbox import Delivery, Outbox
 from wallaroo.engine.ports import Outputs
+from wallaroo.logs import Repeats
 from wallaroo.model.application import TCPSink
 from wallaroo.model.sequence import HEADER, NUMBER, sequenced
 
 _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
 """Pause before a connection is tried again: doubles from the first to the most."""
+_WORKS_S = 60.0
+"""A connection that lasts for so long works, also where there is nothing to deliver."""
 _SEND_TIMEOUT_S = 0.5
 """A send that is stuck for so long looks whether it should stop."""
 _ACK_POLL_S = 0.01
@@ -142,6 +145,14 @@ class Egress:
         """What the receiver of numbered outputs has said, and that is no whole number yet."""
         self._answered = 0
         """Number of the last output that it says it has."""
+        self._progressed = False
+        """Whether this connection has delivered something."""
+        self._since = time.monotonic()
+        """When it was made."""
+        self._pause = 0.0
+        """Pause before the next connection: grows while connections deliver nothing."""
+        self._repeats = Repeats()
+        """Of what happened since something was delivered."""
         self.connected = False
         self.problem: str | None = "not connected yet"
         """Why outputs are not sent now; None while they are."""
@@ -154,54 +165,59 @@ class Egress:
         self._thread.join()
 
     def _run(self) -> None:
-        while (connection := self._connect()) is not None:
+        while not self._stopping.wait(self._pause):
+            try:
+                connection = self._connect()
+            except (OSError, UnicodeError) as error:
+                self._failed("receiver away", error)
+                continue
             with connection:
                 try:
                     self._serve(connection)
                 except OSError as error:
                     self._note_acknowledged(connection)
-                    self._log("receiver lost", error)
-                    self.problem = _reason(error)
+                    if self._progressed or time.monotonic() - self._since > _WORKS_S:
+                        self._pause, self._repeats = 0.0, Repeats()
+                        self._tell("receiver lost", error)
+                    else:
+                        self._failed("receiver lost", error)
                 except sqlite3.Error as error:
                     self._on_failure(error)
                     return
                 self.connected = False
 
-    def _log(self, event: str, error: OSError | UnicodeError) -> None:
-        reason = _reason(error)
-        log.warning(
-            event,
-            sink=self._sink.name,
-            address=self._sink.where,
-            reason=reason,
-            outputs="wait on disk",
-        )
+    def _failed(self, event: str, error: OSError | UnicodeError) -> None:
+        """Wait longer before the next connection: nothing came of this one."""
+        self._pause = min(max(2 * self._pause, _RETRY_FIRST_S), _RETRY_MOST_S)
+        self._tell(event, error)
 
-    def _connect(self) -> socket.socket | None:
-        """A connection to the receiver, however long it takes; None when stopping."""
-        pause, told = _RETRY_FIRST_S, False
-        address = (self._sink.host, self._sink.port)
-        while not self._stopping.is_set():
-            try:
-                connection = _connected(address)
-                if self._tls is not None:
-                    connection = self._secured(connection, self._tls)
-            except (OSError, UnicodeError) as error:
-                self.problem = _reason(error)
-                if not told:
-                    told = True
-                    self._log("receiver away", error)
-                self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
-                continue
-            connection.settimeout(_SEND_TIMEOUT_S)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
-            self.connected, self.problem = True, None
+    def _tell(self, event: str, error: OSError | UnicodeError) -> None:
+        self.problem = _reason(error)
+        if self._repeats.show(event):
+            log.warning(
+                event,
+                sink=self._sink.name,
+                address=self._sink.where,
+                reason=self.problem,
+                outputs="wait on disk",
+                next_try_s=self._pause,
+            )
+
+    def _connect(self) -> socket.socket:
+        """A connection to the receiver.
+
+        Raises:
+            OSError: It cannot be made.
+            UnicodeError: The address cannot be one.
+        """
+        connection = _connected((self._sink.host, self._sink.port))
+        if self._tls is not None:
+            connection = self._secured(connection, self._tls)
+        connection.settimeout(_SEND_TIMEOUT_S)
+        self.connected, self.problem = True, None
+        if self._repeats.show("receiver connected"):
             log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
-            return connection
-        return None
+        return connection
 
     def _secured(self, connection: socket.socket, tls: ssl.SSLContext) -> socket.socket:
         """*connection* with TLS begun.
@@ -218,6 +234,7 @@ class Egress:
     def _serve(self, connection: socket.socket) -> None:
         """Send what is there and what comes, until stopped; raises OSError when it breaks."""
         self._sent = self._surely_acknowledged = 0
+        self._progressed, self._since = False, time.monotonic()
         if self._sink.sequenced:
             self._answers = b""
             connection.sendall(sequenced(0, [f"{self._outbox.identity}/{self._index}".encode()]))
@@ -318,6 +335,7 @@ class Egress:
         while self._flight and self._flight[0].acknowledged_by(acknowledged):
             position = self._flight.popleft().position
         if position:
+            self._progressed = True
             self._note_delivered(position)
 
     def _note_delivered(self, position: int) -> None:
@@ -337,7 +355,9 @@ class Egress:
             acknowledged = self._answered
         self._settle(acknowledged)
         for sent in self._flight:
+            before = sent.done
             sent.note(acknowledged)
+            self._progressed = self._progressed or sent.done > before
             sent.start = _NOT_SENT
 
 
@@ -356,8 +376,14 @@ def _connected(address: tuple[str, int]) -> socket.socket:
         OSError: Nobody listens there.
     """
     connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
-    if connection.getsockname() == connection.getpeername():
-        # trying a free local port again and again, TCP may one day connect it to itself
+    try:
+        if connection.getsockname() == connection.getpeername():
+            # trying a free local port again and again, TCP may one day connect it to itself
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+    except OSError:  # it may be reset already
         connection.close()
-        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        raise
     return connection

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import os
 import resource
 import signal
-import sqlite3
-import ssl
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from wallaroo.api.addresses import Address
+from wallaroo.edge.acceptance import ask_to_accept
+from wallaroo.edge.agreement import JOURNAL, OUTBOX, read_held
 from wallaroo.edge.claims import Claims
 from wallaroo.edge.client import GatewayStatus, SinkStatus, SourceStatus
-from wallaroo.edge.database import claim
 from wallaroo.edge.desk import Desk
 from wallaroo.edge.door import Door
 from wallaroo.edge.egress import Egress
-from wallaroo.edge.exclusive import hold
 from wallaroo.edge.feeder import Feeder
 from wallaroo.edge.guard import Guard
 from wallaroo.edge.ingress import Ingress
-from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.journal import Journal
-from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy
-from wallaroo.edge.limits import SourceLimits
+from wallaroo.edge.letters import Choice, Judge
 from wallaroo.edge.marks import StreamName
 from wallaroo.edge.outbox import Outbox
+from wallaroo.edge.readying import once_there_is_room, take
 from wallaroo.edge.service import Service
+from wallaroo.edge.settings import GatewaySettings
 from wallaroo.edge.writer import Writer
+from wallaroo.engine.ports import Position
 from wallaroo.errors import RuntimeFailure
 from wallaroo.health import Health, HealthServer
 from wallaroo.metrics import catalogue
@@ -49,7 +48,7 @@ from wallaroo.model.application import (
     TCPSink,
     TCPSource,
 )
-from wallaroo.tracing import ONE_IN, traces_for
+from wallaroo.tracing import traces_for
 
 if TYPE_CHECKING:  # needs packages that may not be there
     from wallaroo.edge.traces import MessageTraces
@@ -58,43 +57,10 @@ _FLUSH_TIMEOUT_S = 30.0
 _TURN_S = 5.0
 """Seconds after which a probe does not wait any longer for a loop or a disk."""
 
+_ANSWER_S = 2.0
+"""Seconds that calls under way have to end at a stop: longer than one that waits for messages."""
+
 log = structlog.get_logger("wallaroo.gateway")
-
-
-@dataclass(frozen=True)
-class GatewaySettings:
-    """How a gateway is set up."""
-
-    directory: Path
-    """Directory of journal and outbox."""
-    location: str
-    """Where the inner door listens: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with a certificate
-    `grpc+tls://HOST:PORT`."""
-    certificate: tuple[bytes, bytes] | None = None
-    """Certificate and key, PEM, that the inner door shows; None for no TLS there."""
-    token: str | None = None
-    """Token that callers must show; None where nobody else gets to the door: a Unix socket."""
-    health: Address | None = None
-    """Where probes are answered; None for nowhere."""
-    journal: JournalLimits = field(default_factory=JournalLimits)
-    """Bounds of the journal."""
-    sources: SourceLimits = field(default_factory=SourceLimits)
-    """What senders may cost."""
-    source_tls: ssl.SSLContext | None = None
-    """TLS on the sources' ports; None for plain TCP."""
-    sink_tls: ssl.SSLContext | None = None
-    """TLS to the sinks' receivers; None for plain TCP."""
-    ports: Sequence[int] = ()
-    """Ports to bind, by source; where there are none, those of the application."""
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-    """What becomes of messages that are set aside, by source; where there is none, they are kept
-    as dead letters."""
-    letters: LetterLimits = field(default_factory=LetterLimits)
-    """Bounds of the dead letters."""
-    trace_one_in: int = ONE_IN
-    """Of so many messages one is followed, where tracing is on."""
-    outbox_bytes: int = 1024**3
-    """Bytes of undelivered outputs over which the engine waits, and so, in the end, the senders."""
 
 
 class Gateway:
@@ -113,6 +79,7 @@ class Gateway:
         self._bound: dict[int, tuple[str, int]] = {}
         self._feeders: dict[int, Feeder] = {}
         self._stopping = False
+        self._starts_again = False
 
     async def start(self) -> None:
         """Bind the sources, start delivering, open the inner door.
@@ -121,27 +88,7 @@ class Gateway:
             RuntimeFailure: An address cannot be bound, or the directory cannot be used.
         """
         directory = self._settings.directory
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            # one that is still on its end writes, and sends what this one would send, too
-            self._lock = hold(directory / "gateway.lock", "is there another gateway?")
-            for name in ("journal.db", "outbox.db"):
-                claim(directory / name, self._application.name)
-            self._claims = Claims(directory / "claim.json")
-            self._outbox = Outbox(
-                directory / "outbox.db", self._settings.outbox_bytes, self._settings.letters
-            )
-            self._journal = Journal(
-                directory / "journal.db",
-                self._settings.journal,
-                on_room=self._on_room,
-                on_failure=self._on_failure,
-                on_accepted=self._on_accepted,
-            )
-        except (OSError, sqlite3.Error) as error:
-            msg = f"the state directory {directory} cannot be used: {error}"
-            raise RuntimeFailure(msg) from error
-        self._desk = Desk(self._outbox, self._journal)
+        await self._once_there_is_room(self._open)
         sources = self._application.sources
         if self._settings.ports:
             sources = tuple(
@@ -151,7 +98,7 @@ class Gateway:
         self._ingress = Ingress(
             sources, self._journal, self._settings.sources, self._settings.source_tls
         )
-        self._desk.finish_replays()
+        await self._once_there_is_room(self._desk.finish_replays)
         self._bound = await self._ingress.listen()
         self._feeders = {
             index: Feeder(index, source, self._journal)
@@ -173,6 +120,8 @@ class Gateway:
             "claim": self._claim,
             "renew": lambda _: self._claims.renew(),
             "release": lambda _: self._claims.release(),
+            "held": lambda _: read_held(directory).to_json(),
+            "accept_lost": self._accept_lost,
         }
         guard = Guard(self._settings.token, self._claims)
         location = self._settings.location
@@ -188,7 +137,8 @@ class Gateway:
             self._followed,
             self._settings.certificate,
         )
-        Door(location, self._settings.token).write(directory)
+        door = Door(location, self._settings.token)
+        await self._once_there_is_room(functools.partial(door.write, directory))
         self._health = None
         if self._settings.health is not None:
             probes = {"/healthz": self._alive, "/readyz": self._accepting}
@@ -198,6 +148,30 @@ class Gateway:
                 lambda: dataclasses.asdict(self.status()),
                 lambda: exposition(self.samples()),
             )
+
+    def _open(self) -> None:
+        """Open journal and outbox: both, or none."""
+        settings = self._settings
+        with contextlib.ExitStack() as opened:
+            self._lock = take(settings.directory, self._application.name)
+            opened.callback(os.close, self._lock)
+            self._claims = Claims(settings.directory / "claim.json")
+            self._outbox = Outbox(
+                settings.directory / OUTBOX, settings.outbox_bytes, settings.letters
+            )
+            opened.callback(self._outbox.close)
+            self._journal = Journal(
+                settings.directory / JOURNAL,
+                settings.journal,
+                on_room=self._on_room,
+                on_failure=self._on_failure,
+                on_accepted=self._on_accepted,
+            )
+            opened.pop_all()
+        self._desk = Desk(self._outbox, self._journal)
+
+    async def _once_there_is_room(self, act: Callable[[], None]) -> None:
+        await once_there_is_room(self._settings.directory, act, self._ended)
 
     def status(self) -> GatewayStatus:
         """What it has done and holds now."""
@@ -250,8 +224,11 @@ class Gateway:
             samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
         return samples + self._outbox.figures(pipelines)
 
-    async def run_until_ended(self) -> None:
+    async def run_until_ended(self) -> bool:
         """Serve until `end` is called or writing fails, then close everything.
+
+        Returns:
+            Whether a gateway is to be started in its place.
 
         Raises:
             RuntimeFailure: Journal or outbox could not be used.
@@ -263,7 +240,8 @@ class Gateway:
             feeder.stop()
         for egress in self._egresses:
             egress.stop()
-        self._service.shutdown()
+        if not await self._end_calls() and failure is None:
+            await self._leave()
         if self._followed is not None:
             self._followed.close()
         if self._health is not None:
@@ -276,6 +254,27 @@ class Gateway:
         if failure is not None:
             msg = f"the state directory {self._settings.directory} cannot be used: {failure}"
             raise RuntimeFailure(msg)
+        return self._starts_again
+
+    async def _end_calls(self) -> bool:
+        """Answer no more; returns whether all calls under way have ended."""
+        ending = threading.Thread(target=self._service.shutdown, daemon=True)
+        ending.start()
+        await asyncio.to_thread(ending.join, _ANSWER_S)
+        return not ending.is_alive()
+
+    async def _leave(self) -> None:
+        """End the process, whatever calls are under way.
+
+        A task reads its part of a batch for as long as it works on it. Senders would be refused all
+        that time; so the call breaks off, as where a gateway is killed, and the task continues it
+        with the next gateway.
+        """
+        await asyncio.to_thread(self._journal.flush, _FLUSH_TIMEOUT_S)
+        await asyncio.sleep(0)  # acknowledges what the journal has written last
+        await self._ingress.close()
+        log.info("calls broken off", waited_s=_ANSWER_S)
+        os._exit(0)
 
     def end(self, failure: Exception | None = None) -> None:
         """Let `run_until_ended` go on; for the event loop's thread."""
@@ -357,7 +356,13 @@ class Gateway:
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
         number = self._claims.claim(asked["holder"])
         log.info("claimed", driver=asked["holder"], claim=number)
-        return {"number": number, "journal": self._claims.journal}
+        return {"number": number}
+
+    def _accept_lost(self, asked: dict[str, Any]) -> None:
+        """Go on from a checkpoint's position, by way of a new start."""
+        ask_to_accept(self._settings.directory, Position(**asked))
+        self._starts_again = True
+        self._loop.call_soon_threadsafe(self.end)
 
     def _stop_accepting(self) -> None:
         asyncio.run_coroutine_threadsafe(self._ingress.stop(), self._loop).result()
@@ -390,11 +395,13 @@ async def serve(
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection takes one
-    gateway = Gateway(application, settings)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, lambda: None)
-    for stop in stop_signals:
-        loop.add_signal_handler(stop, gateway.end)
-    await gateway.start()
-    on_ready(gateway.status())
-    await gateway.run_until_ended()
+    goes_on = True
+    while goes_on:
+        gateway = Gateway(application, settings)
+        for stop in stop_signals:
+            loop.add_signal_handler(stop, gateway.end)
+        await gateway.start()
+        on_ready(gateway.status())
+        goes_on = await gateway.run_until_ended()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import resource
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
@@ -38,12 +39,22 @@ _PAUSE_S = 1.0
 """Pause where there are no more files for connections."""
 _LOOKS_PER_IDLE_TIME = 4
 """How often connections are looked at while one may be idle."""
+_RESERVED_FILES = 256
+"""Files that connections leave to journal, outbox, sinks and the inner door; a quarter at most."""
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 120, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
+"""When a sender whose machine is gone without a word is found out: after three minutes."""
 
 SSLProtocol.max_size = 32 * 1024
 """Bytes of the buffer that asyncio gives each connection for as long as it is open: its own 256 KiB
 would be 2.5 GiB for as many connections as may be."""
 
 log = structlog.get_logger("wallaroo.gateway")
+
+
+def most_connections() -> int:
+    """Connections that leave enough of this process's files for all else."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return files - min(_RESERVED_FILES, files // 4)
 
 
 class Ingress:
@@ -78,6 +89,7 @@ class Ingress:
         """Bring connections that were accepted to where they are open."""
         self._paused = False
         self._idle_look: asyncio.TimerHandle | None = None
+        self._most_open = most_connections()
         self.buffer = memoryview(bytearray(_READ_BYTES))
         self.streams = Streams(journal)
 
@@ -107,9 +119,12 @@ class Ingress:
                 )
                 raise RuntimeFailure(msg) from error
             listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones have it
+            for option, value in _KEEPALIVE.items():
+                listener.setsockopt(socket.IPPROTO_TCP, option, value)
             self._listeners[index] = listener
             self._loop.add_reader(listener, self._accept, index, source, listener)
-            if self.limits.idle_s and self._idle_look is None:
+            if self._idle_look is None:
                 self._look_for_idle()
             bound[index] = listener.getsockname()[:2]
         return bound
@@ -194,27 +209,37 @@ class Ingress:
         await asyncio.sleep(0)
 
     def _look_for_idle(self) -> None:
-        """Close connections that were idle for too long, and look again later."""
+        """Close connections that were silent for too long, and look again later."""
+        limits = [limit for limit in (self.limits.idle_s, self.limits.frame_s) if limit]
+        if not limits:
+            return
         if not self._paused:  # who is not read cannot show that he is not idle
-            oldest = self._loop.time() - self.limits.idle_s
+            now = self._loop.time()
             for connection in list(self._connections):
-                if connection.heard_at < oldest:
-                    connection.refuse(f"nothing came for {self.limits.idle_s:g} s")
+                self._check_idle(connection, now - connection.heard_at)
         self._idle_look = self._loop.call_later(
-            self.limits.idle_s / _LOOKS_PER_IDLE_TIME, self._look_for_idle
+            min(limits) / _LOOKS_PER_IDLE_TIME, self._look_for_idle
         )
+
+    def _check_idle(self, connection: Open, silent_s: float) -> None:
+        idle_s, frame_s = self.limits.idle_s, self.limits.frame_s
+        if frame_s and silent_s > frame_s and connection.is_in_frame:
+            connection.drop(f"the frame is incomplete, and nothing was received for {frame_s:g} s")
+        elif idle_s and silent_s > idle_s:
+            connection.drop(f"nothing came for {idle_s:g} s")
 
     def _accept(self, index: int, source: TCPSource, listener: socket.socket) -> None:
         """Take the connections that wait."""
         for _ in range(_BACKLOG):
+            if len(self._connections) + len(self._opening) >= self._most_open:
+                self._let_wait(index, source, listener, "too few file descriptors are left")
+                return
             try:
                 accepted, peer = listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:  # no more files: those that wait stay where they are
-                log.warning("connections wait", source=source.name, reason=error.strerror)
-                self._loop.remove_reader(listener)
-                self._loop.call_later(_PAUSE_S, self._accept_again, index, source, listener)
+                self._let_wait(index, source, listener, error.strerror or str(error))
                 return
             accepted.setblocking(False)
             problem = self.load.admit(index, str(peer[0]))
@@ -223,6 +248,20 @@ class Ingress:
             else:
                 accepted.close()
                 self._refused(index, str(peer[0]), problem, problem)
+
+    def _let_wait(
+        self, index: int, source: TCPSource, listener: socket.socket, reason: str
+    ) -> None:
+        """Leave connections to the kernel for a while."""
+        if self._repeats.show((source.name, "files")):
+            log.warning(
+                "connections wait",
+                source=source.name,
+                reason=f"{reason}: raise the limit of open files (ulimit -n)",
+                open=self.connections,
+            )
+        self._loop.remove_reader(listener)
+        self._loop.call_later(_PAUSE_S, self._accept_again, index, source, listener)
 
     def _accept_again(self, index: int, source: TCPSource, listener: socket.socket) -> None:
         if self._listeners.get(index) is listener:

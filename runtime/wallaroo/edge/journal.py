@@ -23,9 +23,10 @@ from wallaroo.edge.database import connect, lacks_room, transaction
 from wallaroo.edge.faults import fault
 from wallaroo.edge.intake import Intake, JournalLimits, Reached, Waiting
 from wallaroo.edge.marks import Mark, Marks, StreamName
+from wallaroo.edge.openings import departure, note_opening
 from wallaroo.engine.ports import TICK_SOURCE, Chunk
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS chunk (
     first INTEGER PRIMARY KEY, count INTEGER NOT NULL, source INTEGER NOT NULL,
     arrived_ns INTEGER NOT NULL, data BLOB NOT NULL);
@@ -72,7 +73,7 @@ class Journal:
         self._on_failure = on_failure
         self._on_accepted = on_accepted
         self._database = connect(path)
-        self._database.executescript(_SCHEMA)
+        self._database.executescript(SCHEMA)
         self.chunks = Chunks(path)
         """What is on disk, to be read."""
         self._database_lock = threading.Lock()
@@ -87,6 +88,7 @@ class Journal:
         self._processed = self._stored_position("processed")
         self._wake_ns = self._stored_position("wake") or NEVER
         self._end = max(end or 0, self._trimmed)
+        self._openings = note_opening(self._database, self._trimmed, self._end)
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
@@ -118,6 +120,29 @@ class Journal:
         """Wait until the journal is not full, and has less than *most* bytes of *source*."""
         with self._changed:
             return self._changed.wait_for(lambda: self._intake.has_room(source, most), timeout_s)
+
+    @property
+    def opening(self) -> str:
+        """Random name of this opening: offsets belong to the journal that they were told by."""
+        return self._openings[-1].name
+
+    def check(self, offset: int, opening: str | None) -> None:
+        """Refuse an offset that another journal has told.
+
+        Args:
+            offset: Offset up to which messages are processed.
+            opening: The opening that it came with; None where that is not known.
+
+        Raises:
+            LookupError: This journal does not have the messages before *offset*.
+        """
+        departs = departure(self._openings, self._end, offset, opening)
+        if departs is not None:
+            msg = (
+                f"the messages before {offset} are processed, and this journal has those before "
+                f"{departs} only: was it replaced?"
+            )
+            raise LookupError(msg)
 
     @property
     def end(self) -> int:

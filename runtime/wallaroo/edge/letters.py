@@ -193,39 +193,29 @@ class Judge:
         self, chosen: Sequence[tuple[int, str, SetAside]], end: int
     ) -> dict[int, Evidence]:
         """What the journal has before offset *end*, by the place in *chosen*."""
-        by_arrival: dict[int, list[int]] = defaultdict(list)
-        by_payload: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-        for number, (source, _, letter) in enumerate(chosen):
+        of_arrival: dict[int, list[int]] = defaultdict(list)
+        for number, (_, _, letter) in enumerate(chosen):
             if letter.arrival is not None:
-                by_arrival[letter.arrival].append(number)
-            elif letter.payload is not None:
-                by_payload[source, letter.payload].append(number)
+                of_arrival[letter.arrival].append(number)
         found: dict[int, Evidence] = {}
-        sources = {source for source, _ in by_payload}
-        arrivals = sorted(by_arrival)
+        arrivals = sorted(of_arrival)
         last = max(arrivals, default=-1)
         for chunk in self._journal.unprocessed():
-            if chunk.first >= end or (chunk.first > last and not sources):
+            if chunk.first >= end or chunk.first > last:
                 break
-            if chunk.source in sources or _has_one_of(chunk, arrivals):
-                for arrival, evidence, payload in self._messages(chunk):
-                    for number in by_arrival.get(arrival, ()):
+            if _has_one_of(chunk, arrivals):
+                for arrival, evidence in self._messages(chunk):
+                    for number in of_arrival.get(arrival, ()):
                         found[number] = evidence
-                    if alike := by_payload.get((chunk.source, payload)):
-                        # one message after the other; the last one for all that are left, which
-                        # several pipelines made letters of
-                        for number in alike:
-                            found[number] = evidence
-                        alike.pop(0)
         return found
 
-    def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence, bytes]]:
+    def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence]]:
         framing, position = self._sources[chunk.source].framing, 0
         for place, payload in enumerate(framing.split(chunk.data)):
             end = position + framing.header_length + len(payload)
             frame = chunk.data[position:end]
             evidence = Evidence(chunk.arrived_ns, framing.header_length, frame)
-            yield chunk.first + place, evidence, payload
+            yield chunk.first + place, evidence
             position = end
 
 

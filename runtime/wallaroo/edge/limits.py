@@ -18,6 +18,9 @@ class SourceLimits:
     idle_s: float = 0.0
     """Seconds after which a connection that sends nothing is closed; 0 for never, since senders
     may have nothing to say."""
+    frame_s: float = 60.0
+    """Seconds after which a connection is closed that has begun a frame and sends no more of it;
+    0 for never. Without this, who leaves frames unfinished could keep all connections."""
     held_bytes: int = 256 * 1024**2
     """Bytes of frames that have begun and are not complete, over all connections: some times the
     largest frame, which is what one connection may hold. Half of it from one address."""

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 from wallaroo.edge.database import transaction
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
     source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
     PRIMARY KEY (source, name));
 """
+REPLAYS = ""
+"""Name of the stream that replays of dead letters are; no sender can give a stream such a name."""
 _IDLE_NS = 30 * 24 * 3600 * 10**9
 """A stream not used for so long, 30 days, is forgotten where room for another is needed."""
 
@@ -50,7 +52,7 @@ class Marks:
         most: int,
     ) -> None:
         self._database, self._lock, self._changed, self._most = database, lock, changed, most
-        database.executescript(_SCHEMA)
+        database.executescript(SCHEMA)
         self._last = {
             StreamName(source, name): last
             for source, name, last in database.execute("SELECT source, name, last FROM stream")

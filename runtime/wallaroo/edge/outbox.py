@@ -24,7 +24,7 @@ from wallaroo.edge.letters import Judge, LetterLimits, Letters
 from wallaroo.engine.ports import Outputs, Tally
 from wallaroo.metrics.samples import Sample
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (
     id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
     lengths BLOB NOT NULL, data BLOB NOT NULL);
@@ -63,7 +63,7 @@ class Outbox:
     def __init__(self, path: Path, limit_bytes: int, letters: LetterLimits | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
-        self._database.executescript(_SCHEMA + FIGURES_SCHEMA)
+        self._database.executescript(SCHEMA + FIGURES_SCHEMA)
         self._figures = FigureTable(self._database)
         self._letters = Letters(self._database, letters or LetterLimits())
         self._database.execute(

@@ -22,7 +22,7 @@ from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Judge
 from wallaroo.edge.outbox import Outbox
-from wallaroo.engine.ports import Outputs, Tally
+from wallaroo.engine.ports import Latest, Outputs, Tally
 from wallaroo.tracing import BatchId
 
 if TYPE_CHECKING:  # needs packages that may not be there
@@ -151,16 +151,18 @@ class Service(flight.FlightServerBase):
         told, outputs = unpack_staged(body)
         self._outbox.stage(told["token"], outputs, Tally.from_json(told["tally"]), told["call"])
 
-    def _latest(self, asked: dict[str, Any]) -> int:
+    def _latest(self, asked: dict[str, Any]) -> Latest:
         after, wait_s = asked["after"], asked["wait_s"]
+        self._journal.check(after, asked["opening"])
         # the next batch is asked for when the last one is published; if that was planned with a
         # gateway that is no more, this one has not heard how far it reached
         if after > self._journal.processed:
             self._journal.note_processed(after)
         if not self._outbox.wait_for_room(wait_s):
-            return int(after)
+            return Latest(after, self._journal.opening)
         self._journal.wait_beyond(after, wait_s)
-        return self._journal.chunks.reach(after, asked["max_bytes"], asked["max_messages"])
+        reached = self._journal.chunks.reach(after, asked["max_bytes"], asked["max_messages"])
+        return Latest(reached, self._journal.opening)
 
     def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
         self._planned_end = asked["end"]
