@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -20,8 +22,8 @@ def test_an_address_unpacks_as_host_and_port() -> None:
 
 
 def test_an_address_may_have_a_name() -> None:
-    address = parse_address("Market Data@127.0.0.1:7011", "--in")
-    assert address == ("127.0.0.1", "7011")
+    address: Any = parse_address("Market Data@127.0.0.1:7011", "--in")
+    assert address == ("Market Data", "127.0.0.1", "7011")
     assert address.name == "Market Data"
 
 
@@ -37,10 +39,44 @@ def test_an_address_unpacks_as_either_generation_unpacks_it(text: str, name: str
     assert [(n, h) for n, h, _ in [three]] == [(name, "a")]
 
 
-def test_a_named_address_is_a_pair_wherever_it_is_not_unpacked_into_three() -> None:
-    address = parse_address("Orders@a:1", "--in")
-    assert (*address,) == tuple(address) == (address[0], address[1]) == ("a", "1")
-    assert len(address) == len(list(address)) == 2
+def parts(*given: str) -> tuple[str, ...]:
+    return given
+
+
+def test_a_named_address_has_three_parts_wherever_it_is_not_unpacked() -> None:
+    only: Any = parse_address("Orders@a:1", "--in")
+    assert (*only,) == tuple(only) == parts(*only) == (only[0], only[1], only[2])
+    assert tuple(only) == ("Orders", "a", "1") == only
+    assert len(only) == len(list(only)) == 3
+    assert only[-1] == only.port == "1"
+
+
+def test_an_address_without_a_name_has_two_parts_wherever_it_is_not_unpacked() -> None:
+    only = parse_address("a:1", "--in")
+    assert (*only,) == tuple(only) == parts(*only) == (only[0], only[1]) == ("a", "1")
+    assert len(only) == len(list(only)) == 2
+
+
+def test_addresses_are_found_by_their_names() -> None:
+    addresses: Any = tcp_parse_input_addrs(["--in", "Orders@a:1,Market Data@b:2"])
+    found = {ip[0]: {"host": ip[1], "port": ip[2]} for ip in addresses}
+    assert found["Market Data"] == {"host": "b", "port": "2"}
+
+
+def test_a_name_that_the_application_uses_is_asked_for() -> None:
+    only: Any = tcp_parse_input_addrs(["--in", "a:1"])[0]
+    with pytest.raises(UsageError, match=r"a:1 has no name.*write NAME@a:1"):
+        only[2]
+
+
+@pytest.mark.parametrize("text", ["Orders@a:1", "a:1"])
+def test_a_copy_of_an_address_is_alike(text: str) -> None:
+    address = parse_address(text, "--in")
+    copied: Any
+    for copied in (copy.copy(address), copy.deepcopy(address), pickle.loads(pickle.dumps(address))):
+        assert (copied, copied.name) == (address, address.name)
+        host, port = copied
+        assert (host, port) == ("a", "1")
 
 
 def test_an_address_without_a_name_has_none() -> None:
@@ -48,7 +84,7 @@ def test_an_address_without_a_name_has_none() -> None:
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    assert parse_address("Orders@[fe80::1]:0", "--in") == ("fe80::1", "0")
+    assert tuple(parse_address("Orders@[fe80::1]:0", "--in"))[1:] == ("fe80::1", "0")
 
 
 def test_space_around_an_address_is_no_part_of_it() -> None:
@@ -58,7 +94,17 @@ def test_space_around_an_address_is_no_part_of_it() -> None:
 @pytest.mark.parametrize("option", ["--in", "-i"])
 def test_inputs_are_read_in_order(option: str) -> None:
     args = ["--workers", "2", option, "a:1,N@b:2", "--out", "c:3"]
-    assert tcp_parse_input_addrs(args) == [("a", "1"), ("b", "2")]
+    assert list(map(tuple, tcp_parse_input_addrs(args))) == [("a", "1"), ("N", "b", "2")]
+
+
+def test_an_output_address_has_two_parts_whether_it_has_a_name_or_not() -> None:
+    for text in "Name@c:3", "c:3":
+        (only,) = tcp_parse_output_addrs(["--out", text])
+        assert tuple(only) == only == ("c", "3")
+
+
+def test_the_last_of_several_options_counts() -> None:
+    assert tcp_parse_input_addrs(["--in", "a:1", "-i", "b:2"]) == [("b", "2")]
 
 
 @pytest.mark.parametrize("args", [["--out", "c:3"], ["-o", "c:3"], ["--out=c:3"], ["-o=c:3"]])

@@ -15,17 +15,22 @@ from wallaroo.errors import UsageError
 
 _MAX_PORT = 65_535
 _UNPACK = dis.opmap["UNPACK_SEQUENCE"]
+_TARGETS = 2
 _TARGETS_WITH_NAME = 3
 
 
 class Address(tuple[str, str]):
-    """A pair of host and port, both text as upstream gave them, that also knows its name.
+    """Host and port, after the name where one was given; all of them text, as upstream had them.
 
     The generations of Wallaroo unpack an address differently, into host and port or into name, host
-    and port, so it unpacks into either, with an empty name where none was given.
+    and port, so it unpacks into either, whether it has a name or not. Wherever it is not unpacked
+    into two or three variables (by index, `len`, `tuple`, `f(*address)`) it has the three parts of
+    the last Wallaroo where a name was given, and two where none was.
 
     Attributes:
         name: What stood before the `@`, or None.
+        host: Host or IP address.
+        port: Port, as text.
 
     Example:
         >>> address = parse_address("Orders@127.0.0.1:7010", "--in")
@@ -33,21 +38,45 @@ class Address(tuple[str, str]):
         >>> name, host, port = address
         >>> name, host, port
         ('Orders', '127.0.0.1', '7010')
+        >>> address[0], len(address), len(parse_address("127.0.0.1:7010", "--in"))
+        ('Orders', 3, 2)
     """
 
     name: str | None
+    host: str
+    port: str
 
     def __new__(cls, host: str, port: str, name: str | None = None) -> Address:
-        """Make the pair."""
-        self = super().__new__(cls, (host, port))
-        self.name = name
+        """Make the address."""
+        parts: Any = (host, port) if name is None else (name, host, port)
+        self = super().__new__(cls, parts)
+        self.name, self.host, self.port = name, host, port
         return self
 
     def __iter__(self) -> Iterator[str]:
-        """Host and port, behind the name where three are asked for."""
-        pair = super().__iter__()
-        three = _targets(sys._getframe(1)) == _TARGETS_WITH_NAME  # noqa: SLF001
-        return iter((self.name or "", *pair)) if three else pair
+        """As many parts as are asked for, or all of them."""
+        targets = _targets(sys._getframe(1))  # noqa: SLF001
+        if targets == _TARGETS_WITH_NAME:
+            return iter((self.name or "", self.host, self.port))
+        return iter((self.host, self.port)) if targets == _TARGETS else super().__iter__()
+
+    def __getitem__(self, index: Any) -> Any:
+        """The part at *index*; an error that says so where it would be there if there was a name.
+
+        Raises:
+            UsageError: The application wants three parts, and no name was given.
+        """
+        if index == _TARGETS and self.name is None:
+            msg = (
+                f"the address {self.host}:{self.port} has no name, and the application uses the "
+                f"name of its addresses; write NAME@{self.host}:{self.port}"
+            )
+            raise UsageError(msg)
+        return super().__getitem__(index)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """What makes a copy."""
+        return self.host, self.port, self.name
 
 
 def _targets(frame: FrameType) -> int | None:
@@ -106,6 +135,8 @@ def tcp_parse_input_addrs(args: Sequence[str]) -> list[Address]:
 def tcp_parse_output_addrs(args: Sequence[str]) -> list[Address]:
     """The addresses to send outputs to, in the order the application takes them (`--out` or `-o`).
 
+    They have two parts: a name in front of one means nothing.
+
     Raises:
         UsageError: The option is missing or an address in it is malformed.
 
@@ -113,20 +144,24 @@ def tcp_parse_output_addrs(args: Sequence[str]) -> list[Address]:
         >>> tcp_parse_output_addrs(["--out=127.0.0.1:7002"])
         [('127.0.0.1', '7002')]
     """
-    return _addresses(args, ("--out", "-o"))
+    named = _addresses(args, ("--out", "-o"))
+    return _Addresses("--out", [Address(address.host, address.port) for address in named])
 
 
 def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
+    """The addresses of the last of *options* in *args*: as with most commands, the last counts."""
+    given: str | None = None
     for place, arg in enumerate(args):
         option, equals, value = arg.partition("=")
-        if option not in options:
-            continue
-        if not equals:
-            value = args[place + 1] if place + 1 < len(args) else ""
-        return _Addresses(options[0], [parse_address(a, options[0]) for a in value.split(",")])
+        if option in options:
+            given = value if equals else "".join(args[place + 1 : place + 2])
     option = options[0]
-    msg = f"{option} is missing: the application asks for its addresses; give {option} HOST:PORT"
-    raise UsageError(msg)
+    if given is None:
+        msg = (
+            f"{option} is missing: the application asks for its addresses; give {option} HOST:PORT"
+        )
+        raise UsageError(msg)
+    return _Addresses(option, [parse_address(a, option) for a in given.split(",")])
 
 
 class _Addresses(list[Address]):

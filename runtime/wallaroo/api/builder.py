@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from wallaroo.api.classes import PartitionFunctionClass
+from wallaroo.api.keywords import also_called
 from wallaroo.api.place import Place, calling_place
+from wallaroo.api.streams import (
+    FIRST_SINK_PORT,
+    FIRST_SOURCE_PORT,
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+)
+
+OtherKeys = Literal["add", "drop"]
+"""What becomes of a message whose key is not listed: its key is added, or it is dropped."""
 
 StepKind = Literal[
     "to", "to_parallel", "to_stateful", "to_state_partition", "to_keyed", "key_by", "collect"
@@ -30,7 +40,9 @@ class DeclaredStep:
     key: Any = None
     """Key function, or an object with `partition(data)`."""
     keys: Sequence[Any] | None = None
-    """Keys that exist; None where any key makes its entity."""
+    """Keys that are listed; None or none at all where any key makes its entity."""
+    other_keys: OtherKeys | None = None
+    """What becomes of messages of other keys; None where the API in use decides."""
 
 
 @dataclass(frozen=True)
@@ -94,21 +106,57 @@ class ApplicationBuilder:
 
     def __init__(self, name: str) -> None:
         self._application = DeclaredApplication(name, calling_place())
+        self._sources: dict[str, SourceConnectorConfig] = {}
+        self._sinks: dict[str, SinkConnectorConfig] = {}
+
+    def source_connector(
+        self, name: str, encoder: Any, decoder: Any, port: int | str | None = None
+    ) -> ApplicationBuilder:
+        """Describe a source connector, for `new_pipeline` to take by its name.
+
+        Args:
+            name: Name of the connector.
+            encoder: Taken for compatibility: it was for the script that sends.
+            decoder: Decoder of the payloads.
+            port: Port to bind; None for 7100 and the next ones.
+        """
+        port = FIRST_SOURCE_PORT + len(self._sources) if port is None else port
+        self._sources[name] = SourceConnectorConfig(name, encoder, decoder, port)
+        return self
+
+    def sink_connector(
+        self, name: str, encoder: Any, decoder: Any, port: int | str | None = None
+    ) -> ApplicationBuilder:
+        """Describe a sink connector, for `to_sink` to take by its name.
+
+        Args:
+            name: Name of the connector.
+            encoder: Encoder of the outputs.
+            decoder: Taken for compatibility: it was for the script that receives.
+            port: Port of the receiver; None for 7200 and the next ones.
+        """
+        port = FIRST_SINK_PORT + len(self._sinks) if port is None else port
+        self._sinks[name] = SinkConnectorConfig(name, encoder, decoder, port)
+        return self
 
     def new_pipeline(self, name: str, source_config: Any) -> ApplicationBuilder:
-        """Start the pipeline *name* at the source that *source_config* describes."""
-        pipeline = DeclaredPipeline(name, source_config, calling_place())
+        """Start the pipeline *name* at the source that *source_config* describes or names."""
+        source = _found(source_config, self._sources)
+        pipeline = DeclaredPipeline(name, source, calling_place())
         self._application.pipelines.append(pipeline)
         return self
 
+    @also_called(computation_cls="computation")
     def to(self, computation: Any) -> ApplicationBuilder:
         """Add a stateless step, which runs on all workers."""
         return self._step(DeclaredStep("to", computation, calling_place()))
 
+    @also_called(computation_cls="computation")
     def to_parallel(self, computation: Any) -> ApplicationBuilder:
         """Add a stateless step, which runs on all workers; the same as `to`."""
         return self._step(DeclaredStep("to_parallel", computation, calling_place()))
 
+    @also_called(state_class="state", state_builder="state")
     def to_stateful(self, computation: Any, state: Any, state_name: str) -> ApplicationBuilder:
         """Add a step over one state entity that all messages share.
 
@@ -121,6 +169,7 @@ class ApplicationBuilder:
             DeclaredStep("to_stateful", computation, calling_place(), state, state_name)
         )
 
+    @also_called(state_class="state", state_builder="state", state_partition_name="state_name")
     def to_state_partition(
         self,
         computation: Any,
@@ -128,6 +177,7 @@ class ApplicationBuilder:
         state_name: str,
         partition_function: Callable[[Any], Any] | PartitionFunctionClass[Any],
         partition_keys: Sequence[Any] | None = None,
+        other_keys: OtherKeys | None = None,
     ) -> ApplicationBuilder:
         """Add a step over the state entity of each message's key.
 
@@ -135,9 +185,13 @@ class ApplicationBuilder:
             computation: State computation.
             state: Class of the entities, made without arguments for each key.
             state_name: Name of the state partition; pipelines that give the same name share it.
-            partition_function: From message to key, any hashable value.
-            partition_keys: The keys that exist: a message of another key is dropped and counted.
-                None lets every key make its entity on its first message.
+            partition_function: From message to key, see `partition`.
+            partition_keys: Keys to begin with. None, as an empty list, lets every key make its
+                entity on its first message.
+            other_keys: What becomes of a message whose key is not among them: "add" lets it make
+                its entity, "drop" drops and counts the message. None does what the Wallaroo did
+                whose API is in use: "drop" where *state* is an object with `build()`, as up to 0.3,
+                "add" otherwise, as from 0.5 on.
         """
         step = DeclaredStep(
             "to_state_partition",
@@ -147,9 +201,11 @@ class ApplicationBuilder:
             state_name,
             partition_function,
             partition_keys,
+            other_keys,
         )
         return self._step(step)
 
+    @also_called(state_class="state", state_builder="state", state_partition_name="state_name")
     def to_state_partition_u64(
         self,
         computation: Any,
@@ -158,9 +214,13 @@ class ApplicationBuilder:
         partition_function: Any,
         partition_keys: Sequence[int],
     ) -> ApplicationBuilder:
-        """The same as `to_state_partition`, as the first generation called it for integer keys."""
+        """Add a step over state of integer keys, as Wallaroo up to 0.4 called it.
+
+        A message whose key is not listed is dropped and counted, unless none is listed.
+        """
+        other_keys: OtherKeys | None = "drop" if partition_keys else None
         return self.to_state_partition(
-            computation, state, state_name, partition_function, partition_keys
+            computation, state, state_name, partition_function, partition_keys, other_keys
         )
 
     def to_sink(self, sink_config: Any) -> ApplicationBuilder:
@@ -170,7 +230,7 @@ class ApplicationBuilder:
     def to_sinks(self, sink_configs: Sequence[Any]) -> ApplicationBuilder:
         """End the pipeline at several sinks, each of which gets every output."""
         if (pipeline := self._open_pipeline()) is not None:
-            pipeline.sinks.extend(sink_configs)
+            pipeline.sinks.extend(_found(config, self._sinks) for config in sink_configs)
             pipeline.ended = True
         return self
 
@@ -200,3 +260,8 @@ class ApplicationBuilder:
             pipeline.after_end.append(calling_place())
             return None
         return pipeline
+
+
+def _found(config: Any, connectors: Mapping[str, Any]) -> Any:
+    """The connector that *config* names, or *config* itself."""
+    return connectors.get(config, config) if isinstance(config, str) else config

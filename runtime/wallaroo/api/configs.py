@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from wallaroo.api.classes import DecoderClass, EncoderClass, PayloadDecoder
 from wallaroo.api.functions import Decoder, Encoder, In_contra, Result_co
+from wallaroo.api.keywords import also_called
 from wallaroo.api.place import calling_place
 
+_HOST_AND_PORT = 2
+"""Parts of an address that has no name."""
 Value = TypeVar("Value")
 """Type of the values that a generator makes."""
 
@@ -61,9 +65,12 @@ class TCPSourceConfig(Generic[Result_co]):
         max_received_count: int = 50,
     ) -> None: ...
 
+    @also_called(encoder="decoder")  # as Wallaroo 0.1 and 0.2 had it
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # the third argument is a decoder in one form, and a port in the other
-        named = "name" in kwargs or isinstance((*args, None, None, None)[2], (int, str))
+        # before the decoder stand host and port, or a name and these
+        parts = len(list(itertools.takewhile(lambda part: isinstance(part, (int, str)), args)))
+        parts += len({"host", "port"} & kwargs.keys())
+        named = "name" in kwargs or parts > _HOST_AND_PORT
         (self._take_named if named else self._take)(*args, **kwargs)
         self.place = calling_place()
 
@@ -92,6 +99,10 @@ class TCPSourceConfig(Generic[Result_co]):
         self.port = int(port)
         self.decoder = decoder
         self.max_size = max_size
+
+    def to_tuple(self) -> tuple[str, str, int, Any]:
+        """The source as a tuple, as Wallaroo's own builder took it."""
+        return ("tcp", self.host, self.port, self.decoder)
 
 
 class Generator(Protocol[Value]):
@@ -137,6 +148,7 @@ class GenSourceConfig(Generic[Value]):
     @overload
     def __init__(self, *, gen: Generator[Value]) -> None: ...
 
+    @also_called(gen_instance="gen")
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         named = "name" in kwargs or len(args) + len(kwargs) > 1
         (self._take_named if named else self._take)(*args, **kwargs)
@@ -148,6 +160,10 @@ class GenSourceConfig(Generic[Value]):
     def _take_named(self, name: str, gen: Generator[Value]) -> None:
         self.name = name
         self.gen = gen
+
+    def to_tuple(self) -> tuple[str, Generator[Value]]:
+        """The source as a tuple, as Wallaroo's own builder took it."""
+        return ("gen", self.gen)
 
 
 class FileSourceConfig(Generic[Result_co]):
@@ -192,6 +208,7 @@ class TCPSinkConfig(Generic[In_contra]):
         '127.0.0.1'
     """
 
+    @also_called(decoder="encoder")  # as Wallaroo 0.1 and 0.2 had it
     def __init__(
         self,
         host: str,
@@ -205,6 +222,10 @@ class TCPSinkConfig(Generic[In_contra]):
         self.encoder = encoder
         self.sequenced = sequenced
         self.place = calling_place()
+
+    def to_tuple(self) -> tuple[str, str, int, Any]:
+        """The sink as a tuple, as Wallaroo's own builder took it."""
+        return ("tcp", self.host, self.port, self.encoder)
 
 
 class FileSinkConfig(Generic[In_contra]):

@@ -257,7 +257,10 @@ def state_computation_multi(name: str, state: Any = None) -> Any:
 
 
 def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
-    """Declare the function that finds a message's key: any hashable value.
+    """Declare the function that finds a message's key: a str, a number, a tuple, and many more.
+
+    Keys that are equal have one state entity. What cannot be a key sets its message aside; see
+    "Keys" in the documentation.
 
     Example:
         >>> @partition

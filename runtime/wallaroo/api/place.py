@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _API_FOLDER = str(Path(__file__).parent)
+_NOT_CALLERS = (_API_FOLDER, "<frozen importlib")
 _NOT_USERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
 """Folders of the runtime and of Python itself."""
 
@@ -47,9 +48,12 @@ def place_of(thing: Any) -> Place:
 
 
 def calling_place() -> Place:
-    """The line of user code that called into the API: the nearest frame outside this folder."""
+    """The line of user code that called into the API: the nearest frame outside this folder.
+
+    The frames of an `import` statement are none of the user's.
+    """
     frame = sys._getframe(1)  # noqa: SLF001
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_API_FOLDER):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_CALLERS):
         frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno)
 

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
+from wallaroo.api.keywords import also_called
 from wallaroo.api.place import Place, calling_place
+from wallaroo.errors import WallarooParameterError
 
 In = TypeVar("In")
 """Type of the messages that are aggregated."""
@@ -110,7 +112,7 @@ class RangeWindows:
         self._once("with_slide", self.slide_ns)
         if not 0 < _whole("slide", slide) <= self.range_ns:
             msg = f"a slide of {slide} ns: it has to be above zero, and at most {self.range_ns}"
-            raise ValueError(msg)
+            raise WallarooParameterError(msg)
         return dataclasses.replace(self, slide_ns=slide)
 
     def with_delay(self, delay: int) -> RangeWindows:
@@ -118,9 +120,10 @@ class RangeWindows:
         self._once("with_delay", self.delay_ns)
         if _whole("delay", delay) < 0:
             msg = f"a delay of {delay} ns: it cannot be below zero"
-            raise ValueError(msg)
+            raise WallarooParameterError(msg)
         return dataclasses.replace(self, delay_ns=delay)
 
+    @also_called(late_data_policy="policy")
     def with_late_data_policy(self, policy: str) -> RangeWindows:
         """Say what becomes of a message whose windows have all closed.
 
@@ -133,7 +136,7 @@ class RangeWindows:
         named = policy.replace("_", "-")
         if named not in get_args(LatePolicy):
             msg = f"there is no late data policy {policy!r}: {', '.join(get_args(LatePolicy))}"
-            raise ValueError(msg)
+            raise WallarooParameterError(msg)
         return dataclasses.replace(self, late=cast("LatePolicy", named))
 
     def with_event_time(self, event_time: Callable[[Any], int]) -> RangeWindows:
@@ -145,6 +148,7 @@ class RangeWindows:
         self._once("with_event_time", self.event_time)
         return dataclasses.replace(self, event_time=event_time)
 
+    @also_called(aggregation_cls="aggregation")
     def over(self, aggregation: type[Aggregation[In, Any, Out]]) -> Windowing[In, Out]:
         """Gather the messages of these windows with *aggregation*, a class."""
         return Windowing(self, aggregation, calling_place())
@@ -152,7 +156,7 @@ class RangeWindows:
     def _once(self, method: str, value: Any) -> None:
         if value is not None:
             msg = f"{method} has been called on these windows already"
-            raise ValueError(msg)
+            raise WallarooParameterError(msg)
 
 
 @dataclass(frozen=True)
@@ -169,14 +173,16 @@ class CountWindows:
         """
         if _whole("timeout", timeout) <= 0:
             msg = f"a timeout of {timeout} ns: it has to be above zero"
-            raise ValueError(msg)
+            raise WallarooParameterError(msg)
         return dataclasses.replace(self, timeout_ns=timeout)
 
+    @also_called(aggregation_cls="aggregation")
     def over(self, aggregation: type[Aggregation[In, Any, Out]]) -> Windowing[In, Out]:
         """Gather the messages of these windows with *aggregation*, a class."""
         return Windowing(self, aggregation, calling_place())
 
 
+@also_called(wrange="range")
 def range_windows(range: int) -> RangeWindows:  # noqa: A002  (the name that applications use)
     """Windows of *range* nanoseconds for each key, aligned to the epoch.
 
@@ -193,10 +199,11 @@ def range_windows(range: int) -> RangeWindows:  # noqa: A002  (the name that app
     """
     if _whole("range", range) <= 0:
         msg = f"windows of {range} ns: the range has to be above zero"
-        raise ValueError(msg)
+        raise WallarooParameterError(msg)
     return RangeWindows(range)
 
 
+@also_called(wrange="count")
 def count_windows(count: int) -> CountWindows:
     """Windows of *count* messages for each key.
 
@@ -206,7 +213,7 @@ def count_windows(count: int) -> CountWindows:
     """
     if _whole("count", count) <= 0:
         msg = f"windows of {count} messages: the count has to be above zero"
-        raise ValueError(msg)
+        raise WallarooParameterError(msg)
     return CountWindows(count)
 
 
