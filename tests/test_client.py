@@ -31,7 +31,7 @@ def running() -> Iterator[Running]:
 
 
 def payloads(running: Running) -> list[bytes]:
-    end = running.client.latest(0, 1 << 30, 1 << 30, 0.0)
+    end = running.client.latest(0, 1 << 30, 1 << 30, 0.0).end
     return [
         payload
         for block in running.client.read(0, end)

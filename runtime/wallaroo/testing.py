@@ -20,10 +20,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import pathlib
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.engine.paths import as_bytes
+from wallaroo.engine.snapshots import Carrier
 from wallaroo.errors import UsageError
 from wallaroo.model.application import (
     Application,
@@ -38,11 +42,19 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
+from wallaroo.model.keys import stable_hash
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
+from wallaroo.model.several import pair_of
+from wallaroo.model.unlisted import UnlistedWatch
+from wallaroo.model.watch import Watch, Where
 from wallaroo.model.windows import Late
 
-__all__ = ["Simulation", "load", "messages_of", "simulate"]
+__all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
+
+
+class UnlistedKeysWarning(UserWarning):
+    """Most messages of a source were dropped, because their keys are not listed."""
 
 
 @dataclass
@@ -90,6 +102,9 @@ def simulate(
     Windows close when the time comes: between two messages the clock goes on to the arrival of
     the second.
 
+    Where an entity cannot be saved in the end, the messages are run once more, with a check of that
+    entity after each: those that spoil it are set aside.
+
     Args:
         application: What `ApplicationBuilder.build` or `load` gave.
         messages: A source's name (that of its pipeline), a payload and, if it matters, the time of
@@ -101,15 +116,51 @@ def simulate(
     Raises:
         ApplicationError: The application is not well formed.
         UsageError: There is no source of such a name.
+
+    Warns:
+        UnlistedKeysWarning: Most messages of a source were dropped for keys that are not listed.
     """
-    run = _Run(_resolved(application))
+    made, taken = _resolved(application), list[tuple[Any, ...]]()
+    suspects: set[Where] = set()
+    run = _simulated(made, _noted(messages, taken), until_ns, suspects)
+    while unsaved := run.unsaved() - suspects:
+        suspects |= unsaved
+        run = _simulated(made, taken, until_ns, suspects)
+    run.warn_of_unlisted()
+    return run.result
+
+
+def _simulated(
+    application: Application,
+    messages: Iterable[tuple[Any, ...]],
+    until_ns: int | None,
+    suspects: set[Where],
+) -> _Run:
+    """A run of *application* over *messages*.
+
+    Args:
+        application: What to run.
+        messages: The messages.
+        until_ns: Time to which the clock goes on.
+        suspects: State and key of the entities that are checked after each message.
+    """
+    run = _Run(application, suspects)
     for source, payload, *arrived in messages:
         if arrived:
             run.go_on_to(int(arrived[0]))
         run.take(source, payload)
     if until_ns is not None:
         run.go_on_to(until_ns)
-    return run.result
+    return run
+
+
+def _noted(
+    messages: Iterable[tuple[Any, ...]], taken: list[tuple[Any, ...]]
+) -> Iterator[tuple[Any, ...]]:
+    """*messages*, each of which is put into *taken*."""
+    for message in messages:
+        taken.append(message)
+        yield message
 
 
 def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
@@ -164,13 +215,19 @@ class _Raised(Exception):
 
 
 class _Run:
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, suspects: set[Where]) -> None:
         self._application = application
+        self._watch = Watch(application, suspects)
         self._now_ns = 0
+        self._carrier = Carrier(application.serialization)
         self._behind: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
         """For each partition of windows, a pipeline and step over it, and what comes behind."""
         for pipeline in application.pipelines:
             self._find_windows(pipeline, pipeline.trunk)
+        self._passed: Counter[tuple[str, str]] = Counter()
+        """Messages that got to an entity, by pipeline and step."""
+        self._unlisted: Counter[tuple[str, str]] = Counter()
+        """Messages whose keys are not listed, by the same."""
         self.result = Simulation(
             by_sink={sink.name: [] for sink in application.sinks},
             state={name: {} for name in application.partitions},
@@ -183,6 +240,13 @@ class _Run:
                 self._behind.setdefault(step.partition, (pipeline, step, rest))
         for fork in branch.forks:
             self._find_windows(pipeline, fork)
+
+    def warn_of_unlisted(self) -> None:
+        """Warn where most messages of a source were dropped for their keys."""
+        watch = UnlistedWatch(self._application)
+        for at, dropped in self._unlisted.items():
+            if (found := watch.note(*at, dropped, self._passed[at])) is not None:
+                warnings.warn(str(found), UnlistedKeysWarning, stacklevel=3)
 
     def take(self, name: str, payload: Any) -> None:
         """Run one message through every pipeline of the source *name*."""
@@ -239,9 +303,9 @@ class _Run:
                 return
             step, rest = branch.steps[0], Branch(branch.steps[1:], branch.forks)
             if isinstance(step, KeyBy):
-                self._go_on(
-                    pipeline, rest, self._call(pipeline, step.name, step.key, message), message
-                )
+                key = self._call(pipeline, step.name, step.key, message)
+                self._call(pipeline, step.name, stable_hash, key, about=message)
+                self._go_on(pipeline, rest, key, message)
             elif isinstance(step, Compute):
                 result = self._call(pipeline, step.name, step.function, message)
                 for output in self._outputs(pipeline, step, message, result):
@@ -253,34 +317,51 @@ class _Run:
                     self._go_on(pipeline, rest, key, output)
 
     def _with_state(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> list[Any]:
-        self._call(pipeline, f"key of {step.name}", hash, key, about=message)
+        self._call(pipeline, f"key of {step.name}", stable_hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
         if not partition.holds(key):
             self.result.unknown_keys.append((partition.name, key))
+            self._unlisted[pipeline.name, step.name] += 1
             return []
+        self._passed[pipeline.name, step.name] += 1
+        message = self._call(pipeline, step.name, self._carrier.copied, message)
         if key not in entities:
             entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
-        if isinstance(step, StateCompute):
-            result = self._call(pipeline, step.name, step.function, message, entities[key])
-            if step.tells_save:
-                result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
-            return self._outputs(pipeline, step, message, result)
-        return self._gathered(pipeline, step, key, message, entities[key])
+        if isinstance(step, WindowCompute):
+            return self._gathered(pipeline, step, key, message)
+
+        def function(message: Any) -> Any:
+            of_entity = functools.partial(step.function, message)
+            return self._watch.touched(step, key, entities, of_entity)
+
+        result = self._call(pipeline, step.name, function, message)
+        if step.tells_save:
+            result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
+        return self._outputs(pipeline, step, message, result)
+
+    def unsaved(self) -> set[Where]:
+        """The entities that are to be saved and cannot be."""
+        return self._watch.unsaved(self.result.state)
 
     def _gathered(
-        self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any, entity: Any
+        self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
     ) -> list[Any]:
         failed = functools.partial(self._failed, pipeline, step)
-        try:
+
+        def take(entity: Any) -> list[Any]:
             return step.windows.take(entity, key, message, self._now_ns, failed)
+
+        entities, outputs = self.result.state[step.partition], list[Any]()
+        try:
+            outputs = self._watch.touched(step, key, entities, take)
         except Late:
             self.result.late.append((pipeline.name, step.name, message))
         except (Exception, SystemExit) as error:
             self._failed(pipeline, step, message, error)
         finally:
-            self._forget_if_spent(step, key, entity)
-        return []
+            self._forget_if_spent(step, key, entities[key])
+        return outputs
 
     def _forget_if_spent(self, step: WindowCompute, key: Any, entity: Any) -> None:
         if step.windows.is_spent(entity):
@@ -303,7 +384,7 @@ class _Run:
                 encoded = self._call(pipeline, "encoder", sink.encode, message)
                 if encoded is None:
                     continue
-                output = self._call(pipeline, "encoder", _as_bytes, encoded)
+                output = self._call(pipeline, "encoder", as_bytes, encoded)
                 self.result.outputs.append(output)
                 self.result.by_sink[sink.name].append(output)
 
@@ -324,14 +405,5 @@ class _Run:
 
 
 def _output_of_pair(result: Any) -> Any:
-    output, _save = result
+    output, _save = pair_of(result)
     return output
-
-
-def _as_bytes(encoded: Any) -> bytes:
-    if isinstance(encoded, str):
-        return encoded.encode()
-    if isinstance(encoded, (bytes, bytearray, memoryview)):
-        return bytes(encoded)
-    msg = f"the encoder returned {type(encoded).__name__}, and bytes are due"
-    raise TypeError(msg)

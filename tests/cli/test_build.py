@@ -14,8 +14,15 @@ from wallaroo.cli.main import main
 ENGINE = (
     f"#!{sys.executable}"
     + """
-import json, pathlib, shutil, sys
-here = pathlib.Path(__file__).parent
+import json, pathlib, shutil, signal, sys
+here, name = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
+if sys.argv[1] in ("version", "info"):
+    if (here / f"{name}-hangs").exists():
+        signal.pause()
+    if (here / f"{name}-away").exists():
+        sys.exit("Cannot connect to the Docker daemon")
+    sys.exit()
+(here / "engine").write_text(name)
 if sys.argv[1] == "images":
     print("769 MB")
 else:
@@ -56,7 +63,8 @@ def asked(engines: Path) -> list[str]:
 def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) -> None:
     install(engines, engine)
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
-    assert (code, said) == (0, "votes:1 holds Word Count Application, 769 MB\n")
+    told = f"building with {engine}\nvotes:1 holds Word Count Application, 769 MB\n"
+    assert (code, said) == (0, told)
     command = asked(engines)
     assert command[0] == "build"
     assert {
@@ -106,7 +114,37 @@ def test_a_build_that_fails_is_told(engines: Path) -> None:
     install(engines, "docker")
     (engines / "fails").touch()
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
-    assert (code, said) == (1, "Error: docker did not build votes:1: what it said is above\n")
+    assert code == 1
+    assert said.endswith("Error: docker did not build votes:1: what it said is above\n")
+
+
+def test_an_engine_that_does_not_answer_is_passed_over(
+    engines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for engine in ("docker", "podman", "buildah"):
+        install(engines, engine)
+    (engines / "docker-away").touch()
+    (engines / "podman-hangs").touch()
+    monkeypatch.setattr("wallaroo.cli.build._ANSWER_S", 2.0)
+    code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
+    assert code == 0, said
+    assert said.startswith(
+        "docker does not answer (Cannot connect to the Docker daemon); "
+        "podman did not answer within 2 s; building with buildah\n"
+    )
+    assert (engines / "engine").read_text() == "buildah"
+
+
+def test_engines_of_which_none_answers_are_told(engines: Path) -> None:
+    install(engines, "docker")
+    (engines / "docker-away").touch()
+    code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
+    assert code == 2
+    assert (
+        "no image can be built: docker does not answer (Cannot connect to the Docker daemon); "
+        "start one of them"
+    ) in said
+    assert not (engines / "asked.json").exists()
 
 
 @pytest.mark.parametrize(

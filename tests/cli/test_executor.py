@@ -41,3 +41,24 @@ def test_what_an_executors_java_logs_has_the_fields_of_all_other_events() -> Non
         assert event["event"]
         assert event["logger"].startswith("org.apache.")
         assert datetime.fromisoformat(event["timestamp"]).tzinfo is not None
+
+
+def test_a_bucket_without_state_is_no_warning() -> None:
+    """The first message of each bucket would be one, in every executor's log."""
+    name = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+    script = f"""
+from wallaroo.engine.spark.java import Java
+from wallaroo.engine.spark.kubernetes import _LOGGING
+java = Java("256m", [f"-Dlog4j2.configurationFile={{_LOGGING}}"], lambda line: None)
+java.connect()
+from pyspark.java_gateway import launch_gateway
+jvm = launch_gateway().jvm
+jvm.java.lang.Class.forName({name!r})
+for logger in ({name!r}, "org.apache.spark.executor.Executor"):
+    print(jvm.org.slf4j.LoggerFactory.getLogger(logger).isWarnEnabled())
+java.stop()
+"""
+    asked = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert asked.stdout.split() == ["False", "True"], asked.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -261,3 +262,28 @@ def test_an_application_that_is_not_well_formed_is_not_drawn(tmp_path: Path) -> 
     assert done.returncode == 1
     assert done.stdout == ""
     assert "application_setup returned None" in done.stderr
+
+
+def test_what_an_application_prints_while_it_is_drawn_goes_to_stderr(tmp_path: Path) -> None:
+    quiet, loud = tmp_path / "quiet", tmp_path / "loud"
+    for directory in (quiet, loud):
+        directory.mkdir()
+        shutil.copy(WORD_COUNT / "application.py", directory)
+    with (loud / "application.py").open("a") as file:
+        file.write(PRINTS)
+    drawn = {
+        directory: subprocess.run(
+            [sys.executable, "-m", "wallaroo", "graph", directory], capture_output=True, check=True
+        )
+        for directory in (quiet, loud)
+    }
+    assert drawn[loud].stdout == drawn[quiet].stdout
+    assert {b"printed", b"written", b"echoed"} <= set(drawn[loud].stderr.split())
+
+
+PRINTS = """
+import os, subprocess
+print("printed")
+os.write(1, b"written\\n")
+subprocess.run(["echo", "echoed"], check=True)
+"""

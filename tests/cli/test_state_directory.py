@@ -62,18 +62,6 @@ def test_another_number_of_partitions_is_refused_with_the_way_out(tmp_path: Path
     again.close()
 
 
-def test_a_checkpoint_belongs_to_one_journal(tmp_path: Path) -> None:
-    directory = StateDirectory(tmp_path, "app", 1)
-    directory.check_journal("first")
-    directory.check_journal("second")  # nothing was read of the first
-    (directory.checkpoint / "offsets").mkdir(parents=True)
-    (directory.checkpoint / "offsets" / "0").touch()
-    directory.check_journal("second")
-    with pytest.raises(UsageError, match="belongs to another journal"):
-        directory.check_journal("first")
-    directory.close()
-
-
 def test_looking_at_a_directory_that_was_moved_settles_it_unless_it_is_in_use(
     tmp_path: Path,
 ) -> None:

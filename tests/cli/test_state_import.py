@@ -153,7 +153,7 @@ def line(state: str = "word totals", key: Any = "a", entity: Any = A) -> bytes:
             "line 1: the application has no state 'others'; it has 'word totals'",
         ),
         (line(key="?"), "key '?': the key is not among those that the state lists"),
-        (line(key=[]), "key []: TypeError: unhashable type: 'list'"),
+        (line(key=[]), "key []: InvalidKey: an object of class list is not a valid key"),
         (
             line() + line(),
             "line 2: state 'word totals', key 'a': an entity of this key came before",

@@ -243,6 +243,33 @@ def test_what_gateway_and_driver_tell_of_problems_is_among_them(votes: Votes) ->
     ]
 
 
+def test_messages_that_wait_too_long_are_a_problem(votes: Votes) -> None:
+    path = f"{BASE}/pods/votes-gateway-0:7980/proxy/status"
+    votes.api.answers[path] = lambda _: (200, GATEWAY | {"waited_s": 291.4})
+    (problem,) = votes.problems()
+    assert "the oldest message has waited for 291 s, more than 60 s (--max-lag)" in problem
+    assert "no problems" in votes.status("--max-lag", "300")[1]
+    votes.api.answers[path] = lambda _: (200, GATEWAY | {"waited_s": 12.0})
+    assert votes.problems() == []
+    assert "more than 10 s (--max-lag)" in votes.status("--max-lag", "10")[1]
+
+
+def test_batches_that_cannot_keep_to_their_bound_are_a_problem(votes: Votes) -> None:
+    path = BASE + "/pods/votes-{}-0:7980/proxy/status"
+    costs = {"limit_s": 3.0, "fixed_s": 5.2, "message_s": 1e-5, "messages": 520_000}
+    votes.api.answers[path.format("driver")] = lambda _: (200, DRIVER | {"costs": costs})
+    assert votes.problems() == []  # hardly a message waits
+    votes.api.answers[path.format("gateway")] = lambda _: (200, GATEWAY | {"waited_s": 12.0})
+    (problem,) = votes.problems()
+    assert (
+        "cannot keep to maxBatchSeconds=3: each has a fixed cost of 5.2 s, and takes up to 10.4"
+        in problem
+    )
+    kept = costs | {"fixed_s": 0.3}
+    votes.api.answers[path.format("driver")] = lambda _: (200, DRIVER | {"costs": kept})
+    assert votes.problems() == []
+
+
 def test_a_release_that_is_not_there_is_told(votes: Votes) -> None:
     code, said = votes.status(release="other")
     assert code == 2

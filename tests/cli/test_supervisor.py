@@ -18,10 +18,12 @@ from tests.edge.harness import U32, outputs
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
 from wallaroo.cli import supervisor
+from wallaroo.cli.agreeing import GatewayFiles
 from wallaroo.cli.supervisor import GatewayProcess, Restarts, SupervisedEngine, reserved_ports
 from wallaroo.edge import exclusive
+from wallaroo.edge.agreement import disagreement
 from wallaroo.edge.client import GatewayClient
-from wallaroo.engine.ports import Tally
+from wallaroo.engine.ports import Position, Tally
 from wallaroo.engine.running import OnBatch, Progress, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
@@ -107,7 +109,7 @@ def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
     (source,) = running.client.status().sources
     assert (source.where, source.accepted) == (f"127.0.0.1:{running.port}", 2)
     running.send(b"c")
-    assert running.client.latest(0, MIB, 1 << 30, 0.0) == 3
+    assert running.client.latest(0, MIB, 1 << 30, 0.0).end == 3
 
 
 def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
@@ -143,12 +145,31 @@ def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
 
 def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) -> None:
     running.send(b"a", b"b")
-    running.client.plan(0, 2, 1)
+    latest = running.client.latest(0, MIB, 1 << 30, 0.0)
+    running.client.plan(0, latest.end, 1)
     running.client.stage("t", [], Tally())
     running.kill()
     running.client.publish("run", 0, ["t"])
-    running.client.latest(2, MIB, 1 << 30, 0.0)  # as the engine does behind a batch
+    running.client.latest(2, MIB, 1 << 30, 0.0, latest.opening)  # as the engine does behind a batch
     assert running.client.status().backlog == 0
+
+
+def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_again(
+    running: Running,
+) -> None:
+    running.send(b"a", b"b")
+    checkpoint = Position("run", 4, 7, "lost", 7, 4)
+    assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is not None
+    files = GatewayFiles(running.client._location, running.client.claim("driver").number)
+    files.accept(checkpoint)
+    assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is None
+    running.send(b"c")
+    assert running.process.starts == 1  # the process is the same
+    latest = running.client.latest(7, MIB, 1 << 30, 0.0, "lost")
+    (block,) = running.client.read(7, latest.end)
+    assert [(chunk.first, chunk.data) for chunk in block] == [
+        *((7, U32.frame(b"a") + U32.frame(b"b")), (9, U32.frame(b"c"))),
+    ]
 
 
 def test_a_second_gateway_is_refused_the_directory_of_the_first(

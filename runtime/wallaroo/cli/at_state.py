@@ -11,10 +11,10 @@ from wallaroo.edge.client import GatewayClient
 from wallaroo.edge.desk import Desk, LetterDesk
 from wallaroo.edge.door import Door
 from wallaroo.edge.exclusive import hold
-from wallaroo.edge.gateway import GatewaySettings
 from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.outbox import Outbox
+from wallaroo.edge.settings import GatewaySettings
 from wallaroo.errors import RuntimeFailure, UsageError
 
 _PATIENCE_S = 10.0

@@ -16,6 +16,10 @@ from wallaroo.errors import RuntimeFailure, UsageError
 
 ENGINES = ("docker", "podman", "buildah")
 """Builders of images, in the order they are looked for."""
+_ASKED = {"docker": "version", "podman": "info", "buildah": "version"}
+"""What makes each answer whether it could build: docker asks its daemon, podman its machine."""
+_ANSWER_S = 15.0
+"""Seconds for that answer; a daemon that starts up takes some."""
 _ROOT = Path(__file__).resolve().parents[3]
 """The project's checkout, where this is one."""
 _FILES = ("Dockerfile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
@@ -33,7 +37,7 @@ _APP = "app"
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help="What builds it.  [default: docker, podman or buildah, whichever is there]",
+    help="What builds it.  [default: the first of docker, podman and buildah that answers]",
 )
 @click.option(
     "--base",
@@ -94,18 +98,48 @@ def build(
 
 
 def _engine(asked: str | None) -> str:
-    """The engine to build with.
+    """The engine to build with: the first that is there and answers.
 
     Raises:
         UsageError: There is none.
     """
+    unfit: list[str] = []
     for name in [asked] if asked else ENGINES:
-        if shutil.which(name):
+        if not shutil.which(name):
+            continue
+        problem = _problem(name)
+        if problem is None:
+            click.echo("; ".join([*unfit, f"building with {name}"]), err=True)
             return name
+        unfit.append(f"{name} {problem}")
+    if unfit:
+        remedy = "start it, or leave --engine out" if asked else "start one of them"
+        msg = f"no image can be built: {'; '.join(unfit)}; {remedy}"
+        raise UsageError(msg)
     msg = f"none of {', '.join(ENGINES)} is on the PATH, and one is needed: install it"
     if asked:
         msg = f"{asked} is not on the PATH: install it, or leave --engine out"
     raise UsageError(msg)
+
+
+def _problem(name: str) -> str | None:
+    """Why the engine *name* cannot build; None where it can."""
+    try:
+        answer = subprocess.run(
+            [name, _ASKED[name]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_ANSWER_S,
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not answer within {_ANSWER_S:g} s"
+    except OSError as error:
+        return f"cannot be run ({error.strerror})"
+    if answer.returncode == 0:
+        return None
+    reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return f"does not answer ({reason})"
 
 
 def _fill(context: Path, app: Path) -> None:

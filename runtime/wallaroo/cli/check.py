@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
+from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_to_look_at
-from wallaroo.model.application import Branch, Stateful
+from wallaroo.model.application import Application, Branch, Stateful
+from wallaroo.printable import printable
 
 
 @click.command()
@@ -18,15 +22,21 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
     Example:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
-    application = application_to_look_at(app, app_args)
-    click.echo(f"{application.name} is well formed:")
+    with product() as out:
+        application = application_to_look_at(app, app_args)
+        for line in _lines(application):
+            click.echo(printable(line), file=out)
+
+
+def _lines(application: Application) -> Iterator[str]:
+    yield f"{application.name} is well formed:"
     for pipeline in application.pipelines:
         end = [f"{len(pipeline.sinks)} sinks"] if len(pipeline.sinks) > 1 else ["sink"]
         for way in _ways(pipeline.trunk):
-            click.echo("  " + " → ".join([pipeline.name, *way, *(end if pipeline.sinks else [])]))
+            yield "  " + " → ".join([pipeline.name, *way, *(end if pipeline.sinks else [])])
     for partition in application.partitions.values():
         keys = "any key" if partition.keys is None else f"{len(partition.keys)} keys"
-        click.echo(f"  state {partition.name!r}: {keys}")
+        yield f"  state {partition.name!r}: {keys}"
 
 
 def _ways(branch: Branch) -> list[list[str]]:

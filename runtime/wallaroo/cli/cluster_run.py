@@ -10,7 +10,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,12 +18,15 @@ from typing import Any, Self
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.cli.agreeing import GatewayFiles, agree
 from wallaroo.cli.claiming import Claiming, introduce
 from wallaroo.cli.driver_status import DriverStatus
 from wallaroo.cli.engine import Engine, EngineSettings, launch
+from wallaroo.cli.hearing import hearing
 from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.summary import BatchSummary
 from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient
@@ -34,6 +37,8 @@ from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.health import HealthServer
+from wallaroo.metrics.engine import TimedBatch
+from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 
 _LOOK_EVERY_S = 0.2
@@ -84,6 +89,8 @@ class DriverSettings:
     """Where the dashboard is served; None for nowhere."""
     ui_token: str | None = None
     """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
+    accept_lost_journal: bool = False
+    """Whether to go on where the gateway's journal or outbox is lost or too old."""
     patience_s: float = 600.0
     """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
     batch: BatchLimits = field(default_factory=BatchLimits)
@@ -126,14 +133,10 @@ class ClusterRun:
             WallarooError: A part could not start, or another driver has the gateway.
         """
         settings = self._settings
-        application = settings.application.load()
+        application = _loaded(settings.application)
         self._status = DriverStatus(application.name, settings.partitions)
         if settings.health is not None:
-            probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
-            server = HealthServer(
-                settings.health, probes, self._status.to_json, self._status.metrics
-            )
-            self._stack.append(server.close)
+            self._serve_health(settings.health)
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, self._on_signal)
         pod = self._pod()
@@ -150,9 +153,13 @@ class ClusterRun:
         self._status.client = GatewayClient(location, patience_s=0)
         state = StateDirectory(settings.state_dir, application.name, settings.partitions)
         self._stack.append(state.close)
-        check_state_classes(state.path, application)
+        _check_classes(state.path, application)
         state.check_partitions(settings.partitions)
-        state.check_journal(claim.journal)
+        agree(
+            state,
+            GatewayFiles(location, claim.number, settings.patience_s),
+            accept_lost=settings.accept_lost_journal,
+        )
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
         self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
         log.info(
@@ -177,12 +184,15 @@ class ClusterRun:
             spark={**self._spark(pod, claim.number, workers), **settings.spark},
             call_limit_s=settings.call_limit_s,
         )
+        self._summary = BatchSummary(self._timed_batches, self._status.gateway)
         launched = launch(engine, state, scratch)
         self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
         self._stack.append(self._engine.stop)
         for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
             signal.signal(stop, self._on_signal)
         self._status.engine = self._engine
+        self._summary.start()
+        self._stack.append(self._summary.stop)
         if self._wanted is not None:
             self._wanted.start()
             self._stack.append(self._wanted.stop)
@@ -195,6 +205,11 @@ class ClusterRun:
             shown = {"dashboard": dashboard.url}
         self._status.say("running")
         log.info("ready", application=application.name, gateway=location, workers=workers, **shown)
+
+    def _serve_health(self, address: Address) -> None:
+        probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
+        server = HealthServer(address, probes, self._status.to_json, self._status.metrics)
+        self._stack.append(server.close)
 
     def wait(self) -> None:
         """Wait for a stop signal, then for the end of the batch under way.
@@ -244,8 +259,12 @@ class ClusterRun:
 
     def _on_batch(self, batch: Batch) -> None:
         self._status.on_batch(batch)
+        self._summary.on_batch(batch)
         if self._surplus_due is not None:
             self._remove_surplus()
+
+    def _timed_batches(self) -> Sequence[TimedBatch]:
+        return [] if self._engine is None else self._engine.figures.batches()
 
     def _on_wanted(self, number: int) -> None:
         assert self._engine is not None
@@ -306,3 +325,13 @@ class ClusterRun:
         )
         os.environ["SPARK_LOCAL_IP"] = pod.ip
         return {**made, **extra}
+
+
+def _check_classes(state_dir: Path, application: Application) -> None:
+    with hearing(application.name):
+        check_state_classes(state_dir, application)
+
+
+def _loaded(reference: ApplicationRef) -> Application:
+    with hearing():
+        return reference.load()

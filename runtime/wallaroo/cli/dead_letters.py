@@ -13,7 +13,10 @@ from wallaroo.cli.at_state import letter_desk
 from wallaroo.cli.options import state_option, together
 from wallaroo.edge.letters import Choice, Letter
 from wallaroo.errors import UsageError
+from wallaroo.printable import printable
 
+_NUMBER = click.IntRange(1, 2**63 - 1)
+"""A letter's number, as far as the database counts."""
 _MOST = 1_000_000
 """As many letters as can be asked for at a time."""
 
@@ -23,7 +26,7 @@ _which = together(
 )
 """Which letters."""
 _chosen = together(
-    click.argument("numbers", nargs=-1, type=click.IntRange(1), metavar="[NUMBER…]"),
+    click.argument("numbers", nargs=-1, type=_NUMBER, metavar="[NUMBER…]"),
     click.option("--all", "every", is_flag=True, help="All letters."),
     _which,
 )
@@ -35,6 +38,9 @@ def _choice(
 ) -> Choice:
     if not (numbers or every or source or pipeline):
         msg = "which letters? give numbers, --source, --pipeline, or --all"
+        raise UsageError(msg)
+    if every and (numbers or source or pipeline):
+        msg = "--all means all letters; leave it out, or give no numbers, --source or --pipeline"
         raise UsageError(msg)
     return Choice(numbers or None, source, pipeline)
 
@@ -68,7 +74,7 @@ def list_letters(
 
 
 @dead_letters.command()
-@click.argument("number", type=click.IntRange(1))
+@click.argument("number", type=_NUMBER)
 @state_option
 @click.option("--payload", is_flag=True, help="Only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
@@ -126,7 +132,7 @@ def drop(
 def _line(letter: Letter) -> str:
     when, key = _time(letter.set_aside_ns), f"key {letter.key}  " if letter.key else ""
     where = f"{letter.pipeline} / {letter.step}"
-    return f"{letter.id:>6}  {when}  {where}  {key}{letter.error}"
+    return printable(f"{letter.id:>6}  {when}  {where}  {key}{letter.error}")
 
 
 def _page(letter: Letter) -> str:
@@ -145,7 +151,7 @@ def _page(letter: Letter) -> str:
         if letter.payload is None
         else f"{len(letter.payload)} bytes: {letter.payload[:60]!r}",
     }
-    return "\n".join(f"{name:<10} {value}" for name, value in fields.items())
+    return "\n".join(f"{name:<10} {printable(value)}" for name, value in fields.items())
 
 
 def _time(ns: int) -> str:

@@ -17,6 +17,7 @@ from typing import Protocol, cast
 import click
 
 from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_ref
 from wallaroo.cli.transfer import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
@@ -60,10 +61,11 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
       wallaroo demo market_spread --messages 500000
     """  # noqa: D301  (click reads \b)
     directory = _application_directory(app)
-    application = application_ref(
-        str(directory), "127.0.0.1:0," * 7 + "127.0.0.1:0", "127.0.0.1:1", (), 2**24
-    ).load()
-    data = cast("DemoData", importlib.import_module("demo"))
+    with product():
+        application = application_ref(
+            str(directory), "127.0.0.1:0," * 7 + "127.0.0.1:0", "127.0.0.1:1", (), 2**24
+        ).load()
+        data = cast("DemoData", importlib.import_module("demo"))
     click.echo(f"generating {messages:,} messages (seed {seed})", err=True)
     rounds = list(data.rounds(messages, seed))
     expected = list(data.expected(rounds))

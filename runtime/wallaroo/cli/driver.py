@@ -12,6 +12,7 @@ from wallaroo.cli.cluster_run import ClusterRun, DriverSettings
 from wallaroo.cli.options import (
     FILE,
     AddressType,
+    accept_option,
     application_options,
     application_ref,
     batch_limits,
@@ -91,6 +92,7 @@ from wallaroo.edge.guard import read_token
     help="Where the dashboard is served; whoever gets there can look at it.  [default: nowhere]",
 )
 @ui_token_option
+@accept_option
 @click.option(
     "--gateway-patience",
     default=600.0,
@@ -122,6 +124,7 @@ def driver(
     health: Address | None,
     ui: Address | None,
     ui_token_file: Path | None,
+    accept_lost_journal: bool,
     gateway_patience: float,
     max_batch_mib: int,
     max_batch_seconds: float,
@@ -158,6 +161,7 @@ def driver(
         health=health,
         ui=ui,
         ui_token=None if ui_token_file is None else read_token(ui_token_file),
+        accept_lost_journal=accept_lost_journal,
         patience_s=gateway_patience,
         batch=batch_limits(max_batch_mib, max_batch_seconds),
         call_limit_s=function_timeout,

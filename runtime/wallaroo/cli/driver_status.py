@@ -84,7 +84,7 @@ class DriverStatus:
         """Whether the query advances, or has nothing to do."""
         if self._state != "running":
             return Health(False, self._state)
-        gateway = self._gateway()
+        gateway = self.gateway()
         if gateway is None:
             return Health(False, "the gateway is away")
         stalled_s = min(time.monotonic() - self._batch_at, gateway.waited_s)
@@ -95,11 +95,11 @@ class DriverStatus:
 
     def gateway_answers(self) -> bool:
         """Whether the gateway is there."""
-        return self._gateway() is not None
+        return self.gateway() is not None
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-        gateway = self._gateway()
+        gateway = self.gateway()
         executors = self.engine.executors if self.engine is not None else None
         with self._lock:
             now = time.monotonic()
@@ -116,6 +116,7 @@ class DriverStatus:
             "batch": {"number": batch, "age_s": round(age_s, 1)},
             "batches_per_s": round(recent / _RATE_S, 2),
             "messages_per_s": self._rate(),
+            "costs": self._costs(),
             "lag_s": round(gateway.waited_s, 1) if gateway is not None else None,
             "backlog": gateway.backlog if gateway is not None else None,
             "last_error": self._last_error,
@@ -126,7 +127,13 @@ class DriverStatus:
         """The engine's figures, as Prometheus reads them; the gateway tells its own."""
         return "" if self.engine is None else exposition(self.engine.samples())
 
-    def _gateway(self) -> GatewayStatus | None:
+    def _costs(self) -> dict[str, Any] | None:
+        """What a batch costs; None where that is not known yet."""
+        costs = self.engine.costs() if self.engine is not None else None
+        return dataclasses.asdict(costs) if costs is not None else None
+
+    def gateway(self) -> GatewayStatus | None:
+        """What the gateway tells; None while it does not answer."""
         if self.client is None:
             return None
         try:

@@ -16,7 +16,7 @@ from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.cli.supervisor import SupervisedEngine
 from wallaroo.edge.connector import Connector
 from wallaroo.engine.job import Job, Readers
-from wallaroo.engine.pace import BatchLimits
+from wallaroo.engine.pace import BatchCosts, BatchLimits, CostsFile
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import PHASES, Batch, OnBatch, Progress, RunningApplication
 from wallaroo.metrics import catalogue
@@ -106,7 +106,7 @@ class Engine:
         from wallaroo.engine.spark.slots import slots_for
 
         fixed, reference = state.fixed, settings.application
-        reports = Reports()
+        reports = Reports(program.application)
         self.figures = EngineFigures()
         """What it has done since it started."""
         self._workers = settings.workers
@@ -115,6 +115,7 @@ class Engine:
         self._spark = launched.finish()
         self._readers = Readers(str(scratch / "readers"))
         self._readers.set(settings.workers)
+        self._costs = CostsFile(str(scratch / "costs"))
         self._held = False
         self.executors: Executors | None = None
         """The executors, where the master is one that starts and stops them."""
@@ -146,8 +147,10 @@ class Engine:
             fixed.buckets,
             slots_for(fixed.buckets),
             self._readers,
+            program.repeated,
             settings.batch,
             call_limit_s=settings.call_limit_s,
+            costs=self._costs,
         )
 
         def start(committed: OnBatch) -> RunningApplication:
@@ -170,9 +173,23 @@ class Engine:
         wanted, alive = self.workers()
         return [
             *self.figures.samples(),
+            *self._cost_samples(),
             Sample(catalogue.WORKERS_WANTED, (), wanted),
             Sample(catalogue.WORKERS_ALIVE, (), alive),
             Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
+        ]
+
+    def costs(self) -> BatchCosts | None:
+        """What a batch costs, as far as it is known; None before the first has ended."""
+        return self._costs.read()
+
+    def _cost_samples(self) -> list[Sample]:
+        costs = self.costs()
+        if costs is None:
+            return []
+        return [
+            Sample(catalogue.BATCH_LIMIT, (), costs.limit_s),
+            Sample(catalogue.BATCH_FIXED, (), costs.fixed_s),
         ]
 
     def workers(self) -> tuple[int, int]:

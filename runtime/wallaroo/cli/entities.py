@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.cli.plain import to_plain
-from wallaroo.engine.entities import EntityCache
+from wallaroo.engine.entities import EntityCache, Unloaded
 from wallaroo.engine.job import codecs_of
 from wallaroo.engine.program import Program
+from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,8 @@ class SavedState:
         self._program = program
         self.commit = last_commit(checkpoint)
         """Which batch that is; None where there is none yet, and so no state."""
+        self.unloaded: list[Unloaded] = []
+        """Entities that `entities` came by so far and could not load."""
 
     def entities(self) -> Iterator[tuple[str, Any, Any]]:
         """State partition, key and entity of each entity.
@@ -47,15 +50,24 @@ class SavedState:
         names = [partition.name for partition in program.partitions]
         cache = EntityCache(names, codecs_of(program))
         levels, batch = program.levels.count, self.commit.batch
-        for name, entities in read_state(self._session, self._checkpoint, batch, levels, cache):
+        found = read_state(self._session, self._checkpoint, batch, levels, cache)
+        for name, entities, unloaded in found:
+            self.unloaded += unloaded
             for key, entity in entities.items():
                 yield name, key, entity
 
     def of_key(self, text: str) -> Iterator[dict[str, Any]]:
-        """The entities whose key is written as *text*, in every state partition; as `told`."""
+        """The entities whose key is written as *text*, in every state partition; as `told`.
+
+        Raises:
+            RuntimeFailure: Spark could not read it, or one of them cannot be loaded.
+        """
         for name, key, entity in self.entities():
             if text in {str(key), repr(key)}:
                 yield told(name, key, entity)
+        for one in self.unloaded:
+            if text in {str(one.key), repr(one.key)}:
+                raise RuntimeFailure(str(one))
 
 
 def told(state: str, key: Any, entity: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def by_step(lines: Iterable[str], steps: Mapping[str, str]) -> Counter[tuple[str
         steps: Steps by the place, `file:line`, of their functions.
 
     Example:
-        >>> stack = "worker (worker.py:1);applied (wallaroo/engine/steps.py:9);cut (app.py:4);lower (t.py:2)"
+        >>> stack = "worker (worker.py:1);applied (wallaroo/engine/paths.py:9);cut (app.py:4);lower (t.py:2)"
         >>> by_step([f"{stack} 7"], {"app.py:4": "P · split"})
         Counter({('P · split', 'cut (app.py:4)', 'lower (t.py:2)'): 7})
     """  # noqa: E501

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import structlog
 
-from wallaroo import logs
+from wallaroo import channel, logs
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.cli.options import (
     FILE,
@@ -29,11 +29,14 @@ from wallaroo.cli.options import (
     trace_option,
 )
 from wallaroo.edge.client import GatewayStatus
-from wallaroo.edge.gateway import GatewaySettings, serve
+from wallaroo.edge.gateway import serve
 from wallaroo.edge.guard import location_of, read_token
 from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.letters import LetterLimits
+from wallaroo.edge.settings import GatewaySettings
+from wallaroo.engine.spoken import heard
 from wallaroo.errors import WallarooError
+from wallaroo.lifeline import end_with
 from wallaroo.model.application import Application
 from wallaroo.tls import TLSFiles
 
@@ -113,6 +116,7 @@ def gateway(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
+    frame_timeout: float,
     on_error: tuple[str, ...],
     trace_one_in: int,
     state_dir: Path,
@@ -139,7 +143,10 @@ def gateway(
       wallaroo gateway apps/word_count --in 0.0.0.0:7010 --out results.example:7002 \\
         --state-dir /var/lib/wallaroo --listen 0.0.0.0:7900 --token-file token
     """  # noqa: D301  (click reads \b)
-    logs.configure(log_level)
+    parent = _Parent() if child else None
+    terminal = sys.stderr.isatty() and channel.VARIABLE not in os.environ
+    channel.take_over()
+    logs.configure(log_level, channel.write, terminal=terminal)
     location = listen
     if "://" not in listen:
         host, port = parse_address(listen, "--listen")
@@ -147,50 +154,61 @@ def gateway(
     elif not listen.startswith("grpc+unix://") and not child:
         msg = f"{listen!r} is not HOST:PORT"
         raise click.BadParameter(msg, param_hint="--listen")
-    try:
-        application = application_ref(app, inputs, outputs, app_args, max_frame).load()
-        source_tls, sink_tls = tls_files(tls)
-        settings = GatewaySettings(
-            state_dir,
-            location,
-            certificate=TLSFiles(listen_tls_cert, listen_tls_key).at_door(),
-            token=None if token_file is None else read_token(token_file),
-            health=health,
-            journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
-            sources=source_limits(max_connections, idle_timeout),
-            trace_one_in=trace_one_in,
-            policies=policies(on_error, application),
-            source_tls=source_tls.serving(),
-            sink_tls=sink_tls.connecting(),
-            letters=LetterLimits(int(dead_letters_mib * _MIB), dead_letters_days * _DAY_S),
-            ports=[int(port) for port in ports.split(",")] if ports else (),
-        )
-        asyncio.run(_serve(application, settings, child))
-    except WallarooError as error:
-        if not child:
-            raise
-        _tell({"error": str(error)})
-        sys.exit(error.exit_code)
+    with heard(logs.relay, process="gateway") as spoken:
+        try:
+            application = application_ref(app, inputs, outputs, app_args, max_frame).load()
+            spoken.application = application.name
+            logs.configure_again()
+            source_tls, sink_tls = tls_files(tls)
+            settings = GatewaySettings(
+                state_dir,
+                location,
+                certificate=TLSFiles(listen_tls_cert, listen_tls_key).at_door(),
+                token=None if token_file is None else read_token(token_file),
+                health=health,
+                journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),
+                sources=source_limits(max_connections, idle_timeout, frame_timeout),
+                trace_one_in=trace_one_in,
+                policies=policies(on_error, application),
+                source_tls=source_tls.serving(),
+                sink_tls=sink_tls.connecting(),
+                letters=LetterLimits(int(dead_letters_mib * _MIB), dead_letters_days * _DAY_S),
+                ports=[int(port) for port in ports.split(",")] if ports else (),
+            )
+            asyncio.run(_serve(application, settings, parent))
+        except WallarooError as error:
+            if parent is None:
+                raise
+            parent.tell({"error": str(error)})
+            sys.exit(error.exit_code)
 
 
-async def _serve(application: Application, settings: GatewaySettings, child: bool) -> None:
-    if not child:
+class _Parent:
+    """The process that started this one, by what were stdin and stdout: user code has others."""
+
+    def __init__(self) -> None:
+        ends = os.dup(0)
+        self._told = os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+        os.close(nothing)
+        end_with(ends)
+
+    def tell(self, what: object) -> None:
+        """Tell it *what*, as a line of JSON."""
+        with open(self._told, "w", closefd=False) as told:
+            print(json.dumps(what), file=told)
+
+
+async def _serve(
+    application: Application, settings: GatewaySettings, parent: _Parent | None
+) -> None:
+    if parent is None:
         await serve(application, settings, _log_ready, stop_signals=(signal.SIGTERM, signal.SIGINT))
         return
-    loop, parent = asyncio.get_running_loop(), sys.stdin.fileno()
-
-    def parent_spoke() -> None:
-        if not os.read(parent, 1024):
-            loop.remove_reader(parent)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    loop.add_reader(parent, parent_spoke)
-    await serve(application, settings, lambda status: _tell(dataclasses.asdict(status)))
+    await serve(application, settings, lambda status: parent.tell(dataclasses.asdict(status)))
 
 
 def _log_ready(status: GatewayStatus) -> None:
     log.info("ready", sources={s.name: s.where for s in status.sources})
-
-
-def _tell(what: object) -> None:
-    print(json.dumps(what), flush=True)

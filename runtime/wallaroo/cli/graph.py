@@ -6,13 +6,13 @@ import html
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from wallaroo.cli.hearing import product
 from wallaroo.cli.options import FILE, application_to_look_at
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
@@ -49,11 +49,11 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
       wallaroo graph apps/market_spread --output market-spread.svg
     """  # noqa: D301  (click reads \b)
     form = form or _SUFFIXES.get(output.suffix if output else "") or "mermaid"
-    drawn = graph_of(application_to_look_at(app, app_args))
-    picture = _PICTURES[form](drawn)
-    if output is None:
-        sys.stdout.buffer.write(picture)
-        return
+    with product() as out:
+        picture = _PICTURES[form](graph_of(application_to_look_at(app, app_args)))
+        if output is None:
+            out.buffer.write(picture)
+            return
     try:
         output.write_bytes(picture)
     except OSError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import click
@@ -27,7 +29,9 @@ from wallaroo.cli.state import state
 from wallaroo.cli.status import status
 from wallaroo.cli.top import top
 from wallaroo.cli.warm_up import warm_up
-from wallaroo.errors import WallarooError
+from wallaroo.errors import RuntimeFailure, WallarooError
+from wallaroo.printable import printable_lines
+from wallaroo.room import REMEDY, full, is_full
 
 
 class _Group(click.Group):
@@ -38,13 +42,18 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except WallarooError as error:
             raise _Shown(error) from error
+        except OSError as error:
+            if not is_full(error):
+                raise
+            place = Path(error.filename or tempfile.gettempdir())
+            raise _Shown(RuntimeFailure(f"{full(place)}: {REMEDY}")) from error
 
 
 class _Shown(click.ClickException):
     """An error of the package, as click shows errors and takes their exit code."""
 
     def __init__(self, error: WallarooError) -> None:
-        super().__init__(str(error))
+        super().__init__(printable_lines(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from wallaroo.api.addresses import Address, parse_address
+from wallaroo.edge.agreement import ACCEPT
 from wallaroo.edge.letters import Policy
 from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.pace import BatchLimits
@@ -77,6 +78,7 @@ class LevelsType(click.ParamType):  # type: ignore[type-arg]
 application_options = together(
     click.argument("app"),
     click.option(
+        "-i",
         "--in",
         "inputs",
         metavar="[NAME@]HOST:PORT,…",
@@ -84,6 +86,7 @@ application_options = together(
         "Port 0 lets the system choose; the ready event tells which.",
     ),
     click.option(
+        "-o",
         "--out",
         "outputs",
         metavar="HOST:PORT,…",
@@ -124,16 +127,32 @@ source_limit_options = together(
         type=click.FloatRange(0),
         help="Seconds after which a sender that is silent is disconnected; 0 for never.",
     ),
+    click.option(
+        "--frame-timeout",
+        default=SourceLimits.frame_s,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds after which a sender that has begun a frame, and sends no more of it, is "
+        "disconnected; 0 for never.",
+    ),
 )
 """What senders may cost."""
 
 
-def source_limits(max_connections: int, idle_timeout: float) -> SourceLimits:
+def source_limits(max_connections: int, idle_timeout: float, frame_timeout: float) -> SourceLimits:
     """What `source_limit_options` ask for."""
     per_peer = (max_connections + 1) // 2
-    return SourceLimits(max_connections, per_peer, idle_timeout)
+    return SourceLimits(max_connections, per_peer, idle_timeout, frame_timeout)
 
 
+accept_option = click.option(
+    ACCEPT,
+    "accept_lost_journal",
+    is_flag=True,
+    help="Start although the journal or the outbox is lost, or an older copy than the state: what "
+    "only they held is gone, and new messages are numbered after those that were processed.",
+)
+"""What to do about a lost journal or outbox."""
 state_option = click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False, exists=True),

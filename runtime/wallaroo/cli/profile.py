@@ -14,6 +14,7 @@ from wallaroo.cli.flames import ENGINE, by_step, flame_graph
 from wallaroo.cli.options import FILE
 from wallaroo.cli.top import Asked
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.printable import printable
 
 _RATE = 100
 """Samples a second."""
@@ -56,7 +57,7 @@ def profile(url: str, seconds: int, output: Path) -> None:
         shares[step] = shares.get(step, 0) + samples
     for step, samples in sorted(shares.items(), key=lambda share: -share[1]):
         mark = "" if step == ENGINE else "step "
-        click.echo(f"{100 * samples / total:5.1f} %  {mark}{step}")
+        click.echo(f"{100 * samples / total:5.1f} %  {mark}{printable(step)}")
     click.echo(f"the flame graph is {output}")
 
 

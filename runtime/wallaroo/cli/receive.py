@@ -16,6 +16,7 @@ from wallaroo.cli.options import AddressType
 from wallaroo.cli.transfer import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.model.sequence import NUMBER, SequenceCutter
+from wallaroo.printable import printable, printable_lines
 
 _READ_BYTES = 256 * 1024
 
@@ -92,8 +93,8 @@ class _Reception:
         self._repeated = 0
         self._to = to
         self._count = count
-        shown = to is sys.stdout.buffer and sys.stdout.isatty()
-        self._progress = Progress("received", quiet=shown)
+        self._shown = to is sys.stdout.buffer and sys.stdout.isatty()
+        self._progress = Progress("received", quiet=self._shown)
 
     def serve(self, listener: socket.socket) -> None:
         """Accept and take until there are enough messages."""
@@ -127,7 +128,7 @@ class _Reception:
             piece = connection.recv(_READ_BYTES)
             messages = cutter.feed(piece)
         except (OSError, FrameError) as error:
-            print(f"connection closed: {error}", file=sys.stderr)
+            print(f"connection closed: {printable(error)}", file=sys.stderr)
             return False
         if not piece and cutter.rest:
             if self._framing == "lines" and not self._sequenced:
@@ -139,7 +140,7 @@ class _Reception:
             messages = messages[: self._count - self._progress.messages]
         data = b"".join(messages)
         if self._to is not None and data:
-            self._to.write(data)
+            self._to.write(_on_terminal(data) if self._shown else data)
             if self._to is sys.stdout.buffer or self._sequenced:
                 self._to.flush()
         if isinstance(cutter, SequenceCutter) and piece:
@@ -147,3 +148,8 @@ class _Reception:
                 connection.sendall(NUMBER.pack(cutter.last - (came - len(messages))))
         self._progress.add(len(messages), len(data))
         return bool(piece)
+
+
+def _on_terminal(data: bytes) -> bytes:
+    """*data* without what a terminal would obey, but for line feeds."""
+    return printable_lines(data.decode("utf-8", "surrogateescape")).encode()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from wallaroo.engine.pace import BatchCosts
 from wallaroo.errors import RuntimeFailure, UsageError
 
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
@@ -21,6 +22,10 @@ _HEALTH_PORT = "health"
 """Name of the port where gateway and driver answer `/status`."""
 _TIMEOUT_S = 10.0
 """Seconds that the API server may take for an answer."""
+
+MAX_LAG_S = 60.0
+"""Seconds that a message may wait before that is a problem: many times what a batch takes, and what
+the dashboard and the alert rules take for being behind."""
 
 _REMEDIES: Mapping[str, str] = {
     "ErrImagePull": "check image.repository, image.tag and imagePullSecrets",
@@ -95,6 +100,7 @@ class ReleaseStatus:
             "batch": driver.get("batch"),
             "batches_per_s": driver.get("batches_per_s"),
             "messages_per_s": driver.get("messages_per_s"),
+            "costs": driver.get("costs"),
             "lag_s": gateway.get("waited_s"),
             "backlog": gateway.get("backlog"),
             "undelivered": gateway.get("undelivered"),
@@ -134,13 +140,16 @@ def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
     return api, namespace or default
 
 
-def release_status(api: Any, namespace: str, release: str) -> ReleaseStatus:
+def release_status(
+    api: Any, namespace: str, release: str, max_lag_s: float = MAX_LAG_S
+) -> ReleaseStatus:
     """What the cluster knows of *release* now.
 
     Args:
         api: A `kubernetes.client.CoreV1Api`.
         namespace: Where the release is.
         release: Its name.
+        max_lag_s: Seconds that a message may wait before that is a problem.
 
     Raises:
         RuntimeFailure: The cluster does not answer, or does not let this user look.
@@ -181,7 +190,10 @@ def release_status(api: Any, namespace: str, release: str) -> ReleaseStatus:
         _number(wanted.get("partitions")),
         driver,
         gateway,
-        list(_problems(shown, maps, warnings, driver, gateway)),
+        [
+            *_problems(shown, maps, warnings, driver, gateway),
+            *_delays(driver or {}, gateway or {}, max_lag_s),
+        ],
     )
 
 
@@ -315,3 +327,23 @@ def _problems(
             yield f"{gateway['set_aside']} messages were set aside: see the driver's log"
     if driver is not None and driver.get("last_error"):
         yield f"last error: {driver['last_error']}"
+
+
+def _delays(
+    driver: Mapping[str, Any], gateway: Mapping[str, Any], max_lag_s: float
+) -> Iterator[str]:
+    """What is wrong with how fast messages are processed."""
+    waited_s = gateway.get("waited_s") or 0.0
+    if waited_s > max_lag_s:
+        yield (
+            f"the application is behind its senders: the oldest message has waited for "
+            f"{waited_s:.0f} s, more than {max_lag_s:g} s (--max-lag); more workers may help"
+        )
+    costs = BatchCosts(**told) if (told := driver.get("costs")) else None
+    if costs is not None and costs.exceeded and waited_s > costs.limit_s:
+        yield (
+            f"batches cannot keep to maxBatchSeconds={costs.limit_s:g}: each has a fixed cost of "
+            f"{costs.fixed_s:.1f} s, and takes up to {costs.longest_s:.1f} s; give driver and "
+            f"executors more CPU, use faster storage for the state or fewer partitions, or raise "
+            f"maxBatchSeconds"
+        )

@@ -12,6 +12,7 @@ import structlog
 from wallaroo import logs
 from wallaroo.api.addresses import Address
 from wallaroo.cli.engine import EngineSettings
+from wallaroo.cli.hearing import hearing
 from wallaroo.cli.options import (
     FILE,
     AddressType,
@@ -97,7 +98,8 @@ def repartition(
         msg = "--gateway and --token-file go together: give both, or neither"
         raise UsageError(msg)
     reference = application_ref(app, inputs, outputs, app_args, max_frame)
-    application = reference.load()
+    with hearing():
+        application = reference.load()
     if not StateDirectory.has_state(state_dir):
         log.info("nothing to repartition", reason=f"there is no state in {state_dir} yet")
         return

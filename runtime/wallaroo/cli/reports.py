@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from collections import Counter, defaultdict
@@ -9,9 +10,12 @@ from collections.abc import Mapping
 
 import structlog
 
+from wallaroo.engine.figures import Figures
 from wallaroo.engine.ports import SetAside
 from wallaroo.engine.running import Batch
 from wallaroo.logs import Repeats, relay
+from wallaroo.model.application import Application
+from wallaroo.model.unlisted import ADVICE, UnlistedWatch
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 
@@ -28,9 +32,15 @@ def _told(example: SetAside) -> dict[str, str]:
 
 
 class Reports:
-    """Turns what batches report into log events, without a flood."""
+    """Turns what batches report into log events, without a flood.
 
-    def __init__(self) -> None:
+    Args:
+        application: What is run; None where nothing but Spark's lines is to be logged.
+    """
+
+    def __init__(self, application: Application | None = None) -> None:
+        self._partitions = application.partitions if application else {}
+        self._watch = UnlistedWatch(application) if application else None
         self._repeats = Repeats()
         self._keys: dict[str, set[str]] = defaultdict(set)
         """By state: the unknown keys that were told."""
@@ -46,6 +56,7 @@ class Reports:
         if batch.tally.set_aside > len(batch.tally.examples):
             log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
         self._unknown_keys(batch.tally.unknown_keys)
+        self._mostly_unlisted(batch.tally.figures)
         for (pipeline, step), count in batch.tally.late.items():
             if self._repeats.show((pipeline, step, "late")):
                 log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)
@@ -58,10 +69,19 @@ class Reports:
                 others[state] += count
             elif key not in told:
                 told.add(key)
-                log.warning("unknown key dropped", state=state, key=key, messages=count)
+                known = {"listed": at.listed()} if (at := self._partitions.get(state)) else {}
+                log.warning("unknown key dropped", state=state, key=key, messages=count, **known)
         for state, count in others.items():
             if self._repeats.show((state, "unknown keys")):
                 log.warning("other unknown keys dropped", state=state, messages=count)
+
+    def _mostly_unlisted(self, figures: Figures) -> None:
+        if self._watch is None:
+            return
+        for (pipeline, step), counts in figures.steps.items():
+            found = self._watch.note(pipeline, step, counts.unlisted, counts.entered)
+            if found is not None:
+                log.warning("most messages dropped", advice=ADVICE, **dataclasses.asdict(found))
 
     def spark_line(self, line: str) -> None:
         """Log a line that Spark printed, unless it is known to say nothing."""

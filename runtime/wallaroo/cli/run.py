@@ -12,6 +12,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.options import (
     FILE,
     AddressType,
+    accept_option,
     application_options,
     application_ref,
     batch_limits,
@@ -26,6 +27,7 @@ from wallaroo.cli.options import (
     ui_token_option,
 )
 from wallaroo.cli.runner import Runner, RunSettings
+from wallaroo.cli.upstream import UpstreamCommand
 from wallaroo.cli.view import suits
 from wallaroo.edge.guard import read_token
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -37,7 +39,7 @@ _TASK_FAILURES = 8
 a message that kills its worker has to be found."""
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(cls=UpstreamCommand)
 @application_options
 @source_limit_options
 @error_option
@@ -85,6 +87,7 @@ a message that kills its worker has to be found."""
     type=click.FloatRange(min=0, min_open=True),
     help="GiB of messages that wait on disk at most; then senders have to wait.",
 )
+@accept_option
 @click.option(
     "--drain-timeout",
     default=60.0,
@@ -118,6 +121,7 @@ def run(
     app_args: tuple[str, ...],
     max_connections: int,
     idle_timeout: float,
+    frame_timeout: float,
     on_error: tuple[str, ...],
     trace_one_in: int,
     workers: int,
@@ -131,6 +135,7 @@ def run(
     max_batch_seconds: float,
     function_timeout: float,
     journal_limit_gib: float,
+    accept_lost_journal: bool,
     drain_timeout: float,
     ui: Address,
     ui_token_file: Path | None,
@@ -141,7 +146,8 @@ def run(
 ) -> None:
     """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
 
-    APP is a directory with an application.py, a .py file, or an importable module.
+    APP is a directory with an application.py, a .py file, or an importable module; it may be given
+    as --application-module APP, too.
 
     \b
     Example:
@@ -165,12 +171,13 @@ def run(
         master=master or f"local[{workers},{_TASK_FAILURES}]",
         spark=setting_pairs(conf),
         batch=batch_limits(max_batch_mib, max_batch_seconds),
-        sources=source_limits(max_connections, idle_timeout),
+        sources=source_limits(max_connections, idle_timeout, frame_timeout),
         on_error=on_error,
         tls=tls,
         call_limit_s=function_timeout,
         trace_one_in=trace_one_in,
         journal_bytes=int(journal_limit_gib * _GIB),
+        accept_lost_journal=accept_lost_journal,
         drain_timeout_s=drain_timeout,
         until_done=until_done,
         gateway=gateway,

@@ -21,7 +21,10 @@ import structlog
 from rich.console import Console
 
 from wallaroo.api.addresses import Address
+from wallaroo.channel import Channel
+from wallaroo.cli.agreeing import LocalFiles, agree
 from wallaroo.cli.engine import Engine, EngineSettings, launch
+from wallaroo.cli.hearing import hearing
 from wallaroo.cli.options import policies
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
@@ -35,6 +38,7 @@ from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
+from wallaroo.engine.spoken import Spoken
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
@@ -82,6 +86,8 @@ class RunSettings:
     """Of so many messages one is followed, where tracing is on."""
     journal_bytes: int = 4 * 1024**3
     """Bytes of messages that wait on disk at most."""
+    accept_lost_journal: bool = False
+    """Whether to go on where journal or outbox is lost, or older than the checkpoint."""
     drain_timeout_s: float = 60.0
     """Seconds to go on after a stop signal."""
     until_done: bool = False
@@ -128,14 +134,20 @@ class Runner:
             WallarooError: A part could not start.
         """
         settings = self._settings
-        application = settings.application.load()
+        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
+        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        self._hear(scratch)
+        with hearing():
+            application = settings.application.load()
         policies(settings.on_error, application)  # says what is wrong with them before all else
         if settings.until_done:
             _check_that_sources_end(application)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
         state = StateDirectory(path, application.name, settings.partitions)
         self._stack.append(state.close)
-        check_state_classes(state.path, application)
+        with hearing(application.name):
+            check_state_classes(state.path, application)
+        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
         program = Program(application, state.fixed.buckets)
         if state.fixed.partitions != settings.partitions:
             log.warning(
@@ -146,8 +158,6 @@ class Runner:
             )
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, self._on_signal)
-        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
-        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
         location = f"grpc+unix://{scratch}/gateway.sock"
         token, given = None, {}
         if settings.gateway is not None:
@@ -303,6 +313,15 @@ class Runner:
         assert self._engine is not None
         return self._engine.failure()
 
+    def _hear(self, scratch: Path) -> None:
+        """Take in what the processes of this run log and print."""
+        directory = scratch / "logs"
+        directory.mkdir()
+        said = Spoken(None, relay, {})
+        channel = Channel(directory, relay, said.output)
+        self._stack.append(channel.close)
+        self._give(channel.environment)
+
     def _give(self, given: Mapping[str, str]) -> None:
         """Let what this process starts find *given* in its environment, until it stops."""
         for name, value in given.items():
@@ -338,6 +357,7 @@ class Runner:
             *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
             *("--max-connections", str(self._settings.sources.connections)),
             *("--idle-timeout", str(self._settings.sources.idle_s)),
+            *("--frame-timeout", str(self._settings.sources.frame_s)),
             *(
                 f"--{name.replace('_', '-')}={file}"
                 for name, file in self._settings.tls.items()
@@ -349,17 +369,11 @@ class Runner:
             *("--log-level", self._settings.log_level),
             *("--", *reference.args),
         ]
-        log_line = None if self._settings.live is None else _log_line
-        self._gateway = GatewayProcess(command, log_line)
+        self._gateway = GatewayProcess(command)
         self._stack.append(self._gateway.stop)
         self._gateway.start()
         self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
         self._stack.append(self._client.close)
-
-
-def _log_line(line: str) -> None:
-    if not relay(line):  # a library's words
-        structlog.get_logger("gateway").info("gateway", line=line)
 
 
 def _check_that_sources_end(application: Application) -> None:

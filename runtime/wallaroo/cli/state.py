@@ -18,11 +18,13 @@ import structlog
 
 from wallaroo.cli.carried import Form, Packer, write_rows
 from wallaroo.cli.entities import SavedState, told
+from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_to_look_at, state_option
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
 from wallaroo.engine.program import Program
-from wallaroo.errors import UsageError
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.printable import printable_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,10 +62,12 @@ def state() -> None:
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY, in every state partition."""
-    with _saved(app, app_args, state_dir) as saved:
-        found = list(saved.of_key(key))
-    for entity in found:
-        click.echo(json.dumps(entity, indent=2, ensure_ascii=False))
+    with product() as out:
+        with _saved(app, app_args, state_dir) as saved:
+            found = list(saved.of_key(key))
+        for entity in found:
+            text = json.dumps(entity, indent=2, ensure_ascii=False)
+            click.echo(printable_json(text), file=out)
     if not found:
         msg = f"no state in {state_dir} has the key {key!r}"
         raise UsageError(msg)
@@ -76,13 +80,18 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    with _saved(app, app_args, state_dir) as saved:
+    with product() as out, _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
             if form == "json":
                 line = json.dumps(told(name, key, entity), ensure_ascii=False)
-                sys.stdout.buffer.write(f"{line}\n".encode("utf-8", "surrogatepass"))
+                out.buffer.write(f"{line}\n".encode("utf-8", "surrogatepass"))
             else:
-                sys.stdout.buffer.write(pickle.dumps(((name, key), entity), protocol=5))
+                out.buffer.write(pickle.dumps(((name, key), entity), protocol=5))
+        if saved.unloaded:
+            out.flush()
+            rest = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
+            msg = f"{saved.unloaded[0]}{rest}"
+            raise RuntimeFailure(msg)
 
 
 @state.command(name="import")
@@ -122,8 +131,8 @@ def import_(
     Example:
       wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new --partitions 4
     """  # noqa: D301  (click reads \b)
-    application = application_to_look_at(app, app_args)
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+    with product(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+        application = application_to_look_at(app, app_args)
         if str(file) == "-":
             file = Path(scratch, "stdin")
             with file.open("wb") as copy:
@@ -176,13 +185,15 @@ def _import(
 def _check_that_none_is_there(
     session: SparkSession, state: StateDirectory, program: Program, keys: set[tuple[str, Any]]
 ) -> None:
-    for name, key, _ in SavedState(session, state.checkpoint, program).entities():
-        if (name, key) in keys:
-            msg = (
-                f"state {name!r} in {state.path} has an entity of key {key!r} already: "
-                "give --replace to replace such entities"
-            )
-            raise UsageError(msg)
+    saved = SavedState(session, state.checkpoint, program)
+    there = [(name, key) for name, key, _ in saved.entities() if (name, key) in keys]
+    there += [(one.state, one.key) for one in saved.unloaded if (one.state, one.key) in keys]
+    for name, key in there[:1]:
+        msg = (
+            f"state {name!r} in {state.path} has an entity of key {key!r} already: "
+            "give --replace to replace such entities"
+        )
+        raise UsageError(msg)
 
 
 @contextmanager

@@ -19,9 +19,10 @@ from wallaroo.durable import write_durably
 from wallaroo.edge.exclusive import hold
 from wallaroo.engine.spark.moved import settle
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.room import check_room, is_full
 
-FORMAT = 2
-"""Version of the directory's layout."""
+FORMAT = 3
+"""Version of the directory's layout, and of what bucket a key has."""
 _BUCKETS_PER_PARTITION = 8
 
 log = structlog.get_logger("wallaroo")
@@ -105,7 +106,10 @@ class StateDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             remedy = "stop it, or give another --state-dir"
             self._lock_file = hold(self.path / "lock", remedy)
+            check_room(self.path)
         except OSError as error:
+            if is_full(error):
+                raise  # told of with more words
             msg = f"the state directory {path} cannot be used: {error.strerror or error}"
             raise RuntimeFailure(msg) from error
         self.fixed = self._read_or_write(application, partitions)
@@ -127,9 +131,9 @@ class StateDirectory:
         if wanted != self.fixed.partitions:
             msg = (
                 f"the state in {self.path} has {self.fixed.partitions} partitions, and {wanted} "
-                "are wanted: the number is fixed when a state directory is new; stop the "
-                "application and call `wallaroo repartition`, or go back to "
-                f"{self.fixed.partitions}"
+                "are wanted: the number is fixed when a state directory is new; go back to "
+                f"{self.fixed.partitions}, or stop the application and call `wallaroo repartition` "
+                f"(of a chart: set partitions={self.fixed.partitions}, or repartition=true)"
             )
             raise UsageError(msg)
 
@@ -167,25 +171,6 @@ class StateDirectory:
     @property
     def _import(self) -> Path:
         return self.path / "import"
-
-    def check_journal(self, journal: str) -> None:
-        """Refuse a gateway whose journal is not the one that the checkpoint's offsets belong to.
-
-        Args:
-            journal: Random name of the gateway's journal.
-
-        Raises:
-            UsageError: The checkpoint belongs to another one.
-        """
-        file = self.path / "journal-name"
-        if self.is_new or not file.exists():
-            write_durably(file, f"{journal}\n")
-        elif file.read_text().strip() != journal:
-            msg = (
-                f"the state in {self.path} belongs to another journal than this gateway's: "
-                "bring back the gateway's volume that goes with it, or start both anew"
-            )
-            raise UsageError(msg)
 
     @property
     def checkpoint(self) -> Path:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from wallaroo.cli.release import ReleaseStatus, load_api, release_status
+from wallaroo.cli.release import MAX_LAG_S, ReleaseStatus, load_api, release_status
+from wallaroo.printable import printable
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
@@ -23,7 +24,17 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
     show_default=True,
     help="How to tell it.",
 )
-def status(release: str, namespace: str | None, context: str | None, output: str) -> None:
+@click.option(
+    "--max-lag",
+    type=click.FloatRange(0),
+    default=MAX_LAG_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a message may wait before that is listed as a problem.",
+)
+def status(
+    release: str, namespace: str | None, context: str | None, output: str, max_lag: float
+) -> None:
     """Tell what RELEASE does: its pods, workers, sources, batches, and what is wrong with it.
 
     It asks the cluster of kubectl's configuration, and needs leave to list pods, ConfigMaps and
@@ -35,11 +46,11 @@ def status(release: str, namespace: str | None, context: str | None, output: str
       wallaroo status market-spread --output json
     """  # noqa: D301  (click reads \b)
     api, chosen = load_api(context, namespace)
-    found = release_status(api, chosen, release)
+    found = release_status(api, chosen, release, max_lag)
     if output == "json":
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        click.echo("\n".join(_lines(found)))
+        click.echo("\n".join(map(printable, _lines(found))))
 
 
 def _lines(found: ReleaseStatus) -> Iterator[str]:

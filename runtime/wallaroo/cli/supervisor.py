@@ -60,17 +60,13 @@ class GatewayProcess:
 
     Args:
         command: Starts it; the same each time, so that it binds the same addresses.
-        log_line: Called, in a thread, with each line that it logs; None lets it log by itself.
     """
 
     WORKS_S = 10.0
     """A gateway that lives for so long works, also where it is not asked for anything."""
 
-    def __init__(
-        self, command: Sequence[str], log_line: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        self._log_line = log_line
         self._restarts = Restarts()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -121,16 +117,11 @@ class GatewayProcess:
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=None if self._log_line is None else subprocess.PIPE,
                 text=True,
                 start_new_session=True,  # Ctrl-C is for us, who stop it in good order
             )
-        if self._log_line is not None:
-            threading.Thread(target=self._pump, args=(process.stderr,), daemon=True).start()
         assert process.stdout is not None
-        told: dict[str, Any] = {}
-        with contextlib.suppress(ValueError):
-            told = json.loads(process.stdout.readline())
+        told = _told(process.stdout)
         if "sources" not in told:
             process.kill()
             _wait_and_close(process)
@@ -138,12 +129,6 @@ class GatewayProcess:
         self.starts += 1
         self._up_since = time.monotonic()
         return None
-
-    def _pump(self, lines: IO[str]) -> None:
-        assert self._log_line is not None
-        with lines:
-            for line in lines:
-                self._log_line(line.rstrip("\n"))
 
     def _watch(self) -> None:
         while True:
@@ -167,6 +152,15 @@ class GatewayProcess:
                     return
                 problem = self._launch()
             log.info("gateway restarted", times=self.starts - 1)
+
+
+def _told(lines: IO[str]) -> dict[str, Any]:
+    """What a gateway tells in *lines*; what Python's own start may print before is no object."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            if isinstance(told := json.loads(line), dict):
+                return told
+    return {}
 
 
 def _wait_and_close(process: subprocess.Popen[str]) -> int:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from wallaroo.cli.view import LiveView, line, suits
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.printable import printable
 
 _ANSWER_S = 10.0
 _EVERY_S = 1.0
@@ -34,12 +35,12 @@ def top(url: str, once: bool) -> None:
     name = asked.get("application")["name"]
     console = Console()
     if once:
-        click.echo(f"{name}  {line(asked.get('snapshot'))}")
+        click.echo(printable(f"{name}  {line(asked.get('snapshot'))}"))
         return
     try:
         if not suits(console):
             while True:
-                click.echo(f"{name}  {line(asked.get('snapshot'))}")
+                click.echo(printable(f"{name}  {line(asked.get('snapshot'))}"))
                 time.sleep(_EVERY_S)
         with LiveView(name, asked.look, console):
             while asked.failure is None:

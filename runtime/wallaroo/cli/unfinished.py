@@ -10,8 +10,10 @@ from pathlib import Path
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.cli.agreeing import GatewayFiles, agree
 from wallaroo.cli.claiming import Claiming, introduce
 from wallaroo.cli.engine import Engine, EngineSettings, launch
+from wallaroo.cli.hearing import hearing
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.edge.connector import Connector
@@ -44,8 +46,9 @@ def end_batch(
     Raises:
         WallarooError: The gateway is away, another driver has it, or the batch failed.
     """
-    application = settings.application.load()
-    check_state_classes(state.path, application)
+    with hearing():
+        application = settings.application.load()
+        check_state_classes(state.path, application)
     location = introduce(gateway, token_file, authorities)
     # in a pod of the driver's name, for it is in place of the driver that was killed
     claiming = Claiming(location, socket.gethostname())
@@ -54,7 +57,7 @@ def end_batch(
     program = Program(application, state.fixed.buckets)
     connector = Connector(location, claim.number, _PATIENCE_S)
     try:
-        state.check_journal(claim.journal)
+        agree(state, GatewayFiles(location, claim.number))
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
             launched = launch(settings, state, Path(scratch))
             engine = Engine(settings, program, state, connector, launched, Path(scratch))

@@ -11,6 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from wallaroo.printable import printable
+
 Snapshot = dict[str, Any]
 """What `Watch.now` gives."""
 _FRAMES_A_SECOND = 2
@@ -28,11 +30,16 @@ def panel(name: str, seen: Snapshot) -> RenderableType:
     for pipeline, told in seen["point"]["pipelines"].items():
         latencies = [seconds(told[part]) for part in ("p50", "p95", "p99")]
         rates = [number(told["in"]), number(told["out"])]
-        table.add_row(pipeline, *rates, *latencies, f"{told['messages']:,}")
-    lines: list[RenderableType] = [Text.assemble((name, "bold"), "  ", _shared(seen)), table]
+        table.add_row(Text(printable(pipeline)), *rates, *latencies, f"{told['messages']:,}")
+    lines: list[RenderableType] = [
+        Text.assemble((printable(name), "bold"), "  ", _shared(seen)),
+        table,
+    ]
     for error in seen["errors"][:_KEPT_ERRORS]:
         place = f"{error['pipeline']} · {error['step']} ({error['place']})"
-        lines.append(Text(f"{place}: {error['error']}", style="red", overflow="ellipsis"))
+        lines.append(
+            Text(printable(f"{place}: {error['error']}"), style="red", overflow="ellipsis")
+        )
     return Group(*lines)
 
 

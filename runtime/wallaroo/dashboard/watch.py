@@ -236,6 +236,8 @@ class Watch:
                 "alive": of.get(catalogue.WORKERS_ALIVE.name),
             },
             "checkpoint_age_s": of.get(catalogue.CHECKPOINT_AGE.name),
+            "batch_limit_s": of.get(catalogue.BATCH_LIMIT.name),
+            "batch_fixed_s": of.get(catalogue.BATCH_FIXED.name),
             "restarts": of.get(catalogue.QUERY_RESTARTS.name),
             "hot_keys": self.watched.hot_keys(),
             "errors": [

@@ -134,6 +134,14 @@ BATCH_SECONDS = _metric(
     "phase",
     bounds=BATCH_BOUNDS_S,
 )
+BATCH_LIMIT = _metric(
+    "wallaroo_batch_limit_seconds", "gauge", "Seconds that a batch is to take at most."
+)
+BATCH_FIXED = _metric(
+    "wallaroo_batch_fixed_seconds",
+    "gauge",
+    "Seconds that a batch takes whatever the number of its messages.",
+)
 CHECKPOINT_AGE = _metric(
     "wallaroo_checkpoint_age_seconds", "gauge", "Seconds since the last batch was committed."
 )

@@ -88,6 +88,8 @@ function show() {
   const problem = seen.sources.find((source) => source.problem);
   if (problem) say("bad", `source ${problem.name} fails`);
   else if (workers.alive < workers.wanted) say("waiting", "workers are missing");
+  else if (seen.batch_fixed_s > seen.batch_limit_s / 2 && backlog.seconds > seen.batch_limit_s)
+    say("waiting", `batches cannot keep to ${format.seconds(seen.batch_limit_s)}: fixed cost ${format.seconds(seen.batch_fixed_s)}`);
   else if (backlog.seconds > 60) say("waiting", "behind");
   else say("good", entering > 0 ? "running" : "idle");
   const restarts = seen.restarts ? `, query restarted ${seen.restarts} times` : "";
