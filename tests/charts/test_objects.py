@@ -105,12 +105,19 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "networkPolicy": {"enabled": True},
     },
+    "numbers from helm's --set": {
+        "maxBatchSeconds": "0.5",
+        "functionTimeoutSeconds": "2.5",
+        "gateway": {"journalLimitGiB": "0.25", "resources": {"requests": {"cpu": 0.5}}},
+    },
     "limits": {
         "functionTimeoutSeconds": 2.5,
+        "acceptLostJournal": True,
         "onError": {"all": "stop", "sources": {"Market Data": "drop"}},
         "gateway": {
             "maxConnections": 2_000_000,
             "idleTimeoutSeconds": 0.5,
+            "frameTimeoutSeconds": 7,
             "deadLetters": {"limitMiB": 64, "days": 7},
         },
         "driver": {"gatewayPatienceSeconds": 60},
@@ -294,11 +301,15 @@ def test_limits_and_policies_reach_gateway_and_driver(helm: Helm) -> None:
     assert {
         "--max-connections=2000000",
         "--idle-timeout=0.5",
+        "--frame-timeout=7",
         "--dead-letters-mib=64",
         "--dead-letters-days=7",
     } <= set(given)
     assert given.index("--on-error=stop") < given.index("--on-error=Market Data=drop")
-    assert {"--function-timeout=2.5", "--gateway-patience=60"} <= set(arguments(objects, "-driver"))
+    assert {"--function-timeout=2.5", "--gateway-patience=60", "--accept-lost-journal"} <= set(
+        arguments(objects, "-driver")
+    )
+    assert "--accept-lost-journal" not in arguments(helm.objects("market-spread"), "-driver")
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -437,3 +448,26 @@ def test_the_longest_name_leaves_room_for_all_that_comes_behind_it(helm: Helm) -
     for found in objects:
         behind = revision if found["kind"] == "StatefulSet" else ""
         assert len(found["metadata"]["name"] + behind) <= 63
+
+
+def test_fractions_may_be_text_as_helm_takes_them_from_its_command_line(helm: Helm) -> None:
+    values = {"maxBatchSeconds": "0.5", "gateway": {"journalLimitGiB": "0.25"}}
+    objects = helm.objects("market-spread", values)
+
+    def arguments(name: str) -> list[str]:
+        found = one(objects, "StatefulSet", name)["spec"]["template"]["spec"]["containers"][0]
+        return [str(argument) for argument in found["args"]]
+
+    assert "--max-batch-seconds=0.5" in arguments("-driver")
+    assert "--journal-limit-gib=0.25" in arguments("-gateway")
+
+
+def test_receiver_and_test_go_to_the_nodes_they_are_given(helm: Helm) -> None:
+    chosen = {
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "stream", "operator": "Exists"}],
+    }
+    objects = helm.objects("market-spread", {"receiver": chosen, "test": chosen})
+    receiver = one(objects, "Deployment", "-receiver")["spec"]["template"]["spec"]
+    for spec in (receiver, one(objects, "Pod", "-test")["spec"]):
+        assert {name: spec[name] for name in chosen} == chosen

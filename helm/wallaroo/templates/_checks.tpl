@@ -1,7 +1,7 @@
 {{/* What the schema cannot say: each mistake is one sentence, and all are told at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "name" "sources" "tls" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range $check := list "values" "forms" "numbers" "name" "sources" "tls" "workers" "disruption" "capabilities" "test" "upgrade" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -140,14 +140,13 @@ test.messages names the source {{ .source | quote }}, and the sources are {{ joi
 {{/* Against what the cluster has; nothing is known where there is none, as with helm template. */}}
 {{- define "wallaroo.checks.upgrade" -}}
 {{- $fullname := include "wallaroo.fullname" . -}}
-{{- $workers := lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-workers" $fullname) | default dict -}}
-{{- $before := dig "data" "partitions" "" $workers -}}
+{{- $before := include "wallaroo.partitionsBefore" . -}}
 {{- if and $before (ne (int $before) (int .Values.partitions)) (not .Values.repartition) }}
 partitions is {{ int .Values.partitions }}, and the state of this release has {{ $before }}: they are fixed at the first install. Set partitions={{ $before }}, or set repartition=true in the same upgrade to have the driver change them (see "Scale" in docs/kubernetes.md).
 {{- end -}}
 {{- range $volume := list "journal" "state" -}}
 {{- $values := index $.Values.storage $volume -}}
-{{- $claim := lookup "v1" "PersistentVolumeClaim" $.Release.Namespace (printf "%s-%s" $fullname $volume) | default dict -}}
+{{- $claim := include "wallaroo.existing" (dict "root" $ "api" "v1" "kind" "PersistentVolumeClaim" "name" $volume) | fromJson -}}
 {{- if and $claim (not $values.existingClaim) -}}
 {{- $class := dig "spec" "storageClassName" "" $claim -}}
 {{- if and $values.storageClass (ne $values.storageClass $class) }}
@@ -159,4 +158,25 @@ storage.{{ $volume }}.accessModes is {{ join ", " $values.accessModes }}, and th
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/*
+Partitions of the state that there is, as far as the cluster tells; empty where it does not. The claim
+keeps them when the release is uninstalled. A driver that does not become ready may be one that refuses
+its partitions, and it alone knows the right number: then any may be set.
+*/}}
+{{- define "wallaroo.partitionsBefore" -}}
+{{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "StatefulSet" "name" "driver") | fromJson -}}
+{{- if not (and (dig "spec" "replicas" 0 $driver) (not (dig "status" "readyReplicas" 0 $driver))) -}}
+{{- $workers := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "ConfigMap" "name" "workers") | fromJson -}}
+{{- $claim := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "PersistentVolumeClaim" "name" "state") | fromJson -}}
+{{- $kept := ternary "" (dig "metadata" "annotations" "wallaroo/partitions" "" $claim) (not (empty .Values.storage.state.existingClaim)) -}}
+{{- dig "data" "partitions" "" $workers | default $kept -}}
+{{- end -}}
+{{- end }}
+
+{{/* An object of the release as the cluster has it, {} if it has none: dict root, api, kind, name. */}}
+{{- define "wallaroo.existing" -}}
+{{- $name := printf "%s-%s" (include "wallaroo.fullname" .root) .name -}}
+{{- lookup .api .kind .root.Release.Namespace $name | default dict | toJson -}}
 {{- end }}

@@ -118,6 +118,9 @@ spec:
             - --executor-prefix={{ $fullname }}
             - --health=0.0.0.0:7980
             - --gateway-patience={{ $values.gatewayPatienceSeconds }}
+            {{- if .Values.acceptLostJournal }}
+            - --accept-lost-journal
+            {{- end }}
             - --driver-memory={{ $values.memory }}
             {{- if .Values.dashboard.enabled }}
             - --ui=0.0.0.0:4040

@@ -85,6 +85,7 @@ spec:
             - --journal-limit-gib={{ $values.journalLimitGiB }}
             - --max-connections={{ int $values.maxConnections }}
             - --idle-timeout={{ $values.idleTimeoutSeconds }}
+            - --frame-timeout={{ $values.frameTimeoutSeconds }}
             - --dead-letters-mib={{ $values.deadLetters.limitMiB }}
             - --dead-letters-days={{ $values.deadLetters.days }}
             - --on-error={{ .Values.onError.all }}

@@ -13,6 +13,9 @@ apiVersion: v1
 kind: PersistentVolumeClaim
 metadata:
   {{- $annotations := merge (ternary (dict "helm.sh/resource-policy" "keep") (dict) $root.Values.storage.keep) $values.annotations }}
+  {{- if eq $volume "state" }}
+  {{- $annotations = merge (dict "wallaroo/partitions" (int $root.Values.partitions | toString)) $annotations }}
+  {{- end }}
   {{- include "wallaroo.metadata" (dict "root" $root "component" (ternary "gateway" "driver" (eq $volume "journal")) "name" $volume "annotations" $annotations) | nindent 2 }}
 spec:
   accessModes:

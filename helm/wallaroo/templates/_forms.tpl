@@ -1,0 +1,148 @@
+{{/*
+Forms of single values, in words: the schema knows types and choices, and would show whoever mistypes
+a value a regular expression.
+*/}}
+
+{{/* Form, by name: the pattern that a value has to match, and what is expected, with an example. */}}
+{{- define "wallaroo.forms" -}}
+number:
+  pattern: '^[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$'
+  expected: a number, such as 0.5 or 3
+quantity:
+  pattern: '^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$'
+  expected: an amount as Kubernetes writes it, such as 500m, 2 or 1Gi
+javaSize:
+  pattern: '^[0-9]+[kmgt]$'
+  expected: an amount of memory as Java writes it, such as 768m or 2g
+secretName:
+  pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'
+  expected: the name of a Secret, such as market-spread-tls
+secretKey:
+  pattern: '^[-._a-zA-Z0-9]+$'
+  expected: a key of a Secret, such as token
+repository:
+  pattern: '^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$'
+  expected: the name of an image in lower case without its tag, such as registry.example/team/votes
+tag:
+  pattern: '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$'
+  expected: the tag of an image, such as 1.2.0
+digest:
+  pattern: '^sha256:[0-9a-f]{64}$'
+  expected: sha256 and a colon before 64 hexadecimal digits
+source:
+  pattern: '^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$'
+  expected: 15 characters at most, lower case letters, digits and "-", with a letter first, such as market-data
+address:
+  pattern: '^([a-zA-Z0-9]([-a-zA-Z0-9._]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$'
+  expected: a host and a port from 1 to 65535, such as results.example:7002
+network:
+  pattern: '^[0-9a-fA-F.:]+/[0-9]{1,3}$'
+  expected: a range of addresses, such as 10.0.0.0/8
+logLevel:
+  pattern: '^((driver|gateway|spark|application)=)?(debug|info|warning|error)(,((driver|gateway|spark|application)=)?(debug|info|warning|error))*$'
+  expected: debug, info, warning or error, or levels by part (driver, gateway, spark, application), such as info,spark=debug
+sparkKey:
+  pattern: '^spark\.'
+  expected: the name of a setting of Spark, such as spark.sql.shuffle.partitions
+interval:
+  pattern: '^([0-9]+(ms|[smhd]))+$'
+  expected: a time as Prometheus writes it, such as 30s
+hex:
+  pattern: '^([0-9a-fA-F ]|\{nonce\})*$'
+  expected: hexadecimal digits, spaces and {nonce}
+resource:
+  pattern: '^(cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[-A-Za-z0-9_.]+)$'
+  expected: cpu, memory, ephemeral-storage, or the name of an extended resource, such as example.com/gpu
+{{- end }}
+
+{{/* A line for each value that has not its form. An empty value that is optional is left out. */}}
+{{- define "wallaroo.checks.forms" -}}
+{{- $values := .Values -}}
+{{- $checks := list
+  (list "image.repository" "repository" $values.image.repository)
+  (list "image.tag" "tag" $values.image.tag)
+  (list "image.digest" "digest" $values.image.digest)
+  (list "logLevel" "logLevel" $values.logLevel)
+  (list "token.key" "secretKey" $values.token.key)
+  (list "token.existingSecret" "secretName" $values.token.existingSecret)
+  (list "tls.sources.secretName" "secretName" $values.tls.sources.secretName)
+  (list "tls.sources.clientAuthorities" "secretName" $values.tls.sources.clientAuthorities)
+  (list "tls.outputs.authorities" "secretName" $values.tls.outputs.authorities)
+  (list "tls.outputs.secretName" "secretName" $values.tls.outputs.secretName)
+  (list "tls.door.secretName" "secretName" $values.tls.door.secretName)
+  (list "dashboard.tokenSecret" "secretName" $values.dashboard.tokenSecret)
+  (list "test.tlsSecretName" "secretName" $values.test.tlsSecretName)
+  (list "serviceMonitor.interval" "interval" $values.serviceMonitor.interval)
+  (list "storage.journal.size" "quantity" $values.storage.journal.size)
+  (list "storage.state.size" "quantity" $values.storage.state.size)
+  (list "driver.memory" "javaSize" $values.driver.memory)
+  (list "executor.memory" "javaSize" $values.executor.memory)
+  (list "executor.memoryOverhead" "javaSize" $values.executor.memoryOverhead)
+  (list "executor.cpuRequest" "quantity" $values.executor.cpuRequest)
+  (list "executor.cpuLimit" "quantity" $values.executor.cpuLimit)
+-}}
+{{- range $place, $output := $values.outputs -}}
+{{- $checks = append $checks (list (printf "outputs[%d]" $place) "address" $output "required") -}}
+{{- end -}}
+{{- range $place, $source := $values.sources -}}
+{{- $checks = append $checks (list (printf "sources[%d].name" $place) "source" $source.name "required") -}}
+{{- end -}}
+{{- range $place, $range := $values.gateway.service.loadBalancerSourceRanges -}}
+{{- $checks = append $checks (list (printf "gateway.service.loadBalancerSourceRanges[%d]" $place) "network" $range "required") -}}
+{{- end -}}
+{{- range $name, $_ := $values.sparkConf -}}
+{{- $checks = append $checks (list "sparkConf" "sparkKey" $name "required") -}}
+{{- end -}}
+{{- range $part := list "messages" "expect" -}}
+{{- range $place, $payload := index $values.test $part -}}
+{{- $checks = append $checks (list (printf "test.%s[%d].hex" $part $place) "hex" $payload.hex) -}}
+{{- end -}}
+{{- end -}}
+{{- range $component := list "gateway" "driver" "receiver" -}}
+{{- range $kind := list "requests" "limits" -}}
+{{- range $name, $amount := index $values $component "resources" $kind -}}
+{{- $path := printf "%s.resources.%s" $component $kind -}}
+{{- $checks = append $checks (list $path "resource" $name "required") -}}
+{{- $checks = append $checks (list (printf "%s.%s" $path $name) "quantity" $amount "required") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $component := list "gateway" "driver" "executor" -}}
+{{- with (index $values $component).tmpVolume.sizeLimit -}}
+{{- $checks = append $checks (list (printf "%s.tmpVolume.sizeLimit" $component) "quantity" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $forms := include "wallaroo.forms" . | fromYaml -}}
+{{- range $checks -}}
+{{- $text := toString (index . 2 | default "") -}}
+{{- $form := get $forms (index . 1) -}}
+{{- if and (or $text (gt (len .) 3)) (not (regexMatch $form.pattern $text)) }}
+{{ index . 0 }} is {{ $text | quote }}: expected {{ $form.expected }}.
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Numbers, which helm's --set takes for text where they have a fraction: path, value, bound. */}}
+{{- define "wallaroo.checks.numbers" -}}
+{{- $values := .Values -}}
+{{- $form := get (include "wallaroo.forms" . | fromYaml) "number" -}}
+{{- range list
+  (list "maxBatchSeconds" $values.maxBatchSeconds "more than 0")
+  (list "functionTimeoutSeconds" $values.functionTimeoutSeconds "0 or more")
+  (list "gateway.journalLimitGiB" $values.gateway.journalLimitGiB "more than 0")
+  (list "gateway.idleTimeoutSeconds" $values.gateway.idleTimeoutSeconds "0 or more")
+  (list "gateway.frameTimeoutSeconds" $values.gateway.frameTimeoutSeconds "0 or more")
+  (list "gateway.deadLetters.limitMiB" $values.gateway.deadLetters.limitMiB "more than 0")
+  (list "gateway.deadLetters.days" $values.gateway.deadLetters.days "more than 0")
+  (list "driver.gatewayPatienceSeconds" $values.driver.gatewayPatienceSeconds "0 or more")
+-}}
+{{- $text := toString (index . 1) -}}
+{{- $bad := not (regexMatch $form.pattern $text) -}}
+{{- if not $bad -}}
+{{- $bad = and (eq (index . 2) "more than 0") (le (float64 $text) 0.0) -}}
+{{- end -}}
+{{- if $bad }}
+{{ index . 0 }} is {{ $text | quote }}: expected a number, {{ index . 2 }}.
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,78 @@
+"""What the charts make of what a cluster has: kept claims, a driver that refuses its partitions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.charts.harness import HELM, Helm, Object, RefusedError, one
+
+Render = Callable[..., list[Object]]
+CLAIM = {
+    "metadata": {"annotations": {"wallaroo/partitions": "8"}},
+    "spec": {"accessModes": ["ReadWriteOnce"]},
+}
+"""A claim of the state, as an uninstall with `storage.keep` leaves it."""
+WORKERS = {"data": {"partitions": "4"}}
+"""The ConfigMap of a release with four partitions."""
+
+
+@pytest.fixture
+def render(helm: Helm, tmp_path: Path) -> Render:
+    """Renders a chart for a cluster that has some objects, given by the ends of their names."""
+    chart = tmp_path / "market-spread"
+    shutil.copytree(HELM / "market-spread", chart)
+
+    def rendered(values: dict[str, Any], **existing: Object) -> list[Object]:
+        # a chart's own definition takes the place of the library's, which asks the cluster
+        (chart / "templates" / "_existing.tpl").write_text(
+            '{{- define "wallaroo.existing" -}}'
+            f"{{{{- get (`{json.dumps(existing)}` | fromJson) .name | default dict | toJson -}}}}"
+            "{{- end }}"
+        )
+        made = helm.render(chart, values, release="market-spread")
+        return [found for found in yaml.load_all(made, yaml.CSafeLoader) if found]
+
+    return rendered
+
+
+def driver(ready: int, replicas: int = 1) -> Object:
+    return {"spec": {"replicas": replicas}, "status": {"readyReplicas": ready} if ready else {}}
+
+
+def test_the_claim_of_the_state_says_how_many_partitions_it_has(render: Render) -> None:
+    claim = one(render({"partitions": 4}), "PersistentVolumeClaim", "-state")
+    assert claim["metadata"]["annotations"]["wallaroo/partitions"] == "4"
+
+
+def test_a_kept_claim_with_other_partitions_is_refused_at_install(render: Render) -> None:
+    with pytest.raises(RefusedError, match="partitions is 4, and the state of this release has 8"):
+        render({"partitions": 4}, state=CLAIM)
+    assert render({"partitions": 8}, state=CLAIM)
+    assert render({"partitions": 4, "repartition": True}, state=CLAIM)
+
+
+def test_a_claim_of_ones_own_is_not_looked_at(render: Render) -> None:
+    mine = {"storage": {"state": {"existingClaim": "mine"}}}
+    assert render({"partitions": 4, **mine}, state=CLAIM)
+
+
+def test_a_release_that_runs_keeps_its_partitions(render: Render) -> None:
+    refused = "partitions is 8, and the state of this release has 4"
+    with pytest.raises(RefusedError, match=refused):
+        render({"partitions": 8}, workers=WORKERS, driver=driver(ready=1))
+    with pytest.raises(RefusedError, match=refused):  # it is stopped
+        render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0, replicas=0))
+
+
+def test_a_driver_that_refuses_its_partitions_can_be_given_others(render: Render) -> None:
+    """It says "go back to 8", which only the state itself can know."""
+    assert render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0))
+    claim = {**CLAIM, "metadata": {"annotations": {"wallaroo/partitions": "4"}}}
+    assert render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0), state=claim)
