@@ -1,9 +1,16 @@
-"""What the chaos tests run: each key counts its messages, and says which one it saw as the n-th."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+"""What the chaos tests run: each key counts its messages, and says which one it saw as the n-th.
+
+It does so as oddly as Python allows: the decoder always gives the same object, with a random part;
+the key function changes the message, and its keys are equal without being alike; the entity is
+counted by what refers back to it, and yields a part of itself that the next message changes.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,type-arg"
 
 import os
+import random
 import signal
 import time
+from datetime import UTC, datetime, timedelta, timezone
 
 import wallaroo
 from wallaroo.edge.faults import fault
@@ -25,6 +32,22 @@ def application_setup(args):
 class Seen:
     def __init__(self):
         self.messages = 0
+        self.last = []
+        self.book = Book(self)
+
+
+class Book:
+    def __init__(self, owner):
+        self.owner = owner
+
+    def enter(self, name, number):
+        self.owner.messages += 1
+        self.owner.last[:] = (name, number, self.owner.messages)
+
+
+_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+_ZONES = [timezone(timedelta(hours=hours)) for hours in range(-11, 12)]
+_message: dict = {}
 
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
@@ -34,26 +57,33 @@ def decode(payload):
     if payload.startswith(b"!kill"):
         os.kill(os.getpid(), signal.SIGKILL)
     name, number = payload.split(maxsplit=2)[:2]
-    return name.decode(), int(number)
+    _message.clear()
+    _message.update(name=name.decode(), number=int(number), drawn=random.random())
+    return _message
 
 
 @wallaroo.partition
 def key(message):
-    return message[0]
+    message["key"] = message["drawn"]
+    return message["name"], _DAY.astimezone(random.choice(_ZONES))
 
 
 @wallaroo.state_computation(name="count")
 def count(message, seen):
-    while message[0] == "!hang":
+    name, number = message["name"], message["number"]
+    if message["key"] != message["drawn"]:
+        raise ValueError(message)
+    while name == "!hang":
         time.sleep(0.1)
-    if message[0].startswith("slow"):
+    if name.startswith("slow"):
         time.sleep(SLOW_S)
-    seen.messages += 1
-    if message[1] % 100 == 0:
+    seen.book.enter(name, number)
+    if number % 100 == 0:
         fault("worker-in-user-code")
-    return (f"{message[0]} {message[1]} {seen.messages}", True)
+    return (seen.last, True)
 
 
 @wallaroo.encoder
-def encode(output):
-    return output
+def encode(last):
+    name, number, messages = last
+    return f"{name} {number} {messages}"

@@ -105,6 +105,7 @@ class InProcess:
             program.buckets,
             slots_for(program.buckets),
             readers,
+            program.repeated,
             BatchLimits(max_batch_bytes),
             idle_wait_s=0.05,
         )

@@ -103,6 +103,7 @@ def test_figures_are_exact_also_after_kills(tmp_path: Path) -> None:
 def test_a_batch_is_told_by_its_size_and_its_phases(tmp_path: Path) -> None:
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, tmp_path) as running:
         send(running.sources[SOURCE], [b"a b"] * 500)
+        running.wait_until_accepted(SOURCE, 500)
         running.wait_until_processed()
 
         def told(metric: str) -> float:
@@ -119,6 +120,8 @@ def test_a_batch_is_told_by_its_size_and_its_phases(tmp_path: Path) -> None:
         for phase in ("wait", "plan", "log", "run", "commit"):
             assert scrape.value("wallaroo_batch_seconds_count", phase=phase) == batches
         assert scrape.value("wallaroo_batch_seconds_sum", phase="run") > 0
+        wait_until(lambda: told("wallaroo_batch_fixed_seconds") > 0, "what a batch costs")
+        assert told("wallaroo_batch_limit_seconds") == 3.0
         url = running.wait_for_event("ready", 0)["dashboard"]
         shown = CliRunner().invoke(main, ["top", url, "--once"])
         assert shown.exit_code == 0

@@ -1,0 +1,258 @@
+"""Journal, outbox and checkpoint that do not belong together: every pair of copies is refused."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import free_address, processes_below, wait_until
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
+from wallaroo.cli.agreeing import LocalFiles, agree
+from wallaroo.cli.background import BackgroundRun
+from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.engine.spark.position import position_of
+from wallaroo.errors import UsageError
+
+pytestmark = pytest.mark.spark
+
+APP = APPS / "word_count"
+SOURCE = "Split and Count"
+BATCHES = 3
+"""Batches between two copies."""
+NONE, OLDER, MIDDLE, NEWER = range(4)
+NAMES = ("absent", "older", "middle", "newer")
+TOGETHER = [(age, age, age) for age in range(4)]
+APART = [ages for ages in itertools.product(range(4), repeat=3) if ages not in TOGETHER]
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A state directory at three moments of one run, and one that nothing has been in yet."""
+    root = tmp_path_factory.mktemp("copies")
+    state = root / "state"
+    made = [root / name for name in NAMES]
+    made[NONE].mkdir()
+    with Receiver("lines") as receiver, run(APP, receiver, state) as running:
+        for copy in made[OLDER:]:
+            for _ in range(BATCHES):
+                _process(running, receiver, b"a b")
+            _wait_until_idle(state)
+            shutil.copytree(state, copy, ignore=shutil.ignore_patterns("*lock"))
+            if copy is made[OLDER]:
+                shutil.copy(state / "application.json", made[NONE])
+        assert running.stop() == 0
+    return made
+
+
+def _process(running: BackgroundRun, receiver: Receiver, payload: bytes) -> None:
+    """Send a message that makes two outputs, and wait until its batch is done."""
+    seen = len(receiver.messages)
+    send(running.sources[SOURCE], [payload])
+    receiver.wait_for(seen + 2)
+    running.wait_until_processed()
+
+
+def _wait_until_idle(state: Path) -> None:
+    """Wait until the last batch is committed."""
+
+    def idle() -> bool:
+        position = position_of(state / "checkpoint")
+        return position.committed == position.planned
+
+    wait_until(idle, "the commit")
+
+
+def _put_together(directory: Path, copies: Sequence[Path], ages: Sequence[int]) -> Path:
+    """A state directory of a journal, an outbox and a checkpoint of these ages."""
+    shutil.copytree(copies[NONE], directory)
+    journal, outbox, checkpoint = (copies[age] for age in ages)
+    for name, copy in (("journal.db", journal), ("outbox.db", outbox)):
+        for file in copy.glob(f"{name}*"):
+            shutil.copy(file, directory)
+    if (checkpoint / "checkpoint").exists():
+        shutil.copytree(checkpoint / "checkpoint", directory / "checkpoint")
+    return directory
+
+
+def _agree(directory: Path, *, accept_lost: bool = False) -> None:
+    state = StateDirectory(directory, "Word Count Application", 2)
+    try:
+        agree(state, LocalFiles(state.path), accept_lost=accept_lost)
+    finally:
+        state.close()
+
+
+@pytest.mark.parametrize("ages", TOGETHER)
+def test_what_was_copied_together_starts(
+    tmp_path: Path, copies: list[Path], ages: tuple[int, int, int]
+) -> None:
+    _agree(_put_together(tmp_path / "state", copies, ages))
+
+
+@pytest.mark.parametrize("ages", APART, ids=lambda ages: "-".join(NAMES[age] for age in ages))
+def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
+    tmp_path: Path, copies: list[Path], ages: tuple[int, int, int]
+) -> None:
+    journal, outbox, checkpoint = ages
+    directory = _put_together(tmp_path / "state", copies, ages)
+    with pytest.raises(UsageError) as refused:
+        _agree(directory, accept_lost=max(journal, outbox) > checkpoint)
+    told = str(refused.value)
+    assert str(directory / "checkpoint") in told
+    processed = {age: BATCHES * age for age in range(4)}
+    if journal > checkpoint:
+        # the last batch that a journal knows to be committed is the one before its last
+        assert f"messages before {processed[journal] - 1} as processed" in told
+        assert ("has no batch" if not checkpoint else f"message {processed[checkpoint]},") in told
+        assert "Restore the checkpoint that belongs to them" in told
+    elif outbox > checkpoint:
+        assert f"published batches up to {processed[outbox] - 1}" in told
+        last = f"its last batch is {processed[checkpoint] - 1}"
+        assert ("has no batch" if not checkpoint else last) in told
+        assert "Restore the checkpoint that belongs to them" in told
+    elif journal < checkpoint:
+        assert f"planned up to message {processed[checkpoint]}" in told
+        has = f"only those before {processed[journal]}" if journal else "has none of them"
+        assert has in told
+        assert "Restore the journal.db that belongs to this checkpoint, or start with" in told
+    else:
+        assert f"committed up to {processed[checkpoint] - 1}" in told
+        which = f"up to batch {processed[outbox] - 1}" if outbox else "no published batch"
+        assert which in told
+        assert "Restore the outbox.db that belongs to this checkpoint, or start with" in told
+
+
+def test_what_a_crash_leaves_between_two_steps_starts(tmp_path: Path, copies: list[Path]) -> None:
+    """Planned, published, and committed are three steps; any of them may be the last."""
+    directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
+    last = position_of(directory / "checkpoint").batch
+    (directory / "checkpoint" / "commits" / str(last)).unlink()
+    _agree(directory)
+    with sqlite3.connect(directory / "outbox.db") as outbox:
+        outbox.execute("UPDATE batch SET number = number - 1")
+    _agree(directory)
+    with sqlite3.connect(directory / "outbox.db") as outbox:
+        outbox.execute("UPDATE batch SET number = number - 1")
+    with pytest.raises(UsageError, match="the outbox is lost or older than the checkpoint"):
+        _agree(directory)
+
+
+def test_a_run_on_a_lost_journal_is_refused_before_spark_starts(
+    tmp_path: Path, copies: list[Path]
+) -> None:
+    directory = _put_together(tmp_path / "state", copies, (NONE, NEWER, NEWER))
+    with Receiver("lines") as receiver:
+        refused = run(APP, receiver, directory)
+        seen: set[str] = set()
+        while refused.process.poll() is None:
+            seen.update(processes_below(refused.process.pid).values())
+        refused.__exit__()
+    assert refused.process.returncode == 2
+    assert "planned up to message 9, but journal.db has none of them" in refused.events[-1]["event"]
+    assert not [command for command in seen if "java" in command or "gateway" in command]
+    assert not (directory / "journal.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("ages", "in_a_batch"),
+    [((NONE, NONE, NEWER), False), ((NONE, NONE, NEWER), True), ((OLDER, NEWER, NEWER), True)],
+)
+def test_a_lost_journal_that_is_accepted_skips_nothing_new(
+    tmp_path: Path, copies: list[Path], ages: tuple[int, int, int], in_a_batch: bool
+) -> None:
+    directory = _put_together(tmp_path / "state", copies, ages)
+    before = position_of(directory / "checkpoint")
+    counted = before.planned
+    if in_a_batch:  # which is gone with its messages
+        (directory / "checkpoint" / "commits" / str(before.batch)).unlink()
+        if ages[1] == NEWER:
+            with sqlite3.connect(directory / "outbox.db") as outbox:
+                outbox.execute("UPDATE batch SET number = number - 1")
+        counted = position_of(directory / "checkpoint").committed
+    with (
+        Receiver("lines") as receiver,
+        run(APP, receiver, directory, options=["--accept-lost-journal"]) as running,
+    ):
+        assert running.client is not None
+        assert "lost files accepted" in [event["event"] for event in running.events]
+        assert running.client.status().backlog >= 0
+        for number in range(1, 4):
+            send(running.sources[SOURCE], [b"a b"])
+            receiver.wait_for(2 * number)
+        assert running.stop() == 0
+    assert set(receiver.messages) == {
+        b"%s => %d\n" % (word, counted + number) for word in (b"a", b"b") for number in (1, 2, 3)
+    }
+    assert position_of(directory / "checkpoint").planned == before.planned + 3
+    _agree(directory)
+
+
+def test_a_driver_refuses_a_gateway_whose_volume_was_lost_and_skips_nothing_it_took(
+    tmp_path: Path,
+) -> None:
+    """Senders are heard while no driver is there: what they sent must not count as processed."""
+    token = tmp_path / "token"
+    token.write_text("a token that is long enough")
+    door, port = free_address(), free_address()
+
+    def command(name: str, *arguments: str) -> BackgroundRun:
+        shared = ("--in", port, "--out", receiver.address, "--token-file", str(token))
+        return BackgroundRun([name, str(APP), *shared, *arguments])
+
+    def gateway(directory: str) -> BackgroundRun:
+        return command("gateway", "--listen", door, "--state-dir", str(tmp_path / directory))
+
+    def driver(*options: str) -> BackgroundRun:
+        state = ("--state-dir", str(tmp_path / "state"), "--partitions", "2")
+        return command("driver", "--gateway", door, *state, "--master", "local[1]", *options)
+
+    def stop(background: BackgroundRun) -> None:
+        assert background.stop() == 0
+        background.__exit__()
+
+    with Receiver("lines") as receiver:
+        first = gateway("first")
+        first.wait_for_event("ready", PATIENCE_S)
+        driving = driver()
+        driving.wait_for_event("ready", PATIENCE_S)
+        send(port, [b"a b"] * 3)
+        receiver.wait_for(6)
+        _wait_until_idle(tmp_path / "state")
+        stop(driving)
+        stop(first)
+        second = gateway("second")
+        second.wait_for_event("ready", PATIENCE_S)
+        send(port, [b"a b"] * 5)  # more than the first one had
+        refused = driver()
+        assert refused.process.wait(PATIENCE_S) == 2
+        refused.__exit__()
+        told = refused.events[-1]["event"]
+        assert "planned up to message 3, but journal.db has none of them" in told
+        accepted = driver("--accept-lost-journal")
+        accepted.wait_for_event("ready", PATIENCE_S)
+        send(port, [b"a b"])
+        receiver.wait_for(18)
+        _wait_until_idle(tmp_path / "state")
+        stop(accepted)
+        stop(second)
+    assert sorted(receiver.messages) == sorted(
+        b"%s => %d\n" % (word, number) for word in (b"a", b"b") for number in range(1, 10)
+    )
+
+
+def test_the_wallaroo_command_names_the_way_out() -> None:
+    for command in ("run", "driver"):
+        told = subprocess.run(
+            [sys.executable, "-m", "wallaroo", command, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert "--accept-lost-journal" in told
