@@ -36,12 +36,14 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     builder = wallaroo.ApplicationBuilder("market-spread")
     builder.new_pipeline(
         "Orders", wallaroo.TCPSourceConfig(order_host, order_port, order_decoder)
-    ).to_state_partition(check_order, SymbolData, "symbol-data", symbol_of, symbols).to_sink(
-        wallaroo.TCPSinkConfig(out_host, out_port, order_result_encoder)
-    )
+    ).to_state_partition(
+        check_order, SymbolData, "symbol-data", symbol_of, symbols, other_keys="drop"
+    ).to_sink(wallaroo.TCPSinkConfig(out_host, out_port, order_result_encoder))
     builder.new_pipeline(
         "Market Data", wallaroo.TCPSourceConfig(market_host, market_port, market_data_decoder)
-    ).to_state_partition(update_market_data, SymbolData, "symbol-data", symbol_of, symbols).done()
+    ).to_state_partition(
+        update_market_data, SymbolData, "symbol-data", symbol_of, symbols, other_keys="drop"
+    ).done()
     return builder.build()
 
 

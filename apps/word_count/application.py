@@ -27,7 +27,9 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
     builder = wallaroo.ApplicationBuilder("Word Count Application")
     builder.new_pipeline("Split and Count", wallaroo.TCPSourceConfig(in_host, in_port, decoder))
     builder.to_parallel(split)
-    builder.to_state_partition(count_word, WordTotals, "word totals", first_letter, letters)
+    builder.to_state_partition(
+        count_word, WordTotals, "word totals", first_letter, letters, other_keys="drop"
+    )
     builder.to_sink(wallaroo.TCPSinkConfig(out_host, out_port, encoder))
     return builder.build()
 

@@ -16,9 +16,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from wallaroo.edge.figures import FigureTable
-from wallaroo.engine import flow, router, steps, worker
+from wallaroo.engine import paths, router, worker
 
-_COUNTS = {"entered", "left", "timed", "seconds", "_groups", "_taken", "_gone"}
+_COUNTS = {"entered", "left", "timed", "seconds"}
 _CALLS = {"note", "add_arrivals", "add_hot_keys"}
 _APP = Path(__file__).parents[2] / "apps" / "market_spread"
 
@@ -32,7 +32,8 @@ class _Uncounted(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
         target = node.target
-        counts = isinstance(target, ast.Attribute) and target.attr in _COUNTS
+        name = getattr(target, "attr", None) or getattr(target, "id", None)
+        counts = name in _COUNTS
         return self._without(node, counts or "'_hot'" in ast.dump(target))
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
@@ -84,7 +85,7 @@ def _uncount(module: ModuleType) -> None:
             function.__code__ = fresh[name].__code__
 
 
-for _module in (flow, router, steps, worker):
+for _module in (paths, router, worker):
     _uncount(_module)
 worker.Worker.note_state = lambda *_state: None  # type: ignore[method-assign]
 FigureTable.add = lambda *_figures: None  # type: ignore[method-assign]
