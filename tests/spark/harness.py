@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -92,6 +94,12 @@ def run(
             *("--state-dir", str(state), "--ui", "127.0.0.1:0", *options),
         ]
     )
+
+
+def called(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own: one that starts Spark would stop that of the tests."""
+    command = [sys.executable, "-m", "wallaroo", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
 
 
 def processes(running: BackgroundRun, part: str) -> list[int]:

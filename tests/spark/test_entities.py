@@ -7,13 +7,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from tests.spark.harness import Receiver, run, send
-from wallaroo.cli.main import main
+from tests.spark.harness import Receiver, called, run, send
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark
@@ -109,13 +106,9 @@ def by_key(outputs: Sequence[bytes]) -> dict[bytes, list[bytes]]:
     return found
 
 
-def told(*arguments: Any) -> Any:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def letters(state: Path) -> list[tuple[str, str, str]]:
     """Step, place and error of each dead letter."""
-    listing = told("dead-letters", "list", "--json", "--state-dir", state)
+    listing = called("dead-letters", "list", "--json", "--state-dir", state)
     found = [json.loads(line) for line in listing.stdout.splitlines()]
     return [(letter["step"], letter["place"], letter["error"]) for letter in found]
 
@@ -178,8 +171,8 @@ def test_an_entity_that_cannot_be_loaded_stops_its_own_key_alone(tmp_path: Path)
         errors = [error for _, _, error in letters(state)]
         error = f"Unloadable: {due}ValueError: the safe is closed; it is kept as it was saved"
         assert errors == [error] * 2
-        exported = told("state", "export", tmp_path, "--state-dir", state)
-        assert exported.exit_code == 1
+        exported = called("state", "export", tmp_path, "--state-dir", state)
+        assert exported.returncode == 1
         assert due in exported.stderr
         assert {json.loads(line)["key"] for line in exported.stdout.splitlines()} == {"a", "b"}
         closed.unlink()

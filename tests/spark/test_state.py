@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.spark.harness import APPS, Receiver, run, send
+from tests.spark.harness import APPS, Receiver, called, run, send
 from wallaroo.errors import RuntimeFailure
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
@@ -19,13 +17,8 @@ APP = str(APPS / "word_count")
 KIND = {"$class": "application:WordTotals"}
 
 
-def called(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-m", "wallaroo", "state", command, APP, *arguments]
-    return subprocess.run(call, capture_output=True, text=True, check=False, timeout=200)
-
-
 def state(command: str, *arguments: str) -> str:
-    done = called(command, *arguments)
+    done = called("state", command, APP, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -87,7 +80,7 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
         pass
     state("import", *to)
     file.write_text(json.dumps(told | {"entity": {**KIND, "word_totals": {"apple": 4}}}))
-    refused = called("import", *to)
+    refused = called("state", "import", APP, *to)
     assert refused.returncode == 2
     assert "has an entity of key 'a' already: give --replace" in refused.stderr
     state("import", *to, "--replace")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wallaroo.engine.spark.cause import cause_of
 from wallaroo.engine.spark.java import Java
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +114,7 @@ class Launch:
         log_line: Called with each line that Spark or a worker prints.
 
     Raises:
-        UsageError: There is no usable Java.
+        UsageError: There is no usable Java, or Spark runs in this process already.
     """
 
     def __init__(
@@ -124,6 +124,12 @@ class Launch:
         python_path: Sequence[str] = (),
         log_line: Callable[[str], None] = lambda _line: None,
     ) -> None:
+        # PySpark has one virtual machine a process: the first would be used, and stopped with this
+        if "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None:
+            msg = (
+                f"{name!r} cannot start Spark: this process runs Spark already; use another process"
+            )
+            raise UsageError(msg)
         # workers must run this interpreter, with what it can import
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["PYTHONPATH"] = os.pathsep.join(
