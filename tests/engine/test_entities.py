@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wallaroo.engine.columns import Columns
 from wallaroo.engine.entities import Changes, EntityCache, Head
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.saving import Codec
@@ -350,16 +349,6 @@ def test_an_entity_that_was_never_to_be_saved_does_not_stop_a_log_from_being_rep
     assert head is not None
     assert head.base_bytes > EntityCache.MIN_LOG_BYTES
     assert sorted(entities(log)[0]) == ["a", "b"]
-
-
-def test_a_log_of_an_earlier_version_is_read() -> None:
-    log = Log()
-    columns = Columns(Plain, ("number",), ["a", "b"], [[1, 2]])
-    record = pickle.dumps({"words": (columns, []), "numbers": ({"c": [3]}, ["d"])})
-    log.append(Head().appended(len(record)), record)
-    words, numbers = entities(log)
-    assert {key: one.number for key, one in words.items()} == {"a": 1, "b": 2}
-    assert numbers == {"c": [3]}
 
 
 changes = st.lists(

@@ -21,8 +21,8 @@ from wallaroo.engine.spark.moved import settle
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.room import check_room, is_full
 
-FORMAT = 3
-"""Version of the directory's layout, and of what bucket a key has."""
+FORMAT = 4
+"""Version of the directory's layout, of how entities are saved, and of what bucket a key has."""
 _BUCKETS_PER_PARTITION = 8
 
 log = structlog.get_logger("wallaroo")

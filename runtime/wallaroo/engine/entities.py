@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from wallaroo.engine.columns import Columns
 from wallaroo.engine.dues import Dues
 from wallaroo.engine.saved import Saved
 from wallaroo.errors import RuntimeFailure
@@ -96,8 +95,8 @@ class Unloaded:
         )
 
 
-Kept = tuple[Saved, set[Any]]
-"""Saved entities, and the keys of those among them that could not be loaded."""
+Kept = tuple[tuple[Any, ...], set[Any]]
+"""What a `Saved` holds, and the keys of those entities in it that could not be loaded."""
 
 
 class Unloadable(Exception):
@@ -220,16 +219,9 @@ class EntityCache:
             for key in forgotten:
                 entities.pop(key, None)
                 bucket.unloaded.pop((number, key), None)
-            if isinstance(changed, Saved):
-                self._load(number, changed, bucket)
-            elif isinstance(changed, Columns):  # as all versions before wrote them
-                changed.put_into(entities)
-            else:
-                codec = self.codecs.get(number)
-                load = _itself if codec is None else codec.load
-                entities.update({key: load(entity) for key, entity in changed.items()})
-            for one in kept[0] if kept else ():
-                self._load_kept(number, one, bucket)
+            self._load(number, Saved(*changed), bucket)
+            for content, keys in kept[0] if kept else ():
+                self._load_kept(number, Saved(*content), keys, bucket)
 
     def _load(self, number: int, changed: Saved, bucket: Bucket) -> None:
         """Load what is saved, and single out what cannot be loaded."""
@@ -251,9 +243,8 @@ class EntityCache:
             for key in changed.keys:
                 bucket.unloaded.pop((number, key), None)
 
-    def _load_kept(self, number: int, kept: Kept, bucket: Bucket) -> None:
-        """Load entities that could not be loaded before."""
-        content, keys = kept
+    def _load_kept(self, number: int, content: Saved, keys: set[Any], bucket: Bucket) -> None:
+        """Load entities that could not be loaded before: those of *keys* among *content*."""
         for key, entity, error in content.one_by_one():
             if key in keys:
                 self._put(number, key, content, entity, error, bucket)
@@ -299,7 +290,8 @@ class EntityCache:
             kept = _kept(number, unloaded or {})
             if entities or gone or kept:
                 content = self._saved(number, entities)
-                named[name] = (content, list(gone), *([kept] if kept else []))
+                # as a plain tuple: a record must not depend on where a class is defined
+                named[name] = (tuple(content), list(gone), *([kept] if kept else []))
         return pickle.dumps(named, protocol=5)
 
     def _saved(self, number: int, entities: dict[Any, Any]) -> Saved:
@@ -340,7 +332,7 @@ def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kep
     found: dict[int, Kept] = {}
     for (partition, key), one in unloaded.items():
         if partition == number:
-            found.setdefault(id(one.saved), (one.saved, set()))[1].add(key)
+            found.setdefault(id(one.saved), (tuple(one.saved), set()))[1].add(key)
     return list(found.values())
 
 
@@ -352,7 +344,3 @@ def _log(unloaded: list[Unloaded]) -> None:
         log.error(str(one))
     if len(unloaded) > _MOST_LOGGED:
         log.error("more entities cannot be loaded", more=len(unloaded) - _MOST_LOGGED)
-
-
-def _itself(entity: Any) -> Any:
-    return entity

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wallaroo.api.windows import Aggregation, LatePolicy
+from wallaroo.saved_names import saved_as
 
 
 class Late(Exception):
@@ -58,6 +59,7 @@ class Windows(Protocol):
         """The same entity with what *convert* makes of each accumulator."""
 
 
+@saved_as("RangeEntity")
 @dataclass(slots=True)
 class RangeEntity:
     """What the open windows of one key have gathered."""
@@ -240,6 +242,7 @@ class RangeWindows:
         return time + -time % self.slide_ns
 
 
+@saved_as("CountEntity")
 @dataclass(slots=True)
 class CountEntity:
     """What the open window of one key has gathered."""
