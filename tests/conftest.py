@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,5 +22,5 @@ def on_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
 
     settings = SparkSettings("local[3]", 1, tmp_path_factory.mktemp("spark"))
     spark = Launch("tests", settings, [str(ROOT)]).finish()
-    yield InProcess(spark.session, tmp_path_factory)
+    yield InProcess(spark.session, partial(tmp_path_factory.mktemp, "run"))
     spark.stop()

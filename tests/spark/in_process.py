@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.edge.claims import Claims
@@ -59,12 +57,12 @@ class InProcess:
 
     Args:
         session: Spark.
-        directories: Makes directories for journals and checkpoints.
+        new_directory: Makes a directory for the journal and the checkpoint of a run.
     """
 
-    def __init__(self, session: SparkSession, directories: pytest.TempPathFactory) -> None:
+    def __init__(self, session: SparkSession, new_directory: Callable[[], Path]) -> None:
         self.session = session
-        self._directories = directories
+        self._new_directory = new_directory
 
     def run(
         self,
@@ -92,7 +90,7 @@ class InProcess:
         """
         application = reference.load()
         program = Program(application, buckets or 8 * workers)
-        directory = directory or self._directories.mktemp("run")
+        directory = directory or self._new_directory()
         edge = _Edge(directory)
         edge.send(application, sent, choose or random.Random(0))
         self.session.conf.set("spark.sql.shuffle.partitions", workers)

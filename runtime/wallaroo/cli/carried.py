@@ -1,4 +1,4 @@
-"""State entities on their way into an application's state: read, checked, packed for Spark."""
+"""State entities in files: written by an export; read, checked and packed by an import."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+from wallaroo.cli.entities import told
 from wallaroo.cli.plain import from_plain
 from wallaroo.cli.state_classes import Mould
 from wallaroo.engine.entities import Changes, EntityCache
@@ -30,6 +31,14 @@ class Carried(NamedTuple):
     """Name of its state partition."""
     key: Any
     entity: Any
+
+
+def written_entity(state: str, key: Any, entity: Any, form: Form) -> bytes:
+    """An entity as an export has it."""
+    if form == "pickle":
+        return pickle.dumps(((state, key), entity), protocol=5)
+    line = json.dumps(told(state, key, entity), ensure_ascii=False)
+    return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
 def read_entities(file: Path, form: Form) -> Iterator[Carried]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 import shutil
 import sys
 import tempfile
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import structlog
 
-from wallaroo.cli.carried import Form, Packer, write_rows
-from wallaroo.cli.entities import SavedState, told
+from wallaroo.cli.carried import Form, Packer, write_rows, written_entity
+from wallaroo.cli.entities import SavedState
 from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_to_look_at, state_option
 from wallaroo.cli.state_classes import check_state_classes
@@ -82,11 +81,7 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
     """Write all entities to standard output."""
     with product() as out, _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
-            if form == "json":
-                line = json.dumps(told(name, key, entity), ensure_ascii=False)
-                out.buffer.write(f"{line}\n".encode("utf-8", "surrogatepass"))
-            else:
-                out.buffer.write(pickle.dumps(((name, key), entity), protocol=5))
+            out.buffer.write(written_entity(name, key, entity, form))
         if saved.unloaded:
             out.flush()
             rest = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)

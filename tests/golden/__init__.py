@@ -1,0 +1,73 @@
+"""State directories as this version leaves them, for every later version to open or to refuse.
+
+`format-N/NAME.tar.gz` is a state directory of format N; `NAME.jsonl` and `NAME.pickle` are what
+`wallaroo state export` gives of it, as far as JSON carries it. `python -m tests.golden.make` makes
+those of the present format (see CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wallaroo.cli.entities import SavedState
+from wallaroo.cli.state_directory import FORMAT
+from wallaroo.engine.program import Program
+from wallaroo.model.loader import ApplicationRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+PRESENT = HERE / f"format-{FORMAT}"
+BUCKETS = 8
+Sent = Sequence[tuple[str, bytes]]
+Entity = tuple[str, Any, Any]
+"""State, key and entity."""
+
+
+class Golden(NamedTuple):
+    """An application with a golden state directory."""
+
+    application: ApplicationRef
+    before: Sent
+    """What the state directory is made of."""
+    after: Sent
+    """What a run that opens it goes on with."""
+
+
+def _applied(name: str, sources: Sequence[str], before: str, after: str) -> Golden:
+    def sent(texts: str) -> Sent:
+        return [(source, text.encode()) for text in texts.split() for source in sources]
+
+    module = "own_serialize" if name == "own" else "applications"
+    reference = ApplicationRef(f"tests.golden.{module}", (name,))
+    return Golden(reference, sent(before), sent(after))
+
+
+def _odd_keys() -> Golden:
+    from tests.golden.applications import KEYS
+
+    before, after = ([("Keys", f"{name}, {n}".encode()) for name in KEYS] for n in (0, 1))
+    return Golden(ApplicationRef("tests.golden.applications", ("keys",)), before, after)
+
+
+ALL = {
+    "plain": _applied("plain", ["Plain"], "a1 b1 a2 c1", "a3 b2 d1"),
+    "states": _applied("states", ["Chained", "Beside"], "a1 b1 a2 cc2 bb2", "a1 cc3 b2 ddd1"),
+    "windows": _applied("windows", ["Windows"], "a0 b0 a1 a1 b3", "a1 a2 a4 b3 b5 b9"),
+    "classes": _applied("classes", ["Classes"], "a1 b5 a2", "a4 b1 c9"),
+    "own": _applied("own", ["Own"], "a0 b0 a0 a1 b2", "a1 a2 b2 b7"),
+    "keys": _odd_keys(),
+}
+"""By name, what there is a golden state directory of."""
+
+
+def entities(session: SparkSession, directory: Path, golden: Golden) -> list[Entity]:
+    """The entities of the state in *directory*, as `wallaroo state` reads them."""
+    program = Program(golden.application.load(), BUCKETS)
+    saved = SavedState(session, directory / "checkpoint", program)
+    found = list(saved.entities())
+    assert not saved.unloaded, saved.unloaded
+    return found

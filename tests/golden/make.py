@@ -1,0 +1,72 @@
+"""Makes the golden state directories of the present format: `python -m tests.golden.make`.
+
+To be called when the format has been raised, or an application has been added; directories that are
+there are left as they are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+from tests.golden import ALL, PRESENT, Golden, entities
+from tests.helpers import ROOT
+from tests.spark.in_process import InProcess
+from wallaroo.cli.carried import written_entity
+from wallaroo.cli.state_classes import check_state_classes
+from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.engine.spark.session import Launch, SparkSettings
+
+_OF_A_RUN = {"lock", "readers"}
+"""Files of one run, which the next one makes again."""
+
+
+def make(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
+    """Make the golden state directory *name*."""
+    directory = scratch / name
+    application = golden.application.load()
+    state = StateDirectory(directory, application.name, 1)
+    check_state_classes(directory, application)
+    buckets = state.fixed.buckets
+    on_spark.run(golden.application, golden.before, workers=1, directory=directory, buckets=buckets)
+    state.close()
+    found = entities(on_spark.session, directory, golden)
+    assert found, f"{name} has no state"
+    PRESENT.mkdir(exist_ok=True)
+    for form, ending in (("json", "jsonl"), ("pickle", "pickle")):
+        data = [written_entity(*entity, form) for entity in found]  # type: ignore[arg-type]
+        carried = [written for written in data if b"$repr" not in written]
+        (PRESENT / f"{name}.{ending}").write_bytes(b"".join(carried))
+    with tarfile.open(PRESENT / f"{name}.tar.gz", "w:gz") as archive:
+        archive.add(directory, ".", filter=_kept)
+
+
+def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """*member* as it goes into an archive, without what tells of this machine."""
+    if Path(member.name).name in _OF_A_RUN or not (member.isfile() or member.isdir()):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def main() -> None:
+    """Make those that are not there."""
+    missing = {name: ALL[name] for name in ALL if not (PRESENT / f"{name}.tar.gz").exists()}
+    scratch = Path(tempfile.mkdtemp(prefix="golden-"))
+    settings = SparkSettings("local[2]", 1, scratch)
+    spark = Launch("golden", settings, [str(ROOT)]).finish()
+    try:
+        on_spark = InProcess(spark.session, lambda: scratch)
+        for name, golden in missing.items():
+            make(on_spark, name, golden, scratch)
+            print(f"made {PRESENT.name}/{name}")
+    finally:
+        spark.stop()
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()

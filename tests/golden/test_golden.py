@@ -1,0 +1,135 @@
+"""A state directory of this format is opened by every later version; one of another is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import tarfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities
+from tests.spark.in_process import InProcess
+from wallaroo.cli.carried import Form, read_entities
+from wallaroo.cli.plain import to_plain
+from wallaroo.cli.state_classes import check_state_classes
+from wallaroo.cli.state_directory import FORMAT, StateDirectory, read_fixed
+from wallaroo.engine.entities import Changes, EntityCache
+from wallaroo.engine.job import codecs_of
+from wallaroo.engine.program import Program
+from wallaroo.errors import UsageError
+from wallaroo.testing import simulate
+
+Told = dict[tuple[str, Any], tuple[type, Any]]
+"""By state and key, the class of the key and what is told of the entity."""
+
+
+def unpacked(archive: Path, directory: Path) -> Path:
+    with tarfile.open(archive) as opened:
+        opened.extractall(directory, filter="data")
+    return directory
+
+
+def told(found: list[tuple[str, Any, Any]]) -> Told:
+    return {(state, key): (type(key), to_plain(entity)) for state, key, entity in found}
+
+
+def exported(name: str, form: Form) -> Told:
+    file = PRESENT / f"{name}.{'jsonl' if form == 'json' else 'pickle'}"
+    return told([entity[1:] for entity in read_entities(file, form)])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ALL)
+def test_a_run_goes_on_with_the_state_that_is_there(
+    name: str, on_spark: InProcess, tmp_path: Path
+) -> None:
+    golden = ALL[name]
+    application = golden.application.load()
+    directory = unpacked(PRESENT / f"{name}.tar.gz", tmp_path / "state")
+    StateDirectory(directory, application.name, partitions=1).close()
+    check_state_classes(directory, application)
+
+    there = told(entities(on_spark.session, directory, golden))
+    if application.serialization is None:
+        assert exported(name, "pickle").items() <= there.items()
+        assert exported(name, "json").items() <= there.items()
+    due = simulate(application, golden.before)
+    assert set(there) == {(state, key) for state in due.state for key in due.state[state]}
+
+    made = on_spark.run(
+        golden.application, golden.after, workers=1, buckets=BUCKETS, directory=directory
+    )
+    due = simulate(application, [*golden.before, *golden.after])
+    assert {sink: Counter(outputs) for sink, outputs in made.by_sink.items()} == {
+        sink: Counter(outputs) for sink, outputs in due.by_sink.items()
+    }
+    assert made.tally.set_aside == 0
+
+
+def test_there_is_a_state_directory_of_the_present_format_for_each_application() -> None:
+    """After a change of the format: `python -m tests.golden.make`."""
+    names = {archive.name.partition(".")[0] for archive in PRESENT.glob("*.tar.gz")}
+    assert names == set(ALL)
+
+
+def test_a_directory_of_a_former_version_is_refused_by_its_format(tmp_path: Path) -> None:
+    for archive in sorted(HERE.glob("format-*/*.tar.gz")):
+        if archive.parent != PRESENT:
+            there = archive.parent.name.removeprefix("format-")
+            directory = unpacked(archive, tmp_path / there / archive.name)
+            refused(directory, json.loads((directory / "application.json").read_text()), there)
+
+
+@pytest.mark.parametrize("there", [number for number in range(FORMAT + 2) if number != FORMAT])
+@pytest.mark.parametrize("name", ALL)
+def test_a_directory_of_another_format_is_refused_by_its_format(
+    name: str, there: int, tmp_path: Path
+) -> None:
+    directory = unpacked(PRESENT / f"{name}.tar.gz", tmp_path)
+    fixed = json.loads((directory / "application.json").read_text())
+    (directory / "application.json").write_text(json.dumps({**fixed, "format": there}))
+    refused(directory, fixed, str(there))
+
+
+def refused(directory: Path, fixed: dict[str, Any], there: str) -> None:
+    told = f"has format {there}, and this version of wallaroo reads format {FORMAT}"
+    with pytest.raises(UsageError, match=told):
+        read_fixed(directory)
+    with pytest.raises(UsageError, match=told):
+        StateDirectory(directory, fixed["application"], fixed["partitions"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_that_is_saved_tells_where_the_code_of_this_package_lies(
+    name: str, tmp_path: Path
+) -> None:
+    """So modules of the package may be moved. Other names than these need another format."""
+    pinned = {b"wallaroo.saved_names"}
+    assert set(MODULE.findall(record_of(ALL[name]))) <= pinned
+    directory = unpacked(PRESENT / f"{name}.tar.gz", tmp_path)
+    for file in (*PRESENT.glob(f"{name}.*"), *directory.rglob("*")):
+        if file.is_file():
+            assert set(MODULE.findall(file.read_bytes())) <= pinned, file
+
+
+MODULE = re.compile(rb"wallaroo\.\w+(?:\.\w+)*")
+
+
+def record_of(golden: Golden) -> bytes:
+    """The state of *golden* as one record of a bucket's log."""
+    program = Program(golden.application.load(), BUCKETS)
+    cache = EntityCache([partition.name for partition in program.partitions], codecs_of(program))
+    state = simulate(program.application, golden.before).state
+    changes = Changes([state[name] for name in cache.partitions], [{"gone"} for _ in state])
+    return cache.record(changes.changed, changes.forgotten)
+
+
+def test_classes_that_are_saved_keep_their_names() -> None:
+    for name in ("RangeEntity", "CountEntity"):
+        kind = pickle.loads(b"cwallaroo.saved_names\n%b\n." % name.encode())
+        assert (kind.__module__, kind.__qualname__) == ("wallaroo.saved_names", name)
