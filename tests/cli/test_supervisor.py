@@ -24,7 +24,7 @@ from wallaroo.edge import exclusive
 from wallaroo.edge.agreement import disagreement
 from wallaroo.edge.client import GatewayClient
 from wallaroo.engine.ports import Position, Tally
-from wallaroo.engine.running import OnBatch, Progress, RunningApplication
+from wallaroo.engine.running import Failure, OnBatch, Progress, RunningApplication
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
 
@@ -245,10 +245,10 @@ def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
 class Query:
     """A query that has failed, or runs."""
 
-    def __init__(self, failure: str | None = None) -> None:
-        self._failure = failure
+    def __init__(self, failure: str | None = None, *, final: bool = False) -> None:
+        self._failure = None if failure is None else Failure(failure, final)
 
-    def failure(self) -> str | None:
+    def failure(self) -> Failure | None:
         return self._failure
 
     def progress(self) -> Sequence[Progress]:
@@ -290,6 +290,18 @@ def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
     told = [engine.failure() for _ in range(Restarts.MOST + 1)]
     assert told[:-1] == [None] * Restarts.MOST
     assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
+
+
+def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
+    queries = iter([Query("a message was set aside", final=True)])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: True, lambda _batch: None)
+    assert engine.failure() == "a message was set aside"
+
+
+def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
+    queries = iter([Query("stopped, as --on-error asks: so says the application")])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: True, lambda _batch: None)
+    assert engine.failure() is None
 
 
 @pytest.mark.usefixtures("at_once")

@@ -17,10 +17,10 @@ from wallaroo.cli.main import main
 from wallaroo.edge.desk import Desk
 from wallaroo.edge.intake import JournalLimits
 from wallaroo.edge.journal import Journal
-from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy, Stopped
+from wallaroo.edge.letters import Choice, Judge, LetterLimits, Policy
 from wallaroo.edge.marks import StreamName
 from wallaroo.edge.outbox import Outbox
-from wallaroo.engine.ports import SetAside, Tally
+from wallaroo.engine.ports import SetAside, Stopped, Tally
 from wallaroo.model.application import Application, Branch, Pipeline
 
 ALL = Choice()

@@ -13,8 +13,7 @@ from typing import IO, Any
 
 import structlog
 
-from wallaroo.edge.letters import STOPPED
-from wallaroo.engine.running import Batch, OnBatch, Progress, RunningApplication
+from wallaroo.engine.running import Batch, Failure, OnBatch, Progress, RunningApplication
 from wallaroo.engine.spark.cause import cause_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Source, TCPSource
@@ -218,16 +217,16 @@ class SupervisedEngine:
             return f"the engine is gone ({cause}); start again with the same --state-dir"
         if failure is None:
             return None
-        if STOPPED in failure:
-            return failure[failure.index(STOPPED) :]
+        if failure.final:
+            return failure.reason
         pause = self._restarts.pause()
         if pause is None:
-            return f"the query failed {self._restarts.failures} times in a row: {failure}"
-        log.warning("query restarts", reason=failure, pause_s=pause)
+            return f"the query failed {self._restarts.failures} times in a row: {failure.reason}"
+        log.warning("query restarts", reason=failure.reason, pause_s=pause)
         self._again_at = time.monotonic() + pause
         return None
 
-    def _start_again(self) -> str | None:
+    def _start_again(self) -> Failure | None:
         """Start the query anew; why that failed, if it did, and the engine is there."""
         self._again_at = None
         try:
@@ -235,7 +234,7 @@ class SupervisedEngine:
         except Exception as error:  # a process that Spark keeps for starts may have been killed
             if not self._is_there():
                 raise
-            return cause_of(str(error))
+            return Failure(cause_of(str(error)))
         self.restarts += 1
         return None
 

@@ -21,8 +21,8 @@ from wallaroo.edge.agreement import Held
 from wallaroo.edge.faults import fault
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE, Credentials, authorities_here, token_here
 from wallaroo.edge.letters import Choice, Letter
-from wallaroo.edge.service import NO_ROOM, pack_staged
-from wallaroo.engine.ports import Chunk, Latest, Outputs, Position, Tally
+from wallaroo.edge.service import NO_ROOM, STOPPED, pack_staged
+from wallaroo.engine.ports import Chunk, Latest, Outputs, Position, Stopped, Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.metrics.samples import Sample, from_json
 
@@ -362,7 +362,7 @@ class _Patience:
             RuntimeFailure: It has been long enough.
         """
         now = time.monotonic()
-        if self._give_up is None or NO_ROOM in str(error):  # which is an answer, too
+        if self._give_up is None or _code(error) == NO_ROOM:  # which is an answer, too
             self._give_up = now + self._seconds
         if now >= self._give_up or self._gone():
             raise _failure(self.action, error, self._seconds) from error
@@ -373,7 +373,14 @@ class _Patience:
 def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFailure:
     text = str(error).split(". Detail:")[0]
     reason = text.splitlines()[0] if text else type(error).__name__
+    if _code(error) == STOPPED:
+        return Stopped(reason)
     if isinstance(error, _REFUSED):
         return Refused(f"the gateway refused {action!r}: {reason}")
     tried = f" in {tried_s:.0f} s" if tried_s else ""
     return RuntimeFailure(f"the gateway did not do {action!r}{tried}: {reason}")
+
+
+def _code(error: Exception) -> bytes:
+    """What goes with *error* for programs to read, if the gateway has answered with it."""
+    return error.extra_info if isinstance(error, flight.FlightError) else b""

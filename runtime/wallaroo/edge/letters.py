@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from wallaroo.edge.journal import NEVER, Journal
-from wallaroo.engine.ports import Chunk, SetAside
+from wallaroo.engine.ports import Chunk, SetAside, Stopped
 from wallaroo.model.application import Application
 
 SCHEMA = """
@@ -37,8 +37,6 @@ _COLUMNS = (
 )
 _ROW_BYTES = 300
 """What a letter takes besides its texts and its frame, about."""
-STOPPED = "stopped, as --on-error asks"
-"""Part of an answer: it will be the same when it is asked again."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -52,10 +50,6 @@ class Policy(StrEnum):
     """Its batch is not published, and the application stops."""
     DROP = "drop"
     """It is counted."""
-
-
-class Stopped(LookupError):
-    """A message was set aside of a source whose policy is to stop."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +173,9 @@ class Judge:
             policy = self._policies.get(name, Policy.SET_ASIDE)
             if policy is Policy.STOP:
                 msg = (
-                    f"{STOPPED}: a message of source {name!r}, pipeline {letter.pipeline!r}, step "
-                    f"{letter.step!r}, {letter.place}: {letter.error}; the message: "
-                    f"{letter.message}"
+                    f"stopped, as --on-error asks: a message of source {name!r}, "
+                    f"pipeline {letter.pipeline!r}, step {letter.step!r}, {letter.place}: "
+                    f"{letter.error}; the message: {letter.message}"
                 )
                 raise Stopped(" ".join(msg.split()))
             if policy is Policy.SET_ASIDE:

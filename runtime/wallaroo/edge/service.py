@@ -22,7 +22,7 @@ from wallaroo.edge.guard import Guard
 from wallaroo.edge.journal import Journal
 from wallaroo.edge.letters import Judge
 from wallaroo.edge.outbox import Outbox
-from wallaroo.engine.ports import Latest, Outputs, Tally
+from wallaroo.engine.ports import Latest, Outputs, Stopped, Tally
 from wallaroo.tracing import BatchId
 
 if TYPE_CHECKING:  # needs packages that may not be there
@@ -42,8 +42,10 @@ OUTPUTS_SCHEMA = pa.schema(
 )
 _MIN_RANGE_BYTES = 128 * 1024
 """Messages of less than this are not worth a second task."""
-NO_ROOM = "the disk has no room"
-"""Part of an answer: what is asked cannot be written now; it is asked again until it can."""
+NO_ROOM = b"no room"
+"""Goes with an error: what is asked cannot be written now; it is asked again until it can."""
+STOPPED = b"stopped"
+"""Goes with an error that is `Stopped`: the answer will be the same when it is asked again."""
 _LENGTH = struct.Struct(">I")
 
 
@@ -124,12 +126,14 @@ class Service(flight.FlightServerBase):
             answer = handler(json.loads(action.body.to_pybytes() or b"{}"))
         except ClaimHeld as error:
             raise flight.FlightUnauthorizedError(str(error)) from error
+        except Stopped as error:
+            raise flight.FlightServerError(str(error), STOPPED) from error
         except LookupError as error:
             raise flight.FlightServerError(str(error)) from error
         except sqlite3.Error as error:
             if lacks_room(error):
-                msg = f"{NO_ROOM}: {error}"
-                raise flight.FlightUnavailableError(msg) from error
+                msg = f"the disk has no room: {error}"
+                raise flight.FlightUnavailableError(msg, NO_ROOM) from error
             raise
         return iter([json.dumps(answer).encode()])
 

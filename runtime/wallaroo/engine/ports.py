@@ -11,9 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from wallaroo.engine.figures import Figures
+from wallaroo.errors import RuntimeFailure
 
 TICK_SOURCE = -1
 """Source of a chunk that is no message but tells what the clock shows."""
+
+
+class Stopped(RuntimeFailure):
+    """The application is to stop because of a message; its batch can never be published."""
 
 
 class Chunk(NamedTuple):
@@ -226,6 +231,9 @@ class Edge(Protocol):
         Returns:
             What the tasks reported, all together; None where the batch was published before, be it
             by a call whose answer was lost.
+
+        Raises:
+            Stopped: A message of the batch was set aside whose source is to stop then.
         """
 
     def wake(self, at_ns: int | None) -> None:

@@ -39,10 +39,19 @@ OnBatch = Callable[[Batch], None]
 """Called after each committed batch, in a thread of the engine; must be quick."""
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why an application that was started does not run any more."""
+
+    reason: str
+    final: bool = False
+    """Whether it would fail for the same reason when started again."""
+
+
 class RunningApplication(Protocol):
     """An application that an engine has started."""
 
-    def failure(self) -> str | None:
+    def failure(self) -> Failure | None:
         """Why it stopped by itself; None while it runs."""
 
     def progress(self) -> Sequence[Progress]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.job import Job
-from wallaroo.engine.ports import Edge, Tally
+from wallaroo.engine.ports import Edge, Stopped, Tally
 from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch, OnBatch, Progress
+from wallaroo.engine.running import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark.cause import cause_of
 from wallaroo.engine.spark.processor import LevelProcessor
 from wallaroo.engine.spark.source import SCHEMA, TOKEN, JournalSource, job_to_option
@@ -41,19 +41,23 @@ class SparkApplication:
 
     Args:
         query: The query that runs it.
+        commit: What publishes its batches.
     """
 
-    def __init__(self, query: StreamingQuery) -> None:
+    def __init__(self, query: StreamingQuery, commit: _Commit) -> None:
         self._query = query
+        self._commit = commit
         self._told = -1
         """Last batch that `progress` told of."""
 
-    def failure(self) -> str | None:
+    def failure(self) -> Failure | None:
         """Why the query stopped by itself; None while it runs."""
         if self._query.isActive:
             return None
+        if self._commit.stopped is not None:
+            return Failure(str(self._commit.stopped), final=True)
         error = self._query.exception()
-        return "the query stopped" if error is None else cause_of(str(error))
+        return Failure("the query stopped" if error is None else cause_of(str(error)))
 
     def progress(self) -> Sequence[Progress]:
         """How the batches went that have ended since this was asked last; the last ten at most."""
@@ -110,14 +114,15 @@ def start(
             LevelProcessor(job, level), SCHEMA, outputMode="append", timeMode="none"
         )
     tokens = rows.selectExpr(f"decode(substring(blob, {len(TOKEN) + 1}), 'utf-8') as token")
+    commit = _Commit(program, job.connect(), checkpoint, on_batch)
     query = (
         tokens.writeStream.outputMode("append")
         .queryName(program.application.name)
         .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(_Commit(program, job.connect(), checkpoint, on_batch))
+        .foreachBatch(commit)
         .start()
     )
-    return SparkApplication(query)
+    return SparkApplication(query, commit)
 
 
 class _Commit:
@@ -130,6 +135,8 @@ class _Commit:
         self._edge = edge
         self._checkpoint = checkpoint
         self._on_batch = on_batch
+        self.stopped: Stopped | None = None
+        """Why no further batch can be published; Spark tells of it only as text."""
         self._run: str | None = None
         self._timed = bool(program.timed)
         self._due: dict[tuple[int, int], int | None] = {}
@@ -139,7 +146,11 @@ class _Commit:
 
     def __call__(self, tokens: DataFrame, batch: int) -> None:
         found = [row.token for row in tokens.collect()]
-        tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
+        try:
+            tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
+        except Stopped as error:
+            self.stopped = error
+            raise
         if self._timed:
             self._edge.wake(_AT_ONCE if tally is None else self._next_due(tally))
         self._on_batch(Batch(batch, tally or Tally()))
