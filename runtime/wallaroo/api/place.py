@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import sysconfig
 import traceback
@@ -10,9 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import wallaroo
+
+RUNTIME = os.path.join(os.path.dirname(wallaroo.__file__), "")  # noqa: PTH118, PTH120
+"""Folder of the runtime's own code."""
 _API_FOLDER = str(Path(__file__).parent)
 _NOT_CALLERS = (_API_FOLDER, "<frozen importlib")
-_NOT_USERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+_NOT_USERS = (RUNTIME, sysconfig.get_path("stdlib"))
 """Folders of the runtime and of Python itself."""
 
 

@@ -16,6 +16,7 @@ from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import Origin, TaskResults, shown
 from wallaroo.engine.rows import Keyed, kept_of, rows_by_bucket
 from wallaroo.engine.snapshots import Snapshot, restored
+from wallaroo.model.callers import limited, speaks_for
 from wallaroo.model.keys import are_safe
 
 _DENSE = 24
@@ -24,6 +25,7 @@ _SPREAD_AT_ONCE = 8192
 """Messages that are spread over the buckets at a time: as many as the processor's cache holds."""
 
 
+@limited
 class Exchange:
     """What a block of the journal has for the buckets, whose order shows by itself.
 
@@ -145,6 +147,7 @@ class Exchange:
             message, origin = self._message(leg, item), Origin(printable, arrival)
             self._results.unroutable(leg, leg.step, partition, key, message, origin)
 
+    @speaks_for("leg")
     def _message(self, leg: Leg, item: Snapshot) -> Any:
         """The message that crosses to *leg* as *item*, to report it; else the item."""
         restore = self._program.restores(leg)

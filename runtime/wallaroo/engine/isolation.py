@@ -47,6 +47,7 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
+from wallaroo.model.callers import limited
 from wallaroo.model.saving import Refused, Unsavable
 from wallaroo.model.windows import CountWindows, RangeWindows, Windows
 
@@ -235,6 +236,7 @@ def _told(status: int) -> str:
     return f"it ended its process (exit code {code})"
 
 
+@limited
 class _Calls:
     """Counts calls of functions of an application, and refuses some.
 

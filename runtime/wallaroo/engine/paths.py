@@ -21,6 +21,7 @@ from wallaroo.engine.packing import Stamp
 from wallaroo.engine.program import Leg, Program, Stretch
 from wallaroo.engine.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
 from wallaroo.model.application import Compute, KeyBy, Sink
+from wallaroo.model.callers import limited, speaks_for
 
 At = int | Stamp | None
 """What a message was made of: its arrival number, or its stamp; None if neither is known."""
@@ -35,6 +36,7 @@ _NONE = -1
 """Number of the last message, before the first one."""
 
 
+@limited
 class Paths:
     """Makes the paths of a program's stretches.
 
@@ -108,6 +110,7 @@ class Paths:
 
         return forked
 
+    @speaks_for("stretch", "step")
     def _computed(self, stretch: Stretch, step: Compute, then: Path) -> Path:
         function, failed, count = step.function, self.failed, self._count_of(stretch, step)
         entered, dropped = _NONE, 0
@@ -137,6 +140,7 @@ class Paths:
         self._counted.append(counted)
         return computed
 
+    @speaks_for("stretch", "step")
     def _computed_multi(
         self, stretch: Stretch, step: Compute, then: Path, *, stamped: bool
     ) -> Path:
@@ -173,6 +177,7 @@ class Paths:
         self._counted.append(counted)
         return computed
 
+    @speaks_for("stretch", "step")
     def _keyed(self, stretch: Stretch, step: KeyBy, then: Path) -> Path:
         key_of, failed, bucket_of = step.key, self.failed, self._program.bucket_of
         figures = self._results.figures.step(stretch.pipeline, step.name)
@@ -190,6 +195,7 @@ class Paths:
 
         return keyed
 
+    @speaks_for("leg")
     def keyed_at(self, leg: Leg, then: Path) -> Path:
         """Finds the keys of messages at *leg*, and leaves out those whose keys it does not hold."""
         key_of, partition = leg.step.key, self._program.partitions[leg.partition]
@@ -211,6 +217,7 @@ class Paths:
 
         return keyed_at
 
+    @speaks_for("stretch", "step")
     def _encoded(self, stretch: Stretch, index: int, sink: Sink) -> Path:
         encode, failed, add = sink.encode, self.failed, self._results.adder(index)
         step = NamedStep("encoder", sink.place)

@@ -14,25 +14,15 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from wallaroo.model.callers import call_at
 
 _LOOKS = 4
 """Looks in the time that a call may take."""
 _LONGEST = 3
 """Times the limit after which a process is ended that does not let Python run."""
-_FOLDER = Path(__file__).parents[1]
-_CALLERS = frozenset(
-    str(_FOLDER / file)
-    for file in (
-        *("engine/paths.py", "engine/router.py", "engine/worker.py", "engine/outgoing.py"),
-        *("engine/exchange.py", "engine/rows.py", "engine/isolation.py", "engine/packing.py"),
-        "engine/snapshots.py",
-        *("model/windows.py", "model/classes.py", "model/generators.py"),
-    )
-)
-"""Files whose code calls the application's."""
 
 
 class OutOfTime(SystemExit):
@@ -76,7 +66,7 @@ class Patience:
             self._under_way = None
 
     def _look(self, _signal: int, frame: FrameType | None) -> None:
-        now, called = time.monotonic(), _called_frame(frame)
+        now, called = time.monotonic(), call_at(frame)
         if called is None or called is not self._under_way:
             self._under_way, self._since = called, now
         elif now - self._since >= self._limit_s:
@@ -88,16 +78,3 @@ class Patience:
         file = sys.__stderr__
         if file is not None:
             faulthandler.dump_traceback_later(_LONGEST * self._limit_s, exit=True, file=file)
-
-
-def _called_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame of the application's code that the runtime has called, if it is under way."""
-    called: FrameType | None = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file in _CALLERS:
-            return called
-        if file.startswith(str(_FOLDER)):
-            return None
-        called, frame = frame, frame.f_back
-    return None

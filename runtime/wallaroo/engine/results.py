@@ -6,15 +6,14 @@ import traceback
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from wallaroo.api.place import Place, place_of_error
+from wallaroo.api.place import RUNTIME, Place, place_of_error
 from wallaroo.engine.figures import Figures
 from wallaroo.engine.ports import Outputs, SetAside, Tally
 from wallaroo.model.application import StatePartition
+from wallaroo.model.callers import speaks_for
 
-_RUNTIME = str(Path(__file__).parents[1])
 _LETTER_BYTES = 500
 """What a letter takes besides its payload, about."""
 
@@ -96,6 +95,7 @@ class TaskResults:
             self._flush()
         return self._delivered
 
+    @speaks_for("owner", "step")
     def failed(
         self,
         owner: Owner,
@@ -113,6 +113,7 @@ class TaskResults:
         self.tally.add_set_aside(letter)
         self._note_letter()
 
+    @speaks_for("owner", "step")
     def unroutable(
         self,
         owner: Owner,
@@ -162,6 +163,6 @@ def shown(value: Any, most: int = 200) -> str:
 def _place_of_error(error: BaseException, step: Named) -> str:
     """The deepest line of the traceback, or where *step* is defined if no user code is in it."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or frames[-1].filename.startswith(_RUNTIME):
+    if not frames or frames[-1].filename.startswith(RUNTIME):
         return str(place_of_error(error) or step.place)
     return str(Place(frames[-1].filename, frames[-1].lineno or 0))

@@ -18,11 +18,13 @@ from wallaroo.engine.program import Leg, Program, Stretch, Way
 from wallaroo.engine.results import NamedStep, Origin, TaskResults
 from wallaroo.engine.rows import Keyed
 from wallaroo.engine.snapshots import PLAIN
+from wallaroo.model.callers import limited, speaks_for
 
 _DECODER = "decoder"
 """Name of the step that a decoder is; where nothing comes between, finding the key counts to it."""
 
 
+@limited
 class Router:
     """The first stage of a program, over chunks of the journal.
 
@@ -80,6 +82,7 @@ class Router:
         self._results.figures.add_arrivals(arrived)
         return exchange.packed() + self._outgoing.packed()
 
+    @speaks_for("way", "step")
     def _run(self, way: Way, chunk: Chunk, payloads: list[bytes]) -> None:
         """Take each message of *payloads* through all that it leads to."""
         path, decode = self._path_of[way.number], way.source.decode
@@ -102,6 +105,7 @@ class Router:
                 path(at, None, message)
         figures.add(len(payloads), left)
 
+    @speaks_for("leg")
     def _keyed(self, way: Way, leg: Leg, first: int, payloads: list[bytes]) -> Keyed:
         """Snapshots with their keys, where nothing comes between decoder and key: in one loop."""
         key_of, decode, take = leg.step.key, way.source.decode, self._take
@@ -148,6 +152,7 @@ class Router:
         self._results.figures.step(way.pipeline, _DECODER).note(len(payloads), left, seconds)
         return Keyed(keys, items, arrivals)
 
+    @speaks_for("leg")
     def _arrival(self, leg: Leg) -> Path:
         """What takes messages that have come to *leg*."""
         if leg.partition in self._program.stamped:

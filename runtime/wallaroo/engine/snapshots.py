@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from wallaroo.engine.columns import slots_of
 from wallaroo.model.application import Serialization
+from wallaroo.model.callers import limited
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None)})
 """Types of values that cannot change, and that `marshal` gives back as they were: no subclasses."""
@@ -82,6 +83,7 @@ _are_plain = PLAIN.issuperset
 _takers: dict[type, Callable[[Any], Snapshot | None] | None] = {}
 
 
+@limited
 def snapshot(message: Any) -> Snapshot:
     """What *message* is now.
 
@@ -111,6 +113,7 @@ def snapshot(message: Any) -> Snapshot:
         raise Unsendable(msg) from error
 
 
+@limited
 def restored(taken: Snapshot) -> Any:
     """The message of which *taken* is the snapshot.
 
@@ -317,6 +320,7 @@ def _rebuilt(shape: Shape, columns: Sequence[Sequence[Any]], count: int) -> list
     return made
 
 
+@limited
 def _loaded(pickles: Sequence[bytes]) -> list[Any]:
     try:
         return list(map(pickle.loads, pickles))
@@ -324,6 +328,7 @@ def _loaded(pickles: Sequence[bytes]) -> list[Any]:
         return list(map(_loaded_one, pickles))
 
 
+@limited
 def _loaded_one(pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
@@ -331,6 +336,7 @@ def _loaded_one(pickled: bytes) -> Any:
         return Lost(error)
 
 
+@limited
 class Carrier:
     """Takes and restores snapshots of an application's messages, in its own way if it has one.
 

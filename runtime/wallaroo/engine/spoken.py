@@ -21,8 +21,8 @@ from typing import Any
 
 from wallaroo import channel
 from wallaroo.channel import Write
+from wallaroo.model.callers import speaker_at
 
-_ENGINE = __name__.rpartition(".")[0]
 _LINES_A_SECOND = 20
 """Lines from one place in the code that are passed on in a second; the others are counted."""
 _OUTPUT_LINES_A_SECOND = 200
@@ -30,8 +30,6 @@ _OUTPUT_LINES_A_SECOND = 200
 _LONGEST = 8192
 """Characters of an event; a longer line becomes several events."""
 _MOST_PLACES = 1_000
-_OWNERS = ("owner", "leg", "way", "stretch")
-"""Names of the engine's variables that belong to a pipeline."""
 _MESSENGERS = {"logging", "structlog", "warnings", "traceback", "codecs", "contextlib"}
 """Packages whose code says what other code told them to say."""
 _LIBRARIES = tuple(
@@ -271,18 +269,6 @@ def _place() -> str:
 
 
 def _speaker() -> dict[str, str]:
-    """The pipeline and the step that are under way, from the engine's frames on the stack."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.startswith(_ENGINE) and name != __name__:
-            there = frame.f_locals
-            owner = next((there[one] for one in _OWNERS if one in there), None)
-            if owner is not None:
-                step = there.get("step") or getattr(owner, "step", None)
-                return {
-                    "pipeline": owner.pipeline,
-                    "step": "decoder" if step is None else step.name,
-                }
-        frame = frame.f_back
-    return {}
+    """The pipeline and the step that are under way."""
+    speaker = speaker_at(sys._getframe(1))  # noqa: SLF001
+    return {} if speaker is None else speaker._asdict()

@@ -28,6 +28,7 @@ from wallaroo.engine.program import Leg, Program
 from wallaroo.engine.results import Origin, TaskResults, shown
 from wallaroo.engine.snapshots import Lost
 from wallaroo.model.application import StateCompute, WindowCompute
+from wallaroo.model.callers import limited, speaks_for
 from wallaroo.model.saving import Refused
 from wallaroo.model.several import pair_of
 from wallaroo.model.windows import Late
@@ -41,6 +42,7 @@ _HOT = 16
 """In other groups, those of keys with at least so many messages; of rows, one of so many counts."""
 
 
+@limited
 class Worker:
     """One level of a program, over one bucket at a time.
 
@@ -146,6 +148,7 @@ class Worker:
             entity = entities[key] = self._program.partitions[number].new_entity()
         return entity
 
+    @speaks_for("leg")
     def _compute(  # noqa: PLR0912 - the innermost loop: a call for each part would cost
         self,
         leg: Leg,
@@ -206,6 +209,7 @@ class Worker:
                 then(stamp and (*stamp, number), key, output)
         figures.add(len(items), left)
 
+    @speaks_for("leg")
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, message = item
         if number == TICK:
@@ -223,6 +227,7 @@ class Worker:
             return
         self._take(leg, stamp, key, message)
 
+    @speaks_for("leg")
     def _arrival(self, leg: Leg) -> Path:
         """What takes messages that have come to *leg* from a state of this level."""
         outgoing = self._outgoing
@@ -253,6 +258,7 @@ class Worker:
         arrival = stamp[0] if leg.fresh else None
         self._compute(leg, (key,), (entity,), (message,), (arrival,), stamp)
 
+    @speaks_for("leg")
     def _gather(self, leg: Leg, step: WindowCompute, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through windows."""
         figures, failed = self._figures[leg.number], partial(self._results.failed, leg, step)
@@ -279,6 +285,7 @@ class Worker:
         for number, output in enumerate(outputs):
             after((*stamp, number), key, output)
 
+    @speaks_for("leg")
     def _tick(self, stamp: Stamp) -> None:
         """Close the windows that the clock closes."""
         now = stamp[1]

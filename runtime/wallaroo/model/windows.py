@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wallaroo.api.windows import Aggregation, LatePolicy
+from wallaroo.model.callers import limited
 from wallaroo.saved_names import saved_as
 
 
@@ -75,6 +76,7 @@ class RangeEntity:
     """Accumulators by the start of their pane."""
 
 
+@limited
 @dataclass(frozen=True)
 class RangeWindows:
     """Windows of a length of time.
@@ -253,6 +255,7 @@ class CountEntity:
     """Wall clock at the arrival of the last message."""
 
 
+@limited
 @dataclass(frozen=True)
 class CountWindows:
     """Windows of a number of messages."""
