@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import wallaroo.engine
+
 _WIDTH, _ROW = 1200, 18
 _NARROW = 0.4
 """Pixels under which a frame is not drawn."""
@@ -15,6 +17,8 @@ _LETTER = 6.6
 _HUES = (32, 210, 145, 275, 5, 180, 55, 320)
 ENGINE = "the runtime itself"
 """Step of samples in which no user code runs."""
+_ENGINE_FOLDER = wallaroo.engine.__name__.replace(".", "/") + "/"
+"""In the paths of the files whose functions run tasks."""
 
 
 @dataclass
@@ -41,14 +45,14 @@ def by_step(lines: Iterable[str], steps: Mapping[str, str]) -> Counter[tuple[str
     for line in lines:
         stack, _, samples = line.strip().rpartition(" ")
         frames = stack.split(";")
-        ours = [place for place, frame in enumerate(frames) if "wallaroo/engine/" in frame]
+        ours = [place for place, frame in enumerate(frames) if _ENGINE_FOLDER in frame]
         if not ours or not samples.isdigit():
             continue
         first = ours[0]
         users = [
             place
             for place, frame in enumerate(frames)
-            if place > first and _place(frame) in steps and "wallaroo/engine/" not in frame
+            if place > first and _place(frame) in steps and _ENGINE_FOLDER not in frame
         ]
         if users:
             called = [_short(frame) for frame in frames[users[0] :]]
