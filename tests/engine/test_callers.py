@@ -300,6 +300,7 @@ def test_a_message_whose_key_is_not_listed_speaks_for_the_step_that_lists_them(l
     run(made, [("listed", b"b0")])
     for name in ("key", loads):
         assert calls[name] == {Call(limited=True, speaker=Speaker("listed", "state"))}
+    assert {call.speaker for call in calls["Message.__repr__"]} == {("listed", "state")}
     calls.clear()
 
 

@@ -227,7 +227,6 @@ class Worker:
             return
         self._take(leg, stamp, key, message)
 
-    @speaks_for("leg")
     def _arrival(self, leg: Leg) -> Path:
         """What takes messages that have come to *leg* from a state of this level."""
         outgoing = self._outgoing
@@ -258,7 +257,6 @@ class Worker:
         arrival = stamp[0] if leg.fresh else None
         self._compute(leg, (key,), (entity,), (message,), (arrival,), stamp)
 
-    @speaks_for("leg")
     def _gather(self, leg: Leg, step: WindowCompute, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through windows."""
         figures, failed = self._figures[leg.number], partial(self._results.failed, leg, step)
