@@ -200,6 +200,8 @@ class Program:
         return number
 
     def _repeatable(self) -> frozenset[int]:
+        if self.application.serialization is not None:  # what that makes of messages has to be seen
+            return frozenset()
         return frozenset(
             leg.number
             for leg in self.legs

@@ -115,6 +115,7 @@ class Router:
         arrivals: list[int] = []
         # in the loop itself, for a call would cost as much again
         fixed, tuples, are_plain = self._fixed, self._fixed_tuples, PLAIN.issuperset
+        own = self._program.carrier.restore is not None
         repeats = leg.number in self._program.repeated
         left = 0
         began = perf_counter()
@@ -143,7 +144,7 @@ class Router:
                     origin = Origin(None, arrival)
                     self._results.failed(leg, leg.step, message, error, origin)
                     continue
-                if type(message) is kind and kind is not tuple:
+                if type(message) is kind and kind is not tuple and not own:
                     tuples.add(kind)
             keys.append(key)
             items.append(message)
