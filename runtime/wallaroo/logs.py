@@ -1,7 +1,7 @@
 """Structured logs: readable on a terminal, one JSON object a line elsewhere; always on stderr.
 
-Every event has `event`, `level`, `timestamp` and `part`: who tells it (driver, gateway, spark,
-application, or a library's name). What user code prints or logs comes as part `application`, with
+Every event has `event`, `level`, `timestamp` and `part`: who tells it (driver, gateway, worker,
+spark, application, or a library's name). What user code prints or logs comes as part `application`, with
 application, pipeline, step and worker.
 """
 
@@ -26,7 +26,7 @@ from wallaroo.printable import printable, printable_json
 
 LEVELS = ("debug", "info", "warning", "error")
 """From the least to the most severe."""
-PARTS = ("driver", "gateway", "spark", "application")
+PARTS = ("driver", "gateway", "worker", "spark", "application")
 """Parts that may have a level of their own."""
 _PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
 _write: Write | None = None

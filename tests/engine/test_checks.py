@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import wallaroo
 from tests.engine.harness import chunks
 from tests.engine.test_entities import Log
+from wallaroo import channel
 from wallaroo.engine.checks import Saving
 from wallaroo.engine.entities import Changes, EntityCache
 from wallaroo.engine.isolation import Saves, run_isolated
@@ -237,6 +239,16 @@ def test_messages_that_spoil_their_entity_are_set_aside_as_simulated() -> None:
         assert SPOILT[eval(letter.message)] in letter.error
         assert "state 'seen': " in letter.error
         assert letter.key == repr(eval(letter.message)[0])
+
+
+def test_the_log_says_so_as_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(channel, "_write", said.append)
+    Engine(application()).batch(["a", "a lock", "b lock"])
+    (event,) = map(json.loads, said)
+    assert (event["part"], event["level"], event["messages"]) == ("worker", "warning", 2)
+    assert event["event"] == "messages leave entities that cannot be saved"
+    assert "state.lock cannot be saved" in event["first"]
 
 
 def test_an_entity_that_was_never_to_be_saved_need_not_be() -> None:

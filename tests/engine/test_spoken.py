@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from wallaroo import channel
 from wallaroo.channel import Write, _Descriptor
-from wallaroo.engine.spoken import Spoken, SpokenStream, _Handler
+from wallaroo.engine.spoken import Spoken, SpokenStream, _Handler, tell
 
 
 @pytest.fixture
@@ -82,3 +83,17 @@ def test_threads_do_not_mix_their_lines(heard: io.StringIO) -> None:
     other.join()
     stream.write("e\n")
     assert [event["event"] for event in events(heard)] == ["two", "one"]
+
+
+def test_what_a_worker_says_of_itself_is_not_what_the_application_printed(
+    heard: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_write", lines(heard))
+    monkeypatch.setattr("sys.stdout", SpokenStream(Spoken("Words", lines(heard), {}), "print", 1))
+    tell("warning", "a message ends its process", call=7)
+    (event,) = events(heard)
+    assert (event["part"], event["level"]) == ("worker", "warning")
+    assert (event["event"], event["call"]) == ("a message ends its process", 7)
+    assert event["application"] == "Words"
+    assert event["worker"].startswith("pid ")
+    assert "said" not in event

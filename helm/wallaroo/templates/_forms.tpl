@@ -39,8 +39,8 @@ network:
   pattern: '^[0-9a-fA-F.:]+/[0-9]{1,3}$'
   expected: a range of addresses, such as 10.0.0.0/8
 logLevel:
-  pattern: '^((driver|gateway|spark|application)=)?(debug|info|warning|error)(,((driver|gateway|spark|application)=)?(debug|info|warning|error))*$'
-  expected: debug, info, warning or error, or levels by part (driver, gateway, spark, application), such as info,spark=debug
+  pattern: '^((driver|gateway|worker|spark|application)=)?(debug|info|warning|error)(,((driver|gateway|worker|spark|application)=)?(debug|info|warning|error))*$'
+  expected: debug, info, warning or error, or levels by part (driver, gateway, worker, spark, application), such as info,spark=debug
 sparkKey:
   pattern: '^spark\.'
   expected: the name of a setting of Spark, such as spark.sql.shuffle.partitions

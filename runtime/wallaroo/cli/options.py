@@ -105,7 +105,7 @@ application_options = together(
         default="info",
         show_default=True,
         help="Least severe log events to show: debug, info, warning or error; also by "
-        "part (driver, gateway, spark, application), as in info,spark=debug.",
+        "part (driver, gateway, worker, spark, application), as in info,spark=debug.",
     ),
     click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
 )

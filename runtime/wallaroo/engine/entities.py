@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 from wallaroo.engine.dues import Dues
 from wallaroo.engine.saved import Saved
+from wallaroo.engine.spoken import tell
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.saving import Codec, Unsavable, saved
 
@@ -337,10 +338,7 @@ def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kep
 
 
 def _log(unloaded: list[Unloaded]) -> None:
-    import structlog  # takes longer to load than the engine
-
-    log = structlog.get_logger("wallaroo.worker")
     for one in unloaded[:_MOST_LOGGED]:
-        log.error(str(one))
+        tell("error", str(one))
     if len(unloaded) > _MOST_LOGGED:
-        log.error("more entities cannot be loaded", more=len(unloaded) - _MOST_LOGGED)
+        tell("error", "more entities cannot be loaded", more=len(unloaded) - _MOST_LOGGED)

@@ -32,6 +32,7 @@ from wallaroo.engine.checks import Checks, Saving, Suspects
 from wallaroo.engine.entities import Changes
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
+from wallaroo.engine.spoken import tell
 from wallaroo.lifeline import die_with_parent
 from wallaroo.model.application import (
     Application,
@@ -108,9 +109,6 @@ class _Report(NamedTuple):
 def _find_refused(
     program: Program, limit_s: float, run: Run[Any], saves: Saves | None
 ) -> dict[int, Refused]:
-    import structlog  # takes longer to load than the engine
-
-    log = structlog.get_logger("wallaroo.worker")
     refused: dict[int, Refused] = {}
     suspects = Suspects()
     last, times = 0, 0
@@ -121,13 +119,13 @@ def _find_refused(
             number, _, forked = _NUMBERS.unpack_from(shared)
             if forked and forked not in refused:
                 reason = "it forked its process, and returned in the new one, too"
-                log.warning("a message forks its process", call=forked)
+                tell("warning", "a message forks its process", call=forked)
                 refused[forked] = Refused(reason)
                 continue
             if ended is None:
                 report = _read_report(file)
                 if not report.unsaved or suspects.all:
-                    _log_findings(log, report)
+                    _log_findings(report)
                     return refused | {n: Unsavable(why) for n, why in report.findings.items()}
                 more = suspects | report.unsaved
                 suspects = Suspects(all=True) if more == suspects else more
@@ -138,7 +136,7 @@ def _find_refused(
             else:
                 last, times = number, times + 1 if number == last else 1
                 if times == _SURE:
-                    log.warning("a message ends its process", call=number, reason=ended)
+                    tell("warning", "a message ends its process", call=number, reason=ended)
                     refused[number] = Refused(ended)
     return refused
 
@@ -149,10 +147,11 @@ def _read_report(file: IO[bytes]) -> _Report:
     return _Report(*pickle.loads(written)) if written else _Report(Suspects(), {})
 
 
-def _log_findings(log: Any, report: _Report) -> None:
+def _log_findings(report: _Report) -> None:
     for reason in list(report.findings.values())[:1]:
         count = len(report.findings)
-        log.warning("messages leave entities that cannot be saved", messages=count, first=reason)
+        told = "messages leave entities that cannot be saved"
+        tell("warning", told, messages=count, first=reason)
 
 
 class _Copy:

@@ -1,4 +1,4 @@
-"""What user code prints and logs, as events that say where it was said.
+"""What user code prints and logs, as events that say where it was said; and what the engine says.
 
 In a worker each line goes past stdout and stderr, as one JSON object, with application, pipeline,
 step and worker; the driver of local Spark, or the cluster, collects that. Which step speaks is read
@@ -41,6 +41,23 @@ _LIBRARIES = tuple(
 def worker_name() -> str:
     """What events call this process where it is a worker."""
     return os.environ.get("SPARK_EXECUTOR_ID", f"pid {os.getpid()}")
+
+
+def tell(level: str, event: str, **more: object) -> None:
+    """Log an event of the runtime's own in this worker, past what user code prints and logs.
+
+    Args:
+        level: How severe it is.
+        event: What happened.
+        more: What else there is to say of it.
+    """
+    from wallaroo.logs import line_of  # takes longer to load than the engine
+
+    where: dict[str, object] = {"worker": worker_name()}
+    stream = sys.stdout
+    if isinstance(stream, SpokenStream) and stream.spoken.application is not None:
+        where["application"] = stream.spoken.application
+    channel.write(line_of(event, level, "worker", {**where, **more}))
 
 
 def listen(application: str | None, **where: str) -> None:
