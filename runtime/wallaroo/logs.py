@@ -1,8 +1,8 @@
 """Structured logs: readable on a terminal, one JSON object a line elsewhere; always on stderr.
 
 Every event has `event`, `level`, `timestamp` and `part`: who tells it (driver, gateway, worker,
-spark, application, or a library's name). What user code prints or logs comes as part `application`, with
-application, pipeline, step and worker.
+spark, application, or a library's name). What user code prints or logs comes as part
+`application`, with application, pipeline, step and worker.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.engine.guarding import guarded
 from wallaroo.engine.paths import as_bytes
 from wallaroo.engine.snapshots import Carrier
 from wallaroo.errors import UsageError
@@ -44,6 +45,7 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.keys import stable_hash
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.raised import raised, raising_exceptions
 from wallaroo.model.resolve import resolve
 from wallaroo.model.several import pair_of
 from wallaroo.model.unlisted import UnlistedWatch
@@ -101,6 +103,9 @@ def simulate(
 
     Windows close when the time comes: between two messages the clock goes on to the arrival of
     the second.
+
+    Whatever user code raises sets its message aside; `KeyboardInterrupt` itself, which is Ctrl-C,
+    ends the simulation.
 
     Where an entity cannot be saved in the end, the messages are run once more, with a check of that
     entity after each: those that spoil it are set aside.
@@ -216,6 +221,9 @@ class _Raised(Exception):
 
 class _Run:
     def __init__(self, application: Application, suspects: set[Where]) -> None:
+        application = guarded(
+            application, functools.partial(raising_exceptions, interruptible=True)
+        )
         self._application = application
         self._watch = Watch(application, suspects)
         self._now_ns = 0
@@ -308,7 +316,7 @@ class _Run:
                 self._go_on(pipeline, rest, key, message)
             elif isinstance(step, Compute):
                 result = self._call(pipeline, step.name, step.function, message)
-                for output in self._outputs(pipeline, step, message, result):
+                for output in self._outputs(step, result):
                     self._go_on(pipeline, rest, key, output)
             else:
                 if step.key is not None:
@@ -338,7 +346,7 @@ class _Run:
         result = self._call(pipeline, step.name, function, message)
         if step.tells_save:
             result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
-        return self._outputs(pipeline, step, message, result)
+        return self._outputs(step, result)
 
     def unsaved(self) -> set[Where]:
         """The entities that are to be saved and cannot be."""
@@ -368,15 +376,12 @@ class _Run:
             self.result.state[step.partition].pop(key, None)
 
     def _failed(self, pipeline: Pipeline, step: Step, message: Any, error: BaseException) -> None:
-        self.result.set_aside.append((pipeline.name, step.name, message, error))
+        self.result.set_aside.append((pipeline.name, step.name, message, raised(error)))
 
-    def _outputs(
-        self, pipeline: Pipeline, step: Compute | StateCompute, message: Any, result: Any
-    ) -> list[Any]:
+    def _outputs(self, step: Compute | StateCompute, result: Any) -> list[Any]:
         if result is None or not step.multi:
             return [] if result is None else [result]
-        outputs = self._call(pipeline, step.name, list, result, about=message)
-        return [output for output in outputs if output is not None]
+        return [output for output in result if output is not None]
 
     def _send(self, pipeline: Pipeline, message: Any) -> None:
         for sink in pipeline.sinks:
@@ -400,7 +405,7 @@ class _Run:
             return function(*args)
         except (Exception, SystemExit) as error:
             message = args[0] if about is None else about
-            self.result.set_aside.append((pipeline.name, step, message, error))
+            self.result.set_aside.append((pipeline.name, step, message, raised(error)))
             raise _Raised from error
 
 

@@ -99,7 +99,7 @@ def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on(
         ("decoder", 1, "Refused: it killed its process (SIGKILL)"),
         ("careful", 3, "Refused: it ended its process (exit code 3)"),
         ("careful", 4, "Refused: it took longer than 1 s"),
-        ("careful", 8, "Raised: CancelledError: odd"),
+        ("careful", 8, "CancelledError: odd"),
         ("note", 6, "Refused: it killed its process (SIGTERM)"),
     ]
     state = {key: entity.texts for key, entity in bucket.entities[0].items()}

@@ -1,4 +1,4 @@
-"""One message in the place of a list of them is refused, on the oracle and in the engine."""
+"""What is no iterable of outputs is refused by name, on the oracle and in the engine."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ MADE: dict[str, Any] = {
     "tuple": ("a", "b"),
     "range": range(2),
     "set": {"a"},
+    "int": 5,
     "None": None,
 }
 
@@ -70,11 +71,18 @@ def test_a_single_message_in_the_place_of_a_list_is_set_aside(step: Any, cut: in
     assert sorted(result.outputs) == sorted([b"a", b"b"] * 2 + [b"0", b"1", b"a"])
     told = [(step, message, str(error)) for _, step, message, error in result.set_aside]
     assert [(step, message) for step, message, _ in told] == [
-        ("make", kind) for kind in ("str", "bytes", "bytearray", "dict")
+        ("make", kind) for kind in ("str", "bytes", "bytearray", "dict", "int")
     ]
-    assert told[0][2] == (
-        "expected a list of messages or None, got the str 'ab'; return ['ab'] if it is one message"
+    kind = (
+        "state_computation_multi"
+        if step in {make_over_state, make_and_tell}
+        else "computation_multi"
     )
+    assert told[0][2] == (
+        f"{kind} 'make' returned the str 'ab'; an iterable of outputs or None is due: "
+        "return ['ab'] if it is one output"
+    )
+    assert told[4][2].startswith(f"{kind} 'make' returned the int 5; an iterable of outputs")
     driven = Driven(made)
     for batch in chunks(made, sent, [cut] * len(sent)):
         driven.batch(batch)
@@ -95,6 +103,8 @@ def test_what_is_not_a_pair_is_refused_with_what_to_return(returned: object) -> 
 
 @pytest.mark.parametrize("returned", [("ab", True), ["ab", True]])
 def test_one_text_is_refused_in_any_pair(returned: object) -> None:
-    call = several_over_state(lambda _message, _state: returned, tells_save=True)
-    with pytest.raises(TypeError, match="expected a list of messages or None"):
+    call = several_over_state(lambda _message, _state: returned, "make", tells_save=True)
+    with pytest.raises(
+        TypeError, match="'make' returned the str 'ab'; an iterable of outputs or None is due"
+    ):
         call(None, None)

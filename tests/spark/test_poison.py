@@ -81,7 +81,7 @@ def test_the_batch_goes_on_without_the_messages_that_kill_or_hang(tmp_path: Path
         assert running.stop() == 0
     letters = [json.loads(line) for line in listing.stdout.splitlines()]
     assert sorted((letter["step"], letter["error"]) for letter in letters) == [
-        ("count", "Raised: KeyboardInterrupt: "),
+        ("count", "KeyboardInterrupt: "),
         ("count", "Refused: it ended its process (exit code 1)"),
         ("count", "Refused: it took longer than 2 s"),
         ("decoder", "Refused: it killed its process (SIGABRT)"),

@@ -20,6 +20,7 @@ from wallaroo.edge.journal import Journal
 from wallaroo.errors import FrameError
 from wallaroo.logs import Repeats
 from wallaroo.model.application import CustomSource
+from wallaroo.model.raised import told
 
 _AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most: two large batches."""
@@ -86,7 +87,7 @@ class Feeder:
                 )
                 self.ended = True
                 return
-            except (Exception, SystemExit) as error:
+            except BaseException as error:  # this thread goes on, whatever it is
                 self._failed(error)
                 pause = _RETRY_FIRST_S if position != self._position else pause
                 if self._repeats.show(self.problem):
@@ -137,7 +138,7 @@ class Feeder:
         place = place_of_error(error)
         at = f" ({place})" if place else ""
         self.failures += 1
-        self.problem = f"{type(error).__name__}: {error}{at}"
+        self.problem = f"{told(error)}{at}"
 
     def _names(self) -> dict[str, str]:
         return {"source": self._source.name, "reads": self._source.where}

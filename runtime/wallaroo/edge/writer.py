@@ -16,6 +16,7 @@ from wallaroo.edge.outbox import Outbox
 from wallaroo.engine.ports import Outputs
 from wallaroo.logs import Repeats
 from wallaroo.model.application import CustomSink
+from wallaroo.model.raised import told
 
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
@@ -68,7 +69,7 @@ class Writer:
             number = self._number
             try:
                 self._write()
-            except (Exception, SystemExit) as error:
+            except BaseException as error:  # this thread goes on, whatever it is
                 pause = _RETRY_FIRST_S if number != self._number else pause
                 self._log(error, pause)
                 self._stopping.wait(pause)
@@ -95,7 +96,7 @@ class Writer:
 
     def _log(self, error: BaseException, pause: float) -> None:
         place = place_of_error(error)
-        reason = f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+        reason = told(error) + (f" ({place})" if place else "")
         self.problem = reason
         if self._repeats.show(reason):
             log.warning(

@@ -22,6 +22,7 @@ from wallaroo.engine.dues import Dues
 from wallaroo.engine.saved import Saved
 from wallaroo.engine.spoken import tell
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.raised import pass_interrupt, told
 from wallaroo.model.saving import Codec, Unsavable, saved
 
 _IN_USE = "in use"
@@ -236,7 +237,8 @@ class EntityCache:
                 entities.update({key: codec.load(entity) for key, entity in dumped.items()})
         except MemoryError:
             raise
-        except Exception:
+        except BaseException as raised:
+            pass_interrupt(raised)
             for place, (key, entity, error) in enumerate(changed.one_by_one()):
                 self._put(number, key, changed.only(place), entity, error, bucket)
             return
@@ -256,21 +258,22 @@ class EntityCache:
         key: Any,
         content: Saved,
         entity: Any,
-        error: Exception | None,
+        error: BaseException | None,
         bucket: Bucket,
     ) -> None:
         codec = self.codecs.get(number)
         if error is None and codec is not None:
             try:
                 entity = codec.load(entity)
-            except Exception as raised:
+            except BaseException as raised:
+                pass_interrupt(raised)
                 error = raised
         if error is None:
             bucket.entities[number][key] = entity
             bucket.unloaded.pop((number, key), None)
             return
         bucket.entities[number].pop(key, None)
-        text = f"{type(error).__name__}: {error}"[:300]
+        text = told(error)[:300]
         unloaded = Unloaded(self.partitions[number], key, content, text)
         bucket.unloaded[number, key] = unloaded
 
@@ -303,9 +306,10 @@ class EntityCache:
             content = Saved.of(dumped)
             if codec is not None or content.form == "each":
                 self._try(number, entities, codec)
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             problems = self.problems(number, entities)
-            (key, problem), *_ = problems.items() or [(None, f"{type(error).__name__}: {error}")]
+            (key, problem), *_ = problems.items() or [(None, told(error))]
             msg = f"state {self.partitions[number]!r}, key {key!r:.100}: {problem}"
             raise RuntimeFailure(msg) from error
         return content

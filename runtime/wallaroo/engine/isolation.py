@@ -14,7 +14,6 @@ cannot, the next copy finds the calls that are at fault (see `checks`); they are
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import mmap
 import os
@@ -27,30 +26,16 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
-from wallaroo.api.windows import Aggregation
 from wallaroo.engine.checks import Checks, Saving, Suspects
 from wallaroo.engine.entities import Changes
+from wallaroo.engine.guarding import guarded
 from wallaroo.engine.program import Program
 from wallaroo.engine.results import TaskResults
 from wallaroo.engine.spoken import tell
 from wallaroo.lifeline import die_with_parent
-from wallaroo.model.application import (
-    Application,
-    Branch,
-    Compute,
-    KeyBy,
-    Pipeline,
-    Serialization,
-    Sink,
-    Source,
-    StateCompute,
-    StatePartition,
-    Step,
-    WindowCompute,
-)
 from wallaroo.model.callers import limited
+from wallaroo.model.raised import raising_exceptions
 from wallaroo.model.saving import Refused, Unsavable
-from wallaroo.model.windows import CountWindows, RangeWindows, Windows
 
 _NUMBERS = struct.Struct("=QQQ")
 """The call under way; whether the copy got through; a call that returned in a further fork."""
@@ -65,10 +50,6 @@ _MOST_COPIES = 1_000
 T = TypeVar("T")
 Run = Callable[[Program, TaskResults], T]
 """Runs messages through a program; the same way each time."""
-
-
-class Raised(Exception):
-    """A call raised what is no `Exception`, such as `asyncio.CancelledError`."""
 
 
 class Saves(NamedTuple):
@@ -252,6 +233,7 @@ class _Calls:
 
     def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """*function*, counted."""
+        call = raising_exceptions(function, interruptible=False)
 
         def guarded(*arguments: Any) -> Any:
             self.number += 1
@@ -261,12 +243,7 @@ class _Calls:
                 raise error
             process = os.getpid()
             try:
-                return function(*arguments)
-            except (Exception, SystemExit):
-                raise
-            except BaseException as error:
-                msg = f"{type(error).__name__}: {error}"
-                raise Raised(msg) from error
+                return call(*arguments)
             finally:
                 if self._shared is not None and os.getpid() != process:
                     _NUMBER.pack_into(self._shared, 2 * _NUMBER.size, self.number)
@@ -276,101 +253,7 @@ class _Calls:
         return guarded
 
 
-class _GuardedAggregation(Aggregation[Any, Any, Any]):
-    def __init__(self, aggregation: Aggregation[Any, Any, Any], calls: _Calls) -> None:
-        self._initial = calls.guard(aggregation.initial_accumulator)
-        self._update = calls.guard(aggregation.update)
-        self._combine = calls.guard(aggregation.combine)
-        self._output = calls.guard(aggregation.output)
-
-    def initial_accumulator(self) -> Any:
-        return self._initial()
-
-    def update(self, message: Any, accumulator: Any) -> None:
-        self._update(message, accumulator)
-
-    def combine(self, one: Any, other: Any) -> Any:
-        return self._combine(one, other)
-
-    def output(self, key: Any, accumulator: Any) -> Any:
-        return self._output(key, accumulator)
-
-
 def _guarded(program: Program, calls: _Calls, checks: Checks | None = None) -> Program:
     """*program* with every function of the application guarded."""
-    application = _Guarding(calls, checks).application(program.application)
+    application = guarded(program.application, calls.guard, checks)
     return Program(application, program.buckets, program.repeated)
-
-
-class _Guarding:
-    """Makes guarded copies of the parts of an application; of each part one."""
-
-    def __init__(self, calls: _Calls, checks: Checks | None) -> None:
-        self._calls = calls
-        self._checks = checks
-        self._sources: dict[int, Source] = {}
-        self._sinks: dict[int, Sink] = {}
-
-    def application(self, whole: Application) -> Application:
-        guard, own = self._calls.guard, whole.serialization
-        return dataclasses.replace(
-            whole,
-            pipelines=tuple(self._pipeline(pipeline) for pipeline in whole.pipelines),
-            partitions={name: self._partition(of) for name, of in whole.partitions.items()},
-            serialization=None
-            if own is None
-            else Serialization(guard(own.serialize), guard(own.deserialize)),
-        )
-
-    def _pipeline(self, pipeline: Pipeline) -> Pipeline:
-        guard, source = self._calls.guard, pipeline.source
-        if id(source) not in self._sources:
-            guarded = dataclasses.replace(source, decode=guard(source.decode))
-            self._sources[id(source)] = guarded
-        for sink in pipeline.sinks:
-            if id(sink) not in self._sinks:
-                self._sinks[id(sink)] = dataclasses.replace(sink, encode=guard(sink.encode))
-        return dataclasses.replace(
-            pipeline,
-            source=self._sources[id(source)],
-            trunk=self._branch(pipeline.trunk),
-            sinks=tuple(self._sinks[id(sink)] for sink in pipeline.sinks),
-        )
-
-    def _branch(self, branch: Branch) -> Branch:
-        return Branch(
-            tuple(self._step(step) for step in branch.steps),
-            tuple(self._branch(fork) for fork in branch.forks),
-        )
-
-    def _step(self, step: Step) -> Step:
-        guard = self._calls.guard
-        if isinstance(step, Compute):
-            return dataclasses.replace(step, function=guard(step.function))
-        if isinstance(step, KeyBy):
-            return dataclasses.replace(step, key=guard(step.key))
-        key = None if step.key is None else guard(step.key)
-        if isinstance(step, StateCompute):
-            function = step.function if self._checks is None else self._checks.function(step)
-            return dataclasses.replace(step, function=guard(function), key=key)
-        assert isinstance(step, WindowCompute)
-        windows = self._windows(step.windows, step.partition)
-        return dataclasses.replace(step, windows=windows, key=key)
-
-    def _partition(self, partition: StatePartition) -> StatePartition:
-        if partition.windows is not None:
-            windows = self._windows(partition.windows, partition.name)
-            return dataclasses.replace(partition, windows=windows, new_entity=windows.new_entity)
-        return dataclasses.replace(partition, new_entity=self._calls.guard(partition.new_entity))
-
-    def _windows(self, windows: Windows, partition: str) -> Windows:
-        guarded = self._guarded_windows(windows)
-        return guarded if self._checks is None else self._checks.windows(guarded, partition)
-
-    def _guarded_windows(self, windows: Windows) -> Windows:
-        assert isinstance(windows, (RangeWindows, CountWindows))
-        aggregation = _GuardedAggregation(windows.aggregation, self._calls)
-        if isinstance(windows, CountWindows):
-            return dataclasses.replace(windows, aggregation=aggregation)
-        event_time = None if windows.event_time is None else self._calls.guard(windows.event_time)
-        return dataclasses.replace(windows, aggregation=aggregation, event_time=event_time)

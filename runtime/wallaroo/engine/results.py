@@ -13,6 +13,7 @@ from wallaroo.engine.figures import Figures
 from wallaroo.engine.ports import Outputs, SetAside, Tally
 from wallaroo.model.application import StatePartition
 from wallaroo.model.callers import speaks_for
+from wallaroo.model.raised import pass_interrupt, raised, told
 
 _LETTER_BYTES = 500
 """What a letter takes besides its payload, about."""
@@ -106,10 +107,9 @@ class TaskResults:
     ) -> None:
         """Set *message* aside: user code raised *error* on it in *step* of *owner*."""
         self.figures.step(owner.pipeline, step.name).set_aside += 1
-        text = f"{type(error).__name__}: {error}"[:500]
-        letter = SetAside(
-            owner.pipeline, step.name, _place_of_error(error, step), text, shown(message), *origin
-        )
+        place = _place_of_error(raised(error), step)
+        text, start = told(error)[:500], shown(message)
+        letter = SetAside(owner.pipeline, step.name, place, text, start, *origin)
         self.tally.add_set_aside(letter)
         self._note_letter()
 
@@ -156,8 +156,9 @@ def shown(value: Any, most: int = 200) -> str:
     start = bytes(value[:60]) if isinstance(value, (bytes, bytearray)) else value
     try:
         return repr(start)[:most]
-    except Exception as unprintable:
-        return f"<{type(value).__name__} whose repr raises {unprintable!r}>"[:most]
+    except BaseException as unprintable:
+        pass_interrupt(unprintable)
+        return f"<{type(value).__name__} whose repr raises {told(unprintable)}>"[:most]
 
 
 def _place_of_error(error: BaseException, step: Named) -> str:

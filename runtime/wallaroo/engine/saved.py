@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from wallaroo.engine.columns import Columns, has_getattr, is_plain
+from wallaroo.model.raised import pass_interrupt
 
 _SURE = frozenset(
     {
@@ -64,7 +65,8 @@ class Saved(NamedTuple):
                 except _RefersBack:
                     pass
             return cls(keys, "together", _dumped(list(entities.values()), None))
-        except Exception:  # found again, if it is more than an object that pickles in its own way
+        except BaseException as error:  # found again, if it is more than a way of its own
+            pass_interrupt(error)
             return cls(keys, "each", [pickle.dumps(e, protocol=5) for e in entities.values()])
 
     def put_into(self, entities: dict[Any, Any]) -> None:
@@ -81,22 +83,26 @@ class Saved(NamedTuple):
         else:
             entities.update(zip(self.keys, map(pickle.loads, self.content), strict=True))
 
-    def one_by_one(self) -> Iterator[tuple[Any, Any, Exception | None]]:
+    def one_by_one(self) -> Iterator[tuple[Any, Any, BaseException | None]]:
         """Each key with its entity, or with what its loading raises."""
         if self.form != "each":
             loaded: dict[Any, Any] = {}
             error = None
             try:
                 self.put_into(loaded)
-            except Exception as raised:
+            except BaseException as raised:
+                pass_interrupt(raised)
                 error = raised
             yield from ((key, loaded.get(key), error) for key in self.keys)
             return
         for key, content in zip(self.keys, self.content, strict=True):
+            entity, error = None, None
             try:
-                yield key, pickle.loads(content), None
-            except Exception as raised:
-                yield key, None, raised
+                entity = pickle.loads(content)
+            except BaseException as raised:
+                pass_interrupt(raised)
+                error = raised
+            yield key, entity, error
 
     def only(self, place: int) -> Saved:
         """What has to be kept of the entity at *place*, to load it by itself."""

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, NoReturn
 from wallaroo.engine.columns import slots_of
 from wallaroo.model.application import Serialization
 from wallaroo.model.callers import limited
+from wallaroo.model.raised import Raised, pass_interrupt, raising_exceptions, told
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None)})
 """Types of values that cannot change, and that `marshal` gives back as they were: no subclasses."""
@@ -59,7 +60,7 @@ class Lost(NamedTuple):
 
     def fail(self) -> NoReturn:
         """Raise what loading it raised."""
-        raise self.error
+        raise Raised from self.error
 
 
 class Pickled(bytes):
@@ -80,6 +81,7 @@ _PLAIN_VALUES = Shape(type(None), ())
 _PICKLES = Shape(Pickled, ())
 
 _are_plain = PLAIN.issuperset
+_load = raising_exceptions(pickle.loads, interruptible=True)
 _takers: dict[type, Callable[[Any], Snapshot | None] | None] = {}
 
 
@@ -105,10 +107,11 @@ def snapshot(message: Any) -> Snapshot:
             return taken
     try:
         return Pickled(pickle.dumps(message, protocol=5))
-    except Exception as error:
+    except BaseException as error:
+        pass_interrupt(error)
         msg = (
             f"a message of class {kind.__qualname__} cannot be sent to the worker that has the "
-            f"state of its key, because it does not pickle: {type(error).__name__}: {error}"
+            f"state of its key, because it does not pickle: {told(error)}"
         )
         raise Unsendable(msg) from error
 
@@ -122,7 +125,7 @@ def restored(taken: Snapshot) -> Any:
     """
     kind = type(taken)
     if kind is Pickled:
-        return pickle.loads(taken)
+        return _load(taken)
     if kind is tuple:
         return _rebuilt(taken[0], [[value] for value in taken[1:]], 1)[0]
     return taken
@@ -324,7 +327,8 @@ def _rebuilt(shape: Shape, columns: Sequence[Sequence[Any]], count: int) -> list
 def _loaded(pickles: Sequence[bytes]) -> list[Any]:
     try:
         return list(map(pickle.loads, pickles))
-    except (Exception, SystemExit):
+    except BaseException as error:
+        pass_interrupt(error)
         return list(map(_loaded_one, pickles))
 
 
@@ -332,7 +336,8 @@ def _loaded(pickles: Sequence[bytes]) -> list[Any]:
 def _loaded_one(pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        pass_interrupt(error)
         return Lost(error)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.place import Place
 from wallaroo.model.framing import Framing
+from wallaroo.model.raised import pass_interrupt, told
 from wallaroo.model.windows import Windows
 
 
@@ -103,8 +104,9 @@ def shown(key: Any) -> str:
     """The start of *key*, printable."""
     try:
         return repr(key)[:100]
-    except Exception as unprintable:
-        return f"<{type(key).__name__} whose repr raises {unprintable!r}>"[:100]
+    except BaseException as unprintable:
+        pass_interrupt(unprintable)
+        return f"<{type(key).__name__} whose repr raises {told(unprintable)}>"[:100]
 
 
 def _in_other_type(key: Any) -> Any:

@@ -96,7 +96,7 @@ class BranchResolver:
             self._wrong(step, where, "@computation", made)
             return Compute("?", only_key, multi=False, place=step.place)
         self._problems.check_arity(made.function, 1, f"{where}, step {made.name!r}", "message")
-        function = several(made.function) if made.multi else made.function
+        function = several(made.function, made.name) if made.multi else made.function
         return Compute(made.name, function, made.multi, place_of(step.computation))
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
@@ -114,7 +114,7 @@ class BranchResolver:
         tells_save = made.state is None
         function = made.function
         if made.multi:
-            function = several_over_state(function, tells_save=tells_save)
+            function = several_over_state(function, made.name, tells_save=tells_save)
         return StateCompute(
             made.name,
             function,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.model.application import Application, StatePartition
+from wallaroo.model.raised import pass_interrupt, told
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, bytearray})
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
@@ -70,13 +71,15 @@ def saved(entity: Any, codec: Codec | None = None) -> bytes:
     """
     try:
         data = _pickled(entity if codec is None else codec.dump(entity))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        pass_interrupt(error)
         path, cause = ("state", error) if codec is not None else _fault(entity, error)
         msg = f"{path} cannot be saved: {_shown(cause)}"
         raise Unsavable(msg) from error
     try:
         loaded(data, codec)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        pass_interrupt(error)
         name = type(entity).__qualname__
         msg = f"the entity, of class {name}, cannot be loaded after it is saved: {_shown(error)}"
         raise Unsavable(msg) from error
@@ -152,7 +155,7 @@ def _pickled(value: Any) -> bytes:
 def _shown(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "RecursionError: it is nested too deeply"
-    return f"{type(error).__name__}: {error}"[:300]
+    return told(error)[:300]
 
 
 def _fault(entity: Any, error: BaseException) -> tuple[str, BaseException]:
@@ -183,7 +186,8 @@ def _fault(entity: Any, error: BaseException) -> tuple[str, BaseException]:
 def _cause(value: Any) -> BaseException | None:
     try:
         _pickled(value)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        pass_interrupt(error)
         return error
     return None
 
@@ -205,7 +209,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _parts_of_object(value: Any) -> Iterator[tuple[str, Any]]:
     try:
         reduced = value.__reduce_ex__(5)
-    except (Exception, SystemExit):
+    except BaseException as error:
+        pass_interrupt(error)
         return  # it is at fault itself
     if isinstance(reduced, str):
         return

@@ -10,30 +10,29 @@ _SINGLE = (str, bytes, bytearray, memoryview, dict)
 """What can be iterated over, and is one message all the same."""
 
 
-def several(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """*function*, raising where it returns one message in the place of a list of them.
+def several(function: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """*function*, the computation *name*, returning a list or None, and raising for anything else.
 
     Example:
-        >>> several(str.split)("a b")
+        >>> several(str.split, "split")("a b")
         ['a', 'b']
-        >>> several(str.upper)("ab")
+        >>> several(len, "count")("ab")
         Traceback (most recent call last):
             ...
-        TypeError: expected a list of messages or None, got the str 'AB'; return ['AB'] ...
+        TypeError: computation_multi 'count' returned the int 2; an iterable of outputs or None is \
+due: return [2] if it is one output
     """
 
     @functools.wraps(function)
     def call(message: Any) -> Any:
         result = function(message)
-        if type(result) is not list and isinstance(result, _SINGLE):
-            _refuse(result)
-        return result
+        return result if type(result) is list else _listed(result, "computation_multi", name)
 
     return call
 
 
 def several_over_state(
-    function: Callable[[Any, Any], Any], *, tells_save: bool
+    function: Callable[[Any, Any], Any], name: str, *, tells_save: bool
 ) -> Callable[[Any, Any], Any]:
     """The same for a *function* of message and state, which may tell whether to save, too."""
 
@@ -42,14 +41,26 @@ def several_over_state(
         result = function(message, state)
         if tells_save:
             output, save = pair_of(result)
-            if isinstance(output, _SINGLE):
-                _refuse(output)
-            return output, save
-        if type(result) is not list and isinstance(result, _SINGLE):
-            _refuse(result)
-        return result
+            return _listed(output, "state_computation_multi", name), save
+        return result if type(result) is list else _listed(result, "state_computation_multi", name)
 
     return call
+
+
+def _listed(result: Any, kind: str, name: str) -> list[Any] | None:
+    """The messages in *result*: all of them are made here, where what makes them may raise."""
+    if result is None:
+        return None
+    kind_of = type(result)
+    is_iterable = hasattr(kind_of, "__iter__") or hasattr(kind_of, "__getitem__")
+    if isinstance(result, _SINGLE) or not is_iterable:
+        shown = _shown(result)
+        msg = (
+            f"{kind} {name!r} returned the {kind_of.__name__} {shown}; an iterable of outputs or "
+            f"None is due: return [{shown}] if it is one output"
+        )
+        raise TypeError(msg)
+    return list(result)
 
 
 def pair_of(result: Any) -> Any:
@@ -76,12 +87,3 @@ def pair_of(result: Any) -> Any:
 def _shown(result: Any) -> str:
     shown = repr(result)
     return shown if len(shown) <= 80 else f"{shown[:80]}…"  # noqa: PLR2004
-
-
-def _refuse(result: Any) -> None:
-    shown = _shown(result)
-    msg = (
-        f"expected a list of messages or None, got the {type(result).__name__} {shown}; "
-        f"return [{shown}] if it is one message"
-    )
-    raise TypeError(msg)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wallaroo.model.application import Application, StateCompute, Stateful
+from wallaroo.model.raised import pass_interrupt
 from wallaroo.model.saving import Held, Unsavable, codec_of, saved
 
 _BYTES_A_MESSAGE = 64
@@ -72,7 +73,8 @@ class Watch:
         try:
             codec = self._codecs[where[0]]
             size = len(pickle.dumps(entity if codec is None else codec.dump(entity), protocol=5))
-        except (Exception, SystemExit):
+        except BaseException as error:
+            pass_interrupt(error)
             self._spoilt.add(where)
             size = 0
         self._looks[where] = size // _BYTES_A_MESSAGE

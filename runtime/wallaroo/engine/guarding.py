@@ -1,0 +1,136 @@
+"""An application whose functions are guarded: counted, refused, or checked when they are called."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from wallaroo.api.windows import Aggregation
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    Compute,
+    KeyBy,
+    Pipeline,
+    Serialization,
+    Sink,
+    Source,
+    StateCompute,
+    StatePartition,
+    Step,
+    WindowCompute,
+)
+from wallaroo.model.windows import CountWindows, RangeWindows, Windows
+
+Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes what is called in the place of a function."""
+
+
+class Checks(Protocol):
+    """Checks entities after the calls that touch them."""
+
+    def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
+        """The function of *step*, checked."""
+
+    def windows(self, windows: Windows, partition: str) -> Windows:
+        """*windows* of *partition*, checked."""
+
+
+def guarded(application: Application, guard: Guard, checks: Checks | None = None) -> Application:
+    """*application* with what *guard* makes of its functions, and its entities under *checks*."""
+    return _Guarding(guard, checks).application(application)
+
+
+class _GuardedAggregation(Aggregation[Any, Any, Any]):
+    def __init__(self, aggregation: Aggregation[Any, Any, Any], guard: Guard) -> None:
+        self._initial = guard(aggregation.initial_accumulator)
+        self._update = guard(aggregation.update)
+        self._combine = guard(aggregation.combine)
+        self._output = guard(aggregation.output)
+
+    def initial_accumulator(self) -> Any:
+        return self._initial()
+
+    def update(self, message: Any, accumulator: Any) -> None:
+        self._update(message, accumulator)
+
+    def combine(self, one: Any, other: Any) -> Any:
+        return self._combine(one, other)
+
+    def output(self, key: Any, accumulator: Any) -> Any:
+        return self._output(key, accumulator)
+
+
+class _Guarding:
+    """Makes guarded copies of the parts of an application; of each part one."""
+
+    def __init__(self, guard: Guard, checks: Checks | None) -> None:
+        self._guard = guard
+        self._checks = checks
+        self._sources: dict[int, Source] = {}
+        self._sinks: dict[int, Sink] = {}
+
+    def application(self, whole: Application) -> Application:
+        guard, own = self._guard, whole.serialization
+        return dataclasses.replace(
+            whole,
+            pipelines=tuple(self._pipeline(pipeline) for pipeline in whole.pipelines),
+            partitions={name: self._partition(of) for name, of in whole.partitions.items()},
+            serialization=None
+            if own is None
+            else Serialization(guard(own.serialize), guard(own.deserialize)),
+        )
+
+    def _pipeline(self, pipeline: Pipeline) -> Pipeline:
+        guard, source = self._guard, pipeline.source
+        if id(source) not in self._sources:
+            guarded = dataclasses.replace(source, decode=guard(source.decode))
+            self._sources[id(source)] = guarded
+        for sink in pipeline.sinks:
+            if id(sink) not in self._sinks:
+                self._sinks[id(sink)] = dataclasses.replace(sink, encode=guard(sink.encode))
+        return dataclasses.replace(
+            pipeline,
+            source=self._sources[id(source)],
+            trunk=self._branch(pipeline.trunk),
+            sinks=tuple(self._sinks[id(sink)] for sink in pipeline.sinks),
+        )
+
+    def _branch(self, branch: Branch) -> Branch:
+        return Branch(
+            tuple(self._step(step) for step in branch.steps),
+            tuple(self._branch(fork) for fork in branch.forks),
+        )
+
+    def _step(self, step: Step) -> Step:
+        guard = self._guard
+        if isinstance(step, Compute):
+            return dataclasses.replace(step, function=guard(step.function))
+        if isinstance(step, KeyBy):
+            return dataclasses.replace(step, key=guard(step.key))
+        key = None if step.key is None else guard(step.key)
+        if isinstance(step, StateCompute):
+            function = step.function if self._checks is None else self._checks.function(step)
+            return dataclasses.replace(step, function=guard(function), key=key)
+        assert isinstance(step, WindowCompute)
+        windows = self._windows(step.windows, step.partition)
+        return dataclasses.replace(step, windows=windows, key=key)
+
+    def _partition(self, partition: StatePartition) -> StatePartition:
+        if partition.windows is not None:
+            windows = self._windows(partition.windows, partition.name)
+            return dataclasses.replace(partition, windows=windows, new_entity=windows.new_entity)
+        return dataclasses.replace(partition, new_entity=self._guard(partition.new_entity))
+
+    def _windows(self, windows: Windows, partition: str) -> Windows:
+        guarded = self._guarded_windows(windows)
+        return guarded if self._checks is None else self._checks.windows(guarded, partition)
+
+    def _guarded_windows(self, windows: Windows) -> Windows:
+        assert isinstance(windows, (RangeWindows, CountWindows))
+        aggregation = _GuardedAggregation(windows.aggregation, self._guard)
+        if isinstance(windows, CountWindows):
+            return dataclasses.replace(windows, aggregation=aggregation)
+        event_time = None if windows.event_time is None else self._guard(windows.event_time)
+        return dataclasses.replace(windows, aggregation=aggregation, event_time=event_time)
