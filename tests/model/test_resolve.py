@@ -145,7 +145,7 @@ def test_a_stateful_step_must_be_a_state_computation() -> None:
     problem = only_problem(builder)
     assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful takes")
     assert "@state_computation" in problem
-    assert "the function shout" in problem
+    assert "got the @computation shout" in problem
 
 
 def test_a_computation_takes_one_message() -> None:

@@ -30,7 +30,7 @@ from wallaroo.model.application import (
 from wallaroo.model.classes import computation_of, key_extractor_of, state_computation_of
 from wallaroo.model.key_hints import problem_of_keys
 from wallaroo.model.keys import stable_hash
-from wallaroo.model.problems import Problems, described, named
+from wallaroo.model.problems import Problems, described, due_instance, named
 from wallaroo.model.several import several, several_over_state
 
 Key = Callable[[Any], Any]
@@ -91,7 +91,9 @@ class BranchResolver:
         return Branch(tuple(steps), tuple(self._branch(fork, where, key) for fork in branch.forks))
 
     def _stateless(self, step: DeclaredStep, where: str) -> Compute:
-        made = computation_of(step.computation)
+        made = self._made(step, where, computation_of)
+        if made is None:
+            return Compute("?", only_key, multi=False, place=step.place)
         if not isinstance(made, AnyComputation):
             self._wrong(step, where, "@computation", made)
             return Compute("?", only_key, multi=False, place=step.place)
@@ -102,9 +104,10 @@ class BranchResolver:
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         if isinstance(step.computation, Windowing):
             return self._windows(step, step.computation, where, key)
-        made = state_computation_of(step.computation)
+        made = self._made(step, where, state_computation_of)
         if not isinstance(made, AnyStateComputation):
-            self._wrong(step, where, "@state_computation", made)
+            if made is not None:
+                self._wrong(step, where, "@state_computation", made)
             made = StateComputation(_anything, "?", None)
         else:
             label = f"{where}, step {made.name!r}"
@@ -163,6 +166,21 @@ class BranchResolver:
         partition = self._partition(step, windowing, windows.new_entity, label, windows)
         return WindowCompute(name, windows, partition, key, place_of(kind))
 
+    def _made(self, step: DeclaredStep, where: str, of: Callable[[Any], Any]) -> Any:
+        """The step's computation, as *of* makes it; None where that was found to be wrong."""
+        try:
+            made = of(step.computation)
+        except ValueError as error:
+            self._problems.add(step.place, f"{where}: {error}")
+            return None
+        name = getattr(made, "name", "")
+        if isinstance(made, (AnyComputation, AnyStateComputation)) and not isinstance(name, str):
+            self._problems.add(
+                step.place, f"{where}: the name of a step is {described(name)}; a str is due"
+            )
+            return None
+        return made
+
     def _wrong(self, step: DeclaredStep, where: str, decorator: str, made: Any) -> None:
         kind = "to" if step.kind == "to_keyed" else step.kind
         self._problems.add(
@@ -173,16 +191,11 @@ class BranchResolver:
     def _key_by(self, step: DeclaredStep, where: str) -> KeyBy:
         if step.kind == "collect":
             return KeyBy("collect", only_key, step.place)
-        key = key_extractor_of(step.key)
-        if isinstance(key, KeyExtractor):
-            label = f"{where}: key function {named(key)}"
-            self._check_key(key.function, label)
-            return KeyBy(f"key_by {named(key)}", key.function, place_of(key.function))
-        self._problems.add(
-            step.place,
-            f"{where}: {described(step.key)} is no key function; decorate it @key_extractor",
-        )
-        return KeyBy("?", only_key, step.place)
+        key = self._extractor(step, where, "@key_extractor")
+        if key is None:
+            return KeyBy("?", only_key, step.place)
+        self._check_key(key.function, f"{where}: key function {named(key)}")
+        return KeyBy(f"key_by {named(key)}", key.function, place_of(key.function))
 
     def _check_key(self, function: Key, label: str) -> None:
         self._problems.check_arity(function, 1, label, "message")
@@ -193,16 +206,29 @@ class BranchResolver:
     def _own_key(self, step: DeclaredStep, where: str) -> Key:
         if step.kind == "to_stateful":
             return only_key
-        label = f"{where}, step {getattr(step.computation, 'name', '?')!r}"
-        key = key_extractor_of(step.key)
-        if isinstance(key, KeyExtractor):
-            self._check_key(key.function, f"{label}: key function")
-            return key.function
-        self._problems.add(
-            step.place,
-            f"{label}: {described(step.key)} is no key function; decorate it @partition",
-        )
-        return only_key
+        name = getattr(step.computation, "name", None)
+        if not isinstance(name, str):  # it is of a class whose instances have a method for that
+            name = getattr(step.computation, "__name__", type(step.computation).__name__)
+        label = f"{where}, step {name!r}"
+        key = self._extractor(step, label, "@partition")
+        if key is None:
+            return only_key
+        self._check_key(key.function, f"{label}: key function")
+        return key.function
+
+    def _extractor(
+        self, step: DeclaredStep, where: str, decorator: str
+    ) -> KeyExtractor[Any, Any] | None:
+        """The key function of a step; None where that was found to be none."""
+        problem = due_instance(step.key, "partition")
+        if problem is not None:
+            problem = f"key function {named(step.key)}: {problem}"
+        elif isinstance(key := key_extractor_of(step.key), KeyExtractor):
+            return key
+        else:
+            problem = f"{described(step.key)} is no key function; decorate it {decorator}"
+        self._problems.add(step.place, f"{where}: {problem}")
+        return None
 
     def _entities(
         self, step: DeclaredStep, state: Any, label: str
@@ -227,6 +253,11 @@ class BranchResolver:
         windows: model.Windows | None = None,
     ) -> str:
         name, keys = str(step.state_name), self._keys(step, label)
+        if not isinstance(step.state_name, str):
+            self._problems.add(
+                step.place,
+                f"{label}: the name of the state is {described(step.state_name)}; a str is due",
+            )
         known = self.partitions.get(name)
         if known is None:
             self.partitions[name] = StatePartition(name, new_entity, keys, step.place, windows)

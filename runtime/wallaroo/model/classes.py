@@ -22,6 +22,8 @@ from wallaroo.api.functions import (
     MultiStateComputation,
     StateComputation,
 )
+from wallaroo.model.problems import due_instance
+from wallaroo.model.raised import told
 
 _INTEGERS = "BHIQbhiq"
 _SAMPLES = 64
@@ -30,7 +32,11 @@ as many lengths from 0 on, and lengths around the powers of two, come on top."""
 
 
 def computation_of(thing: Any) -> Any:
-    """A class with `compute` or `compute_multi`, or an instance of one, as a computation."""
+    """A class with `compute` or `compute_multi`, or an instance of one, as a computation.
+
+    Raises:
+        ValueError: It cannot be made without arguments, or has no name.
+    """
     if not _computes(thing):
         return thing
     function, name, multi = _compute_of(thing)
@@ -38,7 +44,11 @@ def computation_of(thing: Any) -> Any:
 
 
 def state_computation_of(thing: Any) -> Any:
-    """An instance (or a class) with `compute` or `compute_multi`, as a state computation."""
+    """An instance (or a class) with `compute` or `compute_multi`, as a state computation.
+
+    Raises:
+        ValueError: It cannot be made without arguments, or has no name.
+    """
     if not _computes(thing):
         return thing
     function, name, multi = _compute_of(thing)
@@ -47,7 +57,8 @@ def state_computation_of(thing: Any) -> Any:
 
 def key_extractor_of(thing: Any) -> Any:
     """An object with `partition`, or a plain function, as a key extractor."""
-    if callable(getattr(thing, "partition", None)) and not isinstance(thing, (str, bytes)):
+    is_text = thing in {str, bytes} if inspect.isclass(thing) else isinstance(thing, (str, bytes))
+    if callable(getattr(thing, "partition", None)) and not is_text:
         return KeyExtractor(thing.partition)
     return KeyExtractor(thing) if inspect.isfunction(thing) else thing
 
@@ -63,15 +74,17 @@ def decoder_of(thing: Any) -> Any:
     """An object with `header_length`, `payload_length` and `decode` as a decoder.
 
     Raises:
-        ValueError: Its `header_length` raises.
+        ValueError: It is a class and no instance, or its `header_length` raises.
     """
     methods = ("header_length", "payload_length", "decode")
     if isinstance(thing, Decoder) or not all(callable(getattr(thing, m, None)) for m in methods):
         return thing
+    if (problem := due_instance(thing, *methods)) is not None:
+        raise ValueError(problem)
     try:
         header_length = thing.header_length()
     except Exception as error:
-        msg = f"header_length raises {type(error).__name__}: {error}"
+        msg = f"header_length raises {told(error)}"
         raise ValueError(msg) from error
     return Decoder(thing.decode, header_length, _length_of(header_length, thing.payload_length))
 
@@ -84,9 +97,24 @@ def _computes(thing: Any) -> bool:
 
 def _compute_of(thing: Any) -> tuple[Callable[..., Any], str, bool]:
     """Function and name of a class or an instance, and whether the function gives several."""
-    made: Any = thing() if inspect.isclass(thing) else thing
+    made, kind = thing, thing if inspect.isclass(thing) else type(thing)
+    try:
+        if made is kind:
+            made = kind()
+    except Exception as error:
+        msg = f"the class {kind.__name__} cannot be made: {kind.__name__}() raises {told(error)}"
+        raise ValueError(msg) from error
     multi = callable(getattr(made, "compute_multi", None))
-    return (made.compute_multi if multi else made.compute), made.name(), multi
+    method = "compute_multi" if multi else "compute"
+    try:
+        name = made.name()
+    except Exception as error:
+        msg = (
+            f"the class {kind.__name__} has {method}, and name() is due beside it, which returns "
+            f"the name of the step; it raises {told(error)}"
+        )
+        raise ValueError(msg) from error
+    return getattr(made, method), name, multi
 
 
 def _length_of(header_length: Any, payload_length: Callable[[bytes], int]) -> LengthFormat:

@@ -33,7 +33,7 @@ from wallaroo.model.classes import decoder_of, encoder_of
 from wallaroo.model.files import FileSink, FileSource
 from wallaroo.model.framing import Framing
 from wallaroo.model.generators import GeneratorSource
-from wallaroo.model.problems import Problems, described, named
+from wallaroo.model.problems import Problems, described, due_instance, named
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
 
@@ -113,11 +113,16 @@ class EndpointResolver:
             problem = f"{described(made)} is no decoder; decorate it @decoder"
         except ValueError as error:
             problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
+            if due_instance(decoder, "decode") is not None:
+                place = config.place
         self._problems.add(place, f"{where}: {problem}")
         return Framing(4, ">I", max_frame), bytes
 
     def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
         """What a decoder, of which nothing is asked about frames, makes of a payload."""
+        if (problem := due_instance(decoder, "decode")) is not None:
+            self._problems.add(place, f"{where}: decoder {named(decoder)}: {problem}")
+            return bytes
         function = getattr(decoder, "decode", decoder)
         if isinstance(decoder, (Decoder, str, bytes)):
             function = getattr(decoder, "function", None)
@@ -165,7 +170,9 @@ class EndpointResolver:
             self._problems.add(declared.place, problem + _described_with(config, "sink"))
             return TCPSink(name, str, declared.place, "", 0)
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
-        if isinstance(encode, Encoder):
+        if (due := due_instance(config.encoder, "encode")) is not None:
+            self._problems.add(config.place, f"{where}: encoder {named(config.encoder)}: {due}")
+        elif isinstance(encode, Encoder):
             self._problems.check_arity(
                 encode.function, 1, f"{where}: encoder {named(encode)}", "output"
             )

@@ -66,6 +66,9 @@ class Framing:
 
     def __post_init__(self) -> None:
         if not isinstance(self.length_fmt, str):
+            if not callable(self.length_fmt):
+                msg = f"length_fmt is {self.length_fmt!r}; a struct format or a function is due"
+                raise ValueError(msg)  # noqa: TRY004  (told like all else that is wrong with it)
             if not isinstance(self.header_length, int) or self.header_length < 1:
                 msg = f"header_length is {self.header_length!r}, and a number of bytes is due"
                 raise ValueError(msg)
@@ -79,7 +82,7 @@ class Framing:
         if header.size != self.header_length:
             msg = (
                 f"length_fmt {self.length_fmt!r} takes {header.size} bytes, "
-                f"and header_length is {self.header_length}"
+                f"and header_length is {self.header_length!r}"
             )
             raise ValueError(msg)
         if len(values) != 1 or type(values[0]) is not int:

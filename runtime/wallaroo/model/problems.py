@@ -6,7 +6,18 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from wallaroo.api import functions
 from wallaroo.api.place import Place, place_of
+
+_DECORATORS: dict[type, str] = {
+    functions.Decoder: "decoder",
+    functions.Computation: "computation",
+    functions.MultiComputation: "computation_multi",
+    functions.StateComputation: "state_computation",
+    functions.MultiStateComputation: "state_computation_multi",
+    functions.KeyExtractor: "partition",
+    functions.Encoder: "encoder",
+}
 
 
 class Problems:
@@ -36,6 +47,24 @@ class Problems:
             return  # a builtin that does not tell its signature
 
 
+def due_instance(thing: Any, *methods: str) -> str | None:
+    """What to say where *thing* is a class, and its *methods* need an instance; else None.
+
+    Example:
+        >>> class Upper:
+        ...     def encode(self, text):
+        ...         return text.upper()
+        >>> due_instance(Upper, "encode")
+        'the class Upper is given, and an instance is due: Upper()'
+        >>> due_instance(Upper(), "encode")
+    """
+    if not inspect.isclass(thing):
+        return None
+    if not any(inspect.isfunction(inspect.getattr_static(thing, m, None)) for m in methods):
+        return None
+    return f"the class {thing.__name__} is given, and an instance is due: {thing.__name__}()"
+
+
 def named(thing: Any) -> str:
     """The name of a function or class, or what else tells *thing*."""
     return getattr(thing, "__name__", None) or repr(thing)
@@ -53,4 +82,10 @@ def described(thing: Any) -> str:
     if inspect.isclass(thing):
         return f"the class {thing.__name__}"
     name = getattr(thing, "__name__", None)
+    if type(thing) in _DECORATORS:
+        return f"the @{_DECORATORS[type(thing)]} {name or type(thing.function).__name__}"
+    if inspect.isfunction(thing) and thing.__module__ == functions.__name__:
+        decorator = thing.__qualname__.partition(".")[0]
+        if decorator != name:  # what it returns, before that has got the function
+            return f"what @{decorator} gives without its arguments; write @{decorator}(…)"
     return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
