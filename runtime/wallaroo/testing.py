@@ -49,7 +49,7 @@ from wallaroo.model.raised import raised, raising_exceptions
 from wallaroo.model.resolve import resolve
 from wallaroo.model.several import pair_of
 from wallaroo.model.unlisted import UnlistedWatch
-from wallaroo.model.watch import Watch, Where
+from wallaroo.model.watch import Suspects, Watch
 from wallaroo.model.windows import Late
 
 __all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
@@ -107,8 +107,8 @@ def simulate(
     Whatever user code raises sets its message aside; `KeyboardInterrupt` itself, which is Ctrl-C,
     ends the simulation.
 
-    Where an entity cannot be saved in the end, the messages are run once more, with a check of that
-    entity after each: those that spoil it are set aside.
+    Where an entity cannot be saved in the end, the messages are run again, with a check of that
+    entity after each: those that spoil it are set aside, in the step that does.
 
     Args:
         application: What `ApplicationBuilder.build` or `load` gave.
@@ -126,10 +126,9 @@ def simulate(
         UnlistedKeysWarning: Most messages of a source were dropped for keys that are not listed.
     """
     made, taken = _resolved(application), list[tuple[Any, ...]]()
-    suspects: set[Where] = set()
+    suspects = Suspects()
     run = _simulated(made, _noted(messages, taken), until_ns, suspects)
-    while unsaved := run.unsaved() - suspects:
-        suspects |= unsaved
+    while run.has_found_more():
         run = _simulated(made, taken, until_ns, suspects)
     run.warn_of_unlisted()
     return run.result
@@ -139,7 +138,7 @@ def _simulated(
     application: Application,
     messages: Iterable[tuple[Any, ...]],
     until_ns: int | None,
-    suspects: set[Where],
+    suspects: Suspects,
 ) -> _Run:
     """A run of *application* over *messages*.
 
@@ -147,7 +146,7 @@ def _simulated(
         application: What to run.
         messages: The messages.
         until_ns: Time to which the clock goes on.
-        suspects: State and key of the entities that are checked after each message.
+        suspects: Entities that are checked after each message.
     """
     run = _Run(application, suspects)
     for source, payload, *arrived in messages:
@@ -220,12 +219,10 @@ class _Raised(Exception):
 
 
 class _Run:
-    def __init__(self, application: Application, suspects: set[Where]) -> None:
-        application = guarded(
-            application, functools.partial(raising_exceptions, interruptible=True)
-        )
-        self._application = application
+    def __init__(self, application: Application, suspects: Suspects) -> None:
         self._watch = Watch(application, suspects)
+        guard = functools.partial(raising_exceptions, interruptible=True)
+        self._application = application = guarded(application, guard, self._watch)
         self._now_ns = 0
         self._carrier = Carrier(application.serialization)
         self._behind: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
@@ -348,9 +345,9 @@ class _Run:
             result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
         return self._outputs(step, result)
 
-    def unsaved(self) -> set[Where]:
-        """The entities that are to be saved and cannot be."""
-        return self._watch.unsaved(self.result.state)
+    def has_found_more(self) -> bool:
+        """Whether to run once more, because of entities that cannot be saved."""
+        return self._watch.found(self.result.state)
 
     def _gathered(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any

@@ -118,10 +118,10 @@ class Gathered(wallaroo.Aggregation[str, Any, str]):
         return f"{key}{accumulator.texts}"
 
 
-def application(kind: Any = Seen) -> Application:
+def application(kind: Any = Seen, step: Any = note) -> Application:
     builder = wallaroo.ApplicationBuilder("checked")
     builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
-    step = wallaroo.state_computation(name="note")(note)
+    step = wallaroo.state_computation(name="note")(step)
     builder.to_state_partition(step, kind, "seen", wallaroo.partition(lambda text: text[0]))
     builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
     return resolve(builder.build())
@@ -300,3 +300,70 @@ def test_any_number_of_such_messages_takes_one_more_try(keys: int) -> None:
     assert engine.tries == 2
     assert len(engine.tally.letters) == 900
     assert sum(map(len, engine.state().values())) == 900
+
+
+def application_with_parts() -> Application:
+    """Its state gives a part of itself, twice; later steps may change that."""
+
+    def give(text: str, seen: Seen) -> tuple[list[Any], bool]:
+        seen.texts.append(text[2:])
+        spoil(seen, text[2:])
+        return [(text, seen.parts)] * 2, True
+
+    def tag(message: tuple[str, Parts]) -> tuple[str, Parts]:
+        text, parts = message
+        if "tag" in text:
+            parts.held["lock"] = threading.Lock()
+        parts.held["tags"] = parts.held.get("tags", 0) + 1
+        if "raise" in text:
+            raise ValueError(text)
+        return message
+
+    def encode(message: tuple[str, Parts]) -> str:
+        text, parts = message
+        if "late" in text:
+            parts.held["lock"] = threading.Lock()
+        return f"{text} {parts.held['tags']}"
+
+    builder = wallaroo.ApplicationBuilder("parts")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    step = wallaroo.state_computation_multi(name="give")(give)
+    builder.to_state_partition(step, Seen, "seen", wallaroo.partition(lambda text: text[0]))
+    builder.to(wallaroo.computation(name="tag")(tag))
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(encode)))
+    return resolve(builder.build())
+
+
+def test_a_later_step_that_spoils_an_entity_has_its_message_set_aside_as_simulated() -> None:
+    engine = Engine(application_with_parts())
+    first = ["a 1", "b tag", "a tag", "a 2", "c lock", "b late", "d tag raise", "d"]
+    second = ["a 3", "a late", "b 1", "d", "a tag"]
+    engine.batch(first)
+    engine.batch(second)
+    due = simulate(engine.application, [("p", text.encode()) for text in first + second])
+    told = sorted((step, str(error)) for _, step, _, error in due.set_aside)
+    assert [step for step, _ in told] == ["encoder"] * 4 + ["give"] + ["tag"] * 8
+    assert all("parts.held['lock'] cannot be saved: TypeError" in error for _, error in told[:4])
+    letters = sorted((letter.step, letter.error) for letter in engine.tally.letters)
+    assert letters == [(step, f"Unsavable: {error}") for step, error in told]
+    assert sorted(engine.outputs) == sorted(due.outputs)
+    for texts in (engine.state(), {key: one.texts for key, one in due.state["seen"].items()}):
+        assert {key: found for key, found in texts.items() if found} == {
+            "a": ["1", "tag", "2", "3", "late", "tag"],
+            "b": ["tag", "late", "1"],
+            "d": ["tag raise", "", ""],
+        }
+
+
+def test_an_entity_that_the_message_of_another_spoils_fails_with_state_key_and_path() -> None:
+    known: dict[str, Seen] = {}
+
+    def meddle(text: str, seen: Seen) -> tuple[str, bool]:
+        known[text[0]] = seen
+        if text == "b meddle":
+            spoil(known["a"], "lock")
+        return text, True
+
+    engine = Engine(application(step=meddle))
+    with pytest.raises(RuntimeFailure, match=r"state 'seen', key 'a': state.lock cannot be saved"):
+        engine.batch(["a", "b meddle"])

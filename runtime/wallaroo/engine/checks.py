@@ -2,11 +2,14 @@
 
 They are made in a copy of the process (see `isolation`), for entities that a run before left so
 that they cannot be saved. What such a message did to its entity is taken back in the copy, so that
-one run finds them all; the task itself then does not make the calls that were found.
+one run finds them all; the task itself then does not make the calls that were found. Entities that
+something else spoilt, such as a later step that got a part of one, are checked after the calls of
+such steps, too.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,7 +18,7 @@ from wallaroo.engine.entities import Bucket, Changes, EntityCache
 from wallaroo.engine.program import Program
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import StateCompute
-from wallaroo.model.saving import Held, Unsavable
+from wallaroo.model.saving import RECENT, Held, Unsavable, settled
 from wallaroo.model.windows import Failed, Windows
 
 
@@ -36,6 +39,13 @@ class Suspects:
     def holds(self, partition: int, key: Any) -> bool:
         """Whether the entity of *key* is one."""
         return self.all or key in self.keys.get(partition, ())
+
+    def among(self, others: Suspects) -> Suspects:
+        """Those of these, named by their keys, that are among *others*, too."""
+        found = {
+            n: frozenset(k for k in keys if others.holds(n, k)) for n, keys in self.keys.items()
+        }
+        return Suspects({number: keys for number, keys in found.items() if keys})
 
     def __or__(self, other: Suspects) -> Suspects:
         both = self.keys.keys() | other.keys.keys()
@@ -72,22 +82,38 @@ class Checks:
     Args:
         program: What is run.
         saving: The bucket that it is run over.
-        suspects: What to check.
+        suspects: What to check after each call that is given it.
+        closely: Those of them to check after every call.
         calls: Counts the calls.
     """
 
-    def __init__(self, program: Program, saving: Saving, suspects: Suspects, calls: Calls) -> None:
+    def __init__(
+        self,
+        program: Program,
+        saving: Saving,
+        suspects: Suspects,
+        closely: Suspects,
+        calls: Calls,
+    ) -> None:
         self.findings: dict[int, str] = {}
         """Numbers of the calls after which an entity cannot be saved, and why."""
+        self.is_cut_short = False
+        """Whether there may be more of them: what follows the call of a later step that spoilt an
+        entity had a part of it, and would go otherwise if that call were not made."""
         self._program = program
         self._saving = saving
         self._suspects = suspects
+        self._closely = closely
         self._calls = calls
         self._held: dict[int, tuple[Any, Held]] = {}
         """Entities as the worker knows them, and as they are, by the identity of the former."""
+        self._where: dict[Held, tuple[int, Any]] = {}
+        """Partition and key of each."""
+        self._recent: deque[Held] = deque(maxlen=RECENT)
+        """Those that were given to calls of late, and are to be checked closely."""
         for number, keys in suspects.keys.items():
             for key in keys & saving.bucket.entities[number].keys():
-                self._hold(number, saving.bucket.entities[number][key])
+                self._hold(number, key, saving.bucket.entities[number][key])
 
     def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
         """The function of *step*, checked."""
@@ -126,10 +152,13 @@ class Checks:
             Unsavable: The entity cannot be saved afterwards: it is as if the call were refused.
         """
         number = self._calls.number + ahead
+        if self._closely.holds(*self._where[held]):
+            self._recent.append(held)
         try:
             return held.call(function, counts)
         except Unsavable as error:
-            self.findings[number] = str(error)
+            if not self.is_cut_short:
+                self.findings[number] = str(error)
             self._calls.number = number
             raise
 
@@ -137,8 +166,32 @@ class Checks:
         """The *entity* of *key*, if it is to be checked."""
         found = self._held.get(id(entity))
         if found is None and self._suspects.holds(partition, key):
-            found = self._hold(partition, entity)
+            found = self._hold(partition, key, entity)
         return None if found is None else found[1]
+
+    def other(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """*function*, which is given no entity, with a check of those to be checked closely."""
+        if not self._closely:
+            return function
+
+        def checked(*arguments: Any) -> Any:
+            number = self._calls.number
+            try:
+                return function(*arguments)
+            finally:
+                if not self.is_cut_short and (problem := settled(self._recent)) is not None:
+                    self.findings[number] = str(problem)
+                    self.is_cut_short = True
+
+        return checked
+
+    def loose(self) -> Suspects:
+        """Those that something else than a call that was given them left unsavable."""
+        found: dict[int, frozenset[Any]] = {}
+        for held, (partition, key) in self._where.items():
+            if held.loose:
+                found[partition] = found.get(partition, frozenset()) | {key}
+        return Suspects(found)
 
     def now(self, entity: Any) -> Any:
         """What has become of *entity*."""
@@ -162,10 +215,11 @@ class Checks:
                 return self.of_key(partition, last, entity)
         return None if found is None else found[1]
 
-    def _hold(self, partition: int, entity: Any) -> tuple[Any, Held]:
+    def _hold(self, partition: int, key: Any, entity: Any) -> tuple[Any, Held]:
         of = self._program.partitions[partition]
         held = Held(of.name, entity, self._saving.cache.codecs.get(partition), of.new_entity)
         self._held[id(entity)] = (entity, held)
+        self._where[held] = partition, key
         return self._held[id(entity)]
 
 

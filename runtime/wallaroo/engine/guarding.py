@@ -36,6 +36,9 @@ class Checks(Protocol):
     def windows(self, windows: Windows, partition: str) -> Windows:
         """*windows* of *partition*, checked."""
 
+    def other(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A *function* that is given no entity, checked: it may have a part of one."""
+
 
 def guarded(application: Application, guard: Guard, checks: Checks | None = None) -> Application:
     """*application* with what *guard* makes of its functions, and its entities under *checks*."""
@@ -68,6 +71,8 @@ class _Guarding:
     def __init__(self, guard: Guard, checks: Checks | None) -> None:
         self._guard = guard
         self._checks = checks
+        self._other = guard if checks is None else lambda function: guard(checks.other(function))
+        """For functions that are given no entity."""
         self._sources: dict[int, Source] = {}
         self._sinks: dict[int, Sink] = {}
 
@@ -83,7 +88,7 @@ class _Guarding:
         )
 
     def _pipeline(self, pipeline: Pipeline) -> Pipeline:
-        guard, source = self._guard, pipeline.source
+        guard, source = self._other, pipeline.source
         if id(source) not in self._sources:
             guarded = dataclasses.replace(source, decode=guard(source.decode))
             self._sources[id(source)] = guarded
@@ -104,12 +109,12 @@ class _Guarding:
         )
 
     def _step(self, step: Step) -> Step:
-        guard = self._guard
+        guard, other = self._guard, self._other
         if isinstance(step, Compute):
-            return dataclasses.replace(step, function=guard(step.function))
+            return dataclasses.replace(step, function=other(step.function))
         if isinstance(step, KeyBy):
-            return dataclasses.replace(step, key=guard(step.key))
-        key = None if step.key is None else guard(step.key)
+            return dataclasses.replace(step, key=other(step.key))
+        key = None if step.key is None else other(step.key)
         if isinstance(step, StateCompute):
             function = step.function if self._checks is None else self._checks.function(step)
             return dataclasses.replace(step, function=guard(function), key=key)

@@ -9,7 +9,7 @@ the copies do to state and outputs is lost with them. Messages on which user cod
 `Exception`, which fails a task, are set aside, too.
 
 A copy that got through also looks whether the entities that it changed can be saved. If some
-cannot, the next copy finds the calls that are at fault (see `checks`); they are refused as well.
+cannot, the next copies find the calls that are at fault (see `checks`); they are refused as well.
 """
 
 from __future__ import annotations
@@ -83,19 +83,23 @@ class _Report(NamedTuple):
 
     unsaved: Suspects
     """Those that cannot be saved."""
+    loose: Suspects
+    """Those that something else than a call that was given them left unsavable."""
     findings: dict[int, str]
     """Calls after which one could not be saved."""
+    is_cut_short: bool = False
+    """Whether there may be more of these."""
 
 
 def _find_refused(
     program: Program, limit_s: float, run: Run[Any], saves: Saves | None
 ) -> dict[int, Refused]:
     refused: dict[int, Refused] = {}
-    suspects = Suspects()
+    suspects, closely = Suspects(), Suspects()
     last, times = 0, 0
     with mmap.mmap(-1, _NUMBERS.size) as shared, tempfile.TemporaryFile() as file:
         for _ in range(_MOST_COPIES):
-            copy = _Copy(program, _Calls(refused, shared), shared, file, suspects)
+            copy = _Copy(program, _Calls(refused, shared), shared, file, (suspects, closely))
             ended = copy.run(limit_s, run, saves)
             number, _, forked = _NUMBERS.unpack_from(shared)
             if forked and forked not in refused:
@@ -105,11 +109,15 @@ def _find_refused(
                 continue
             if ended is None:
                 report = _read_report(file)
-                if not report.unsaved or suspects.all:
-                    _log_findings(report)
-                    return refused | {n: Unsavable(why) for n, why in report.findings.items()}
-                more = suspects | report.unsaved
-                suspects = Suspects(all=True) if more == suspects else more
+                wider = suspects | report.unsaved
+                closer = closely | report.loose | report.unsaved.among(suspects)
+                if not report.is_cut_short and (wider, closer) != (suspects, closely):
+                    suspects, closely = wider, closer
+                    continue
+                refused |= {n: Unsavable(why) for n, why in report.findings.items()}
+                if not report.is_cut_short:
+                    _log_findings(refused)
+                    break
             elif number == _SAVING and not suspects.all:
                 suspects = Suspects(all=True)  # saving one of them ends the process
             elif number in {0, _SAVING} or number in refused:
@@ -125,14 +133,14 @@ def _find_refused(
 def _read_report(file: IO[bytes]) -> _Report:
     file.seek(0)
     written = file.read()
-    return _Report(*pickle.loads(written)) if written else _Report(Suspects(), {})
+    return _Report(*pickle.loads(written)) if written else _Report(Suspects(), Suspects(), {})
 
 
-def _log_findings(report: _Report) -> None:
-    for reason in list(report.findings.values())[:1]:
-        count = len(report.findings)
+def _log_findings(refused: Mapping[int, Refused]) -> None:
+    found = [error for _, error in sorted(refused.items()) if isinstance(error, Unsavable)]
+    if found:
         told = "messages leave entities that cannot be saved"
-        tell("warning", told, messages=count, first=reason)
+        tell("warning", told, messages=len(found), first=str(found[0]))
 
 
 class _Copy:
@@ -143,7 +151,7 @@ class _Copy:
         calls: Counts its calls, and refuses some.
         shared: Memory of `_NUMBERS`, which the copy shares with this process.
         file: Takes the report.
-        suspects: Entities to check.
+        suspects: Entities to check, and those of them to check after every call.
     """
 
     def __init__(
@@ -152,7 +160,7 @@ class _Copy:
         calls: _Calls,
         shared: mmap.mmap,
         file: IO[bytes],
-        suspects: Suspects,
+        suspects: tuple[Suspects, Suspects],
     ) -> None:
         self._program = program
         self._calls = calls
@@ -184,11 +192,12 @@ class _Copy:
         if saves is None:
             run(_guarded(self._program, self._calls), results)
             return
-        checks = Checks(self._program, saves.saving, self._suspects, self._calls)
+        checks = Checks(self._program, saves.saving, *self._suspects, self._calls)
         made = run(_guarded(self._program, self._calls, checks), results)
         _NUMBER.pack_into(self._shared, 0, _SAVING)
         unsaved = saves.saving.unsaved(checks.settled(saves.changes(made)))
-        self._file.write(pickle.dumps((unsaved, checks.findings), protocol=5))
+        report = unsaved, checks.loose(), checks.findings, checks.is_cut_short
+        self._file.write(pickle.dumps(report, protocol=5))
         self._file.flush()
 
     def _wait(self, child: int, limit_s: float) -> str:

@@ -2,7 +2,9 @@
 
 Entities are saved batch by batch, not message by message: that an entity cannot be saved shows only
 then. The messages are then run again, with a check after each one that touches such an entity. The
-message after which the check fails is set aside, and its entity is as it was before.
+message after which the check fails is set aside, and its entity is as it was before. Where a later
+step spoilt it, which was given a part of it, they are run once more, with a check after each call:
+then the message is set aside in that step.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import contextlib
 import pickle
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,8 @@ _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
 """Types of what is saved by its name."""
 _MARGIN = 50
 """Levels of nesting by which a check is stricter than saving, which nests entities in a record."""
+RECENT = 16
+"""Entities that are checked after the calls of later steps: those of the last messages."""
 _MOST_LOOKED_AT = 500
 """Objects looked at in search of the one at fault."""
 
@@ -112,6 +116,8 @@ class Held:
         self._state = state
         self._codec = codec
         self._new = new
+        self.loose = False
+        """Whether something else than a call here left it so that it could not be saved."""
         self._last: bytes | None = None
         with contextlib.suppress(Unsavable):
             self._last = saved(entity, codec)
@@ -126,6 +132,7 @@ class Held:
         Raises:
             Unsavable: The entity cannot be saved after the call, and is as it was before.
         """
+        self.loose = self.settle() is not None or self.loose
         try:
             result = function(self.now)
             to_save = counts(result)
@@ -134,6 +141,24 @@ class Held:
             raise
         self._check(to_save)
         return result
+
+    def settle(self) -> Unsavable | None:
+        """Take back what was done to the entity since its last call, if it cannot be saved now.
+
+        Returns:
+            Why it cannot be saved; None if it can, or never could.
+        """
+        if self._last is None:
+            return None
+        try:
+            self._last = saved(self.now, self._codec)
+        except Unsavable as error:
+            self.now = loaded(self._last, self._codec)
+            return Unsavable(
+                f"state {self._state!r}: {error}: this step changed a part of the entity; "
+                "that is as it was before this step"
+            )
+        return None
 
     def _check(self, to_save: bool) -> None:
         try:
@@ -144,6 +169,12 @@ class Held:
             self.now = self._new() if self._last is None else loaded(self._last, self._codec)
             msg = f"state {self._state!r}: {error}; the entity is as it was before this message"
             raise Unsavable(msg) from error
+
+
+def settled(entities: Iterable[Held]) -> Unsavable | None:
+    """Settle all of *entities*; why one of them had to be taken back, if one had to."""
+    problems = [problem for held in {*entities} if (problem := held.settle()) is not None]
+    return problems[0] if problems else None
 
 
 def _pickled(value: Any) -> bytes:
