@@ -132,8 +132,8 @@ source_limit_options = together(
         default=SourceLimits.frame_s,
         show_default=True,
         type=click.FloatRange(0),
-        help="Seconds after which a sender that has begun a frame, and sends no more of it, is "
-        "disconnected; 0 for never.",
+        help="Seconds that a frame, or each 64 KiB of a large one, may take from its first byte to "
+        "its last, or its sender is disconnected; 0 for any time.",
     ),
 )
 """What senders may cost."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wallaroo.edge.journal import Journal
-from wallaroo.edge.limits import Load
+from wallaroo.edge.limits import Load, Progress
 from wallaroo.edge.marks import Mark, StreamName
 from wallaroo.errors import FrameError
 from wallaroo.model.acked import (
@@ -104,6 +104,8 @@ class Open(Protocol):
 
     heard_at: float
     """When something last came, by the loop's clock."""
+    progress: Progress
+    """Since when it has been at its frame."""
 
     @property
     def is_in_frame(self) -> bool:
@@ -174,6 +176,8 @@ class AckedConnection(asyncio.Protocol):
         self._held = 0
         self.heard_at = host.time()
         """When something last came, by the loop's clock."""
+        self.progress = Progress(self.heard_at)
+        """Since when it has been at its frame."""
         self._index = index
         self._source = source
         self._transport = transport
@@ -201,11 +205,14 @@ class AckedConnection(asyncio.Protocol):
         if self._over:
             return
         self.heard_at = self._host.time()
+        anew = not self.is_in_frame
         try:
             for frame in self._cutter.feed(data):
                 self._take(frame)
+                anew = True
         except FrameError as error:
             self.refuse(str(error))
+        self.progress.note(self.heard_at, len(data), anew=anew)
         before, self._held = self._held, self._cutter.held
         problem = self._host.load.hold(self._peer, before, self._held)
         if problem is not None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 import structlog
 
 from wallaroo.edge.acked import AckedConnection, Host, Open
+from wallaroo.edge.limits import Progress
 from wallaroo.model.acked import PREAMBLE
 from wallaroo.model.application import TCPSource
 
@@ -69,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of an incomplete frame that the ingress knows of."""
         self.heard_at = ingress.time()
         """When something last came, by the loop's clock."""
+        self.progress = Progress(self.heard_at)
+        """Since when it has been at its frame."""
 
     @property
     def was_made(self) -> bool:
@@ -102,6 +105,12 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that are there now."""
         self.heard_at = self._ingress.time()
+        was_in_frame, messages = self.is_in_frame, self._messages
+        self._take(nbytes)
+        anew = not was_in_frame or messages != self._messages
+        self.progress.note(self.heard_at, nbytes, anew=anew)
+
+    def _take(self, nbytes: int) -> None:
         if self._large is None:
             self._cut(bytes(self._ingress.buffer[: len(self._rest) + nbytes]))
             return

@@ -23,7 +23,7 @@ import structlog
 from wallaroo.edge.acked import Open, Streams
 from wallaroo.edge.connection import Connection
 from wallaroo.edge.journal import Journal
-from wallaroo.edge.limits import Load, SourceLimits
+from wallaroo.edge.limits import Load, Progress, SourceLimits
 from wallaroo.edge.marks import Mark, StreamName
 from wallaroo.errors import RuntimeFailure
 from wallaroo.logs import Repeats
@@ -216,16 +216,19 @@ class Ingress:
         if not self._paused:  # who is not read cannot show that he is not idle
             now = self._loop.time()
             for connection in list(self._connections):
-                self._check_idle(connection, now - connection.heard_at)
+                self._check_idle(connection, now)
         self._idle_look = self._loop.call_later(
             min(limits) / _LOOKS_PER_IDLE_TIME, self._look_for_idle
         )
 
-    def _check_idle(self, connection: Open, silent_s: float) -> None:
+    def _check_idle(self, connection: Open, now: float) -> None:
         idle_s, frame_s = self.limits.idle_s, self.limits.frame_s
-        if frame_s and silent_s > frame_s and connection.is_in_frame:
-            connection.drop(f"the frame is incomplete, and nothing was received for {frame_s:g} s")
-        elif idle_s and silent_s > idle_s:
+        if frame_s and connection.is_in_frame and now - connection.progress.since > frame_s:
+            connection.drop(
+                f"the frame is incomplete {frame_s:g} s after it, or the last "
+                f"{Progress.PIECE // 1024} KiB of it, began"
+            )
+        elif idle_s and now - connection.heard_at > idle_s:
             connection.drop(f"nothing came for {idle_s:g} s")
 
     def _accept(self, index: int, source: TCPSource, listener: socket.socket) -> None:
@@ -310,4 +313,5 @@ class Ingress:
             log.info("sources resumed", connections=self.connections)
             for connection in self._connections:
                 connection.heard_at = self._loop.time()
+                connection.progress.begin(connection.heard_at)
                 connection.resume()

@@ -19,8 +19,9 @@ class SourceLimits:
     """Seconds after which a connection that sends nothing is closed; 0 for never, since senders
     may have nothing to say."""
     frame_s: float = 60.0
-    """Seconds after which a connection is closed that has begun a frame and sends no more of it;
-    0 for never. Without this, who leaves frames unfinished could keep all connections."""
+    """Seconds that a frame may take from its first byte to its last, or each `Progress.PIECE` of a
+    large one; 0 for any time. Without this, who leaves frames unfinished could keep all
+    connections."""
     held_bytes: int = 256 * 1024**2
     """Bytes of frames that have begun and are not complete, over all connections: some times the
     largest frame, which is what one connection may hold. Half of it from one address."""
@@ -28,6 +29,46 @@ class SourceLimits:
     FREE_BYTES = 4096
     """Bytes of a connection that do not count as held, so that who sends small messages is not
     refused for the sake of others."""
+
+
+class Progress:
+    """Since when a connection has been at the frame that it is in, or at a piece of a large one.
+
+    Args:
+        now: The time now.
+
+    Example:
+        >>> progress = Progress(0.0)
+        >>> progress.note(1.0, 10, anew=True)
+        >>> progress.note(2.0, 1, anew=False)  # one byte more of it does not make it younger
+        >>> progress.since
+        1.0
+        >>> progress.note(3.0, Progress.PIECE, anew=False)
+        >>> progress.since
+        3.0
+    """
+
+    PIECE = 64 * 1024
+    """Bytes for which a large frame gets more time: so a slow line takes a frame of any size."""
+
+    def __init__(self, now: float) -> None:
+        self.begin(now)
+
+    def begin(self, now: float) -> None:
+        """Begin anew."""
+        self.since, self._bytes = now, 0
+
+    def note(self, now: float, size: int, *, anew: bool) -> None:
+        """Note that *size* bytes came.
+
+        Args:
+            now: The time now.
+            size: How many.
+            anew: Whether they ended a frame, or begin one.
+        """
+        self._bytes += size
+        if anew or self._bytes >= self.PIECE:
+            self.begin(now)
 
 
 class Load:
