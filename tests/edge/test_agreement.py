@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.edge.harness import U32, outputs
-from tests.helpers import PATIENCE_S
+from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.edge.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.edge.agreement import disagreement, read_held
 from wallaroo.edge.database import claim
@@ -32,6 +32,7 @@ def take(directory: Path, *payloads: bytes, consumed: int = 0) -> str:
     assert journal.flush(PATIENCE_S)
     journal.note_processed(consumed)
     journal.consume(consumed)
+    wait_until(lambda: read_held(directory).trimmed >= consumed, "the deletion", PATIENCE_S)
     journal.close()
     return journal.opening
 
@@ -163,3 +164,34 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     with outbox.letters() as kept:
         assert kept.totals["replays"] == 7  # so that no later one is taken for one that arrived
     outbox.close()
+
+
+@pytest.mark.parametrize(("planned", "published"), [(2, 2), (2, 1)])
+def test_an_outbox_that_is_ahead_takes_the_batches_that_the_checkpoint_lost_again(
+    tmp_path: Path, planned: int, published: int
+) -> None:
+    opening = take(tmp_path, b"0", b"1", b"2", b"3", b"4", consumed=2)
+    publish(tmp_path, range(5), deliver=True)
+    position = Position("run", planned, planned + 1, opening, published + 1, published)
+    told = problem(tmp_path, position)
+    assert "its last batch is 2, but outbox.db has published batches up to 4" in told
+    assert f"what journal.db has from message {published + 1} on is processed again" in told
+    accept(tmp_path, position)
+    assert not problem(tmp_path, position)
+    assert [data for *_, data in content(tmp_path, 3)] == [b"3", b"4"]
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    assert outbox.publish("run", 2, []) is None  # done over as it was
+    assert outbox.publish("run", 3, []) is not None
+    outbox.close()
+
+
+def test_a_checkpoint_whose_messages_are_deleted_has_no_option(tmp_path: Path) -> None:
+    opening = take(tmp_path, b"0", b"1", b"2", b"3", consumed=3)
+    publish(tmp_path, range(4))
+    found = disagreement(CHECKPOINT, Position("run", 1, 2, opening, 2, 1), read_held(tmp_path))
+    assert found is not None
+    assert not found.acceptable
+    assert "messages 2 to 2 would be missing from the state" in str(found)
+    assert "restore journal.db, outbox.db and the checkpoint from copies made at the same" in str(
+        found
+    )

@@ -103,7 +103,7 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
     journal, outbox, checkpoint = ages
     directory = _put_together(tmp_path / "state", copies, ages)
     with pytest.raises(UsageError) as refused:
-        _agree(directory, accept_lost=max(journal, outbox) > checkpoint)
+        _agree(directory, accept_lost=journal > checkpoint or not checkpoint)
     told = str(refused.value)
     assert str(directory / "checkpoint") in told
     processed = {age: BATCHES * age for age in range(4)}
@@ -117,6 +117,7 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
         last = f"its last batch is {processed[checkpoint] - 1}"
         assert ("has no batch" if not checkpoint else last) in told
         assert "Restore the checkpoint that belongs to them" in told
+        assert ("or start with --accept-lost-journal" in told) == bool(checkpoint)
     elif journal < checkpoint:
         assert f"planned up to message {processed[checkpoint]}" in told
         has = f"only those before {processed[journal]}" if journal else "has none of them"
@@ -191,6 +192,30 @@ def test_a_lost_journal_that_is_accepted_skips_nothing_new(
         b"%s => %d\n" % (word, counted + number) for word in (b"a", b"b") for number in (1, 2, 3)
     }
     assert position_of(directory / "checkpoint").planned == before.planned + 3
+    _agree(directory)
+
+
+def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
+    tmp_path: Path, copies: list[Path]
+) -> None:
+    """What a power failure may leave: Spark does not sync what it writes."""
+    directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
+    before = position_of(directory / "checkpoint")
+    for kind in ("commits", "offsets"):
+        (directory / "checkpoint" / kind / str(before.batch)).unlink()
+    with pytest.raises(UsageError, match=r"the checkpoint .* is older than the outbox"):
+        _agree(directory)
+    with (
+        Receiver("lines") as receiver,
+        run(APP, receiver, directory, options=["--accept-lost-journal"]) as running,
+    ):
+        receiver.wait_for(2)
+        send(running.sources[SOURCE], [b"a b"])
+        receiver.wait_for(4)
+        assert running.stop() == 0
+    assert sorted(receiver.messages) == [
+        b"%s => %d\n" % (word, before.planned + more) for word in (b"a", b"b") for more in (0, 1)
+    ]
     _agree(directory)
 
 

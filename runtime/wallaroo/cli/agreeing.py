@@ -43,7 +43,8 @@ def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> 
     Args:
         state: Where the checkpoint is; its query does not run.
         files: Journal and outbox.
-        accept_lost: Whether to go on where it is journal or outbox that lacks something.
+        accept_lost: Whether to go on where it is journal or outbox that lacks something, or where
+            the journal has all that the checkpoint lacks.
 
     Raises:
         UsageError: They do not belong together; the message has the positions of both sides.

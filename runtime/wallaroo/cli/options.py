@@ -150,7 +150,8 @@ accept_option = click.option(
     "accept_lost_journal",
     is_flag=True,
     help="Start although the journal or the outbox is lost, or an older copy than the state: what "
-    "only they held is gone, and new messages are numbered after those that were processed.",
+    "only they held is gone, and new messages are numbered after those that were processed. Also "
+    "where the state lacks last batches whose messages the journal has: their outputs come again.",
 )
 """What to do about a lost journal or outbox."""
 state_option = click.option(

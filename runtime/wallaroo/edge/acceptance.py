@@ -1,4 +1,4 @@
-"""Resuming without what a journal or an outbox had: `--accept-lost-journal`.
+"""Resuming without what a journal, an outbox or the end of a checkpoint had.
 
 What is asked for is written beside the journal, and done when the gateway next starts, before it
 opens journal and outbox: so it is done whole, however often it is tried.
@@ -53,7 +53,7 @@ def accept_if_asked(directory: Path) -> None:
         (replays,) = journal.execute(
             "SELECT coalesce(max(last), 0) FROM stream WHERE name = ?", (REPLAYS,)
         ).fetchone()
-    if held.published.get(position.run or "", -1) < position.published:
+    if not position.published <= held.published.get(position.run or "", -1) <= position.batch:
         with contextlib.closing(connect(directory / OUTBOX)) as outbox:
             outbox.executescript(OUTBOX_SCHEMA + LETTERS_SCHEMA)
             _renew(outbox, position, replays)
@@ -94,12 +94,16 @@ def _move(journal: sqlite3.Connection, position: Position, held: Held, departs: 
 def _renew(outbox: sqlite3.Connection, position: Position, replays: int) -> None:
     """Let the outbox take the next batch, and number outputs in a numbering of its own.
 
-    Numbers of the old one may have been used for outputs that are gone; so with those of replays.
+    Numbers of the old one may have been used for outputs that are gone, or come again otherwise; so
+    with those of replays. The batch that was planned last is done over as it was, so that it stays
+    published if it is.
     """
+    (last,) = outbox.execute(
+        "SELECT coalesce(max(number), -1) FROM batch WHERE run = ?", (position.run,)
+    ).fetchone()
+    number = position.published if last < position.published else position.batch
     with transaction(outbox):
-        outbox.execute(
-            "INSERT OR REPLACE INTO batch VALUES (?, ?)", (position.run, position.published)
-        )
+        outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (position.run, number))
         outbox.execute("DELETE FROM identity")
         outbox.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
         for sink, last in outbox.execute("SELECT sink, last FROM sequence").fetchall():
@@ -116,4 +120,4 @@ def _renew(outbox: sqlite3.Connection, position: Position, replays: int) -> None
             "ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
             (replays,),
         )
-    log.warning("outbox accepted", after_batch=position.published)
+    log.warning("outbox accepted", after_batch=number)

@@ -23,7 +23,8 @@ from wallaroo.engine.ports import Position
 
 JOURNAL, OUTBOX = "journal.db", "outbox.db"
 ACCEPT = "--accept-lost-journal"
-"""Option that lets an application go on without what a journal or an outbox had."""
+"""Option that lets an application go on without what a journal or an outbox had, or with outputs
+that come again."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,12 @@ def _lost_checkpoint(checkpoint: Path, position: Position, held: Held) -> Disagr
             f"{position.batch}, but outbox.db has published batches up to {last}: the outputs of "
             f"new batches up to {last} would be dropped as published before"
         )
-        return Disagreement(reason, remedy)
+        remedy += (
+            f", or start with {ACCEPT}: what journal.db has from message {position.committed} on "
+            "is processed again, so that outputs of it come a second time, and numbered sinks "
+            "start a new numbering"
+        )
+        return Disagreement(reason, remedy, acceptable=True)
     if last < 0 and others >= 0:
         reason = (
             f"the checkpoint {checkpoint} is not the one that outbox.db belongs to: its last "
