@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
 from wallaroo.api.addresses import Address
+from wallaroo.binding import why_not_bound
 from wallaroo.errors import RuntimeFailure
 
 
@@ -73,8 +74,9 @@ class HealthServer:
 
         try:
             self._server = ThreadingHTTPServer((host, int(port)), Handler)
-        except OSError as error:
-            msg = f"probes cannot be answered at {host}:{port}: {error.strerror or error}"
+        except (OSError, UnicodeError) as error:
+            reason = why_not_bound(error, host, "--health")
+            msg = f"probes cannot be answered at {host}:{port}: {reason}"
             raise RuntimeFailure(msg) from error
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]

@@ -253,3 +253,37 @@ def test_tls_without_a_certificate_is_told(tmp_path: Path) -> None:
     options = ("--state-dir", state, "--listen", "127.0.0.1:0", "--in-tls-cert", missing)
     result = call("gateway", str(WORD_COUNT), *ADDRESSES, *options)
     assert_told(result, 2, "missing.pem cannot be used for TLS: No such file or directory")
+
+
+@pytest.mark.parametrize("command", ["run", "gateway"])
+def test_a_sink_at_port_0_is_refused(command: str, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    listen = ("--listen", "127.0.0.1:0") if command == "gateway" else ()
+    addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:0", "--state-dir", str(state))
+    result = process(command, str(WORD_COUNT), *addresses, *listen)
+    assert result.returncode == 2
+    assert "sink 'Split and Count' sends to 127.0.0.1:0, and nobody listens on port 0" in (
+        result.stderr
+    )
+    assert not state.exists()
+
+
+def test_a_state_directory_that_is_not_there_is_not_repartitioned(tmp_path: Path) -> None:
+    state = str(tmp_path / "nosuch")
+    asked = ("--state-dir", state, "--partitions", "4")
+    result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
+    assert_told(result, 2, f"there is no directory {state}: give the state directory of the")
+
+
+def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(
+    tmp_path: Path,
+) -> None:  # on a cluster, the first start may be one that repartitions
+    asked = ("--state-dir", str(tmp_path), "--partitions", "4")
+    result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
+    assert_told(result, 0, "nothing to repartition")
+
+
+def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("a\n")
+    result = call("send", str(tmp_path / "lines"), "--to", "a..b:1", "--framing", "lines")
+    assert_told(result, 2, "no usable host")

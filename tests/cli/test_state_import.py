@@ -146,8 +146,22 @@ def line(state: str = "word totals", key: Any = "a", entity: Any = A) -> bytes:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"nonsense\n", "line 1: this is no entity of an export as json"),
-        (line() + b"{}\n", "line 2: this is no entity of an export as json: KeyError: 'state'"),
+        (b"nonsense\n", "line 1: this is no entity of an export as json: it is no JSON: Expecting"),
+        (b'"\xff"\n', "line 1: this is no entity of an export as json: it is no UTF-8: "),
+        (
+            line() + b"{}\n",
+            "export, line 2: this is no entity of an export as json: it has no field 'state': an "
+            "object with state, key and entity is due",
+        ),
+        (
+            b'{"state": "word totals", "key": "a"}\n',
+            "line 1: this is no entity of an export as json: it has no field 'entity'",
+        ),
+        (b'["word totals", "a", {}]\n', 'entity is due, and this is ["word totals", "a", {}]'),
+        (b'{"state": 3, "key": 1, "entity": 2}\n', "'state' is the name of a state, and this is 3"),
+        (line(entity={"$set": 3}), "its field 'entity' tells of no value: TypeError: "),
+        (line(key={"$nothing": 3}), "its field 'key' tells of no value: ValueError: there is no"),
+        (pickle.dumps((("word totals", "a"), 1)), "it is pickled: give --format pickle"),
         (
             line(state="others"),
             "line 1: the application has no state 'others'; it has 'word totals'",
@@ -179,3 +193,14 @@ def test_pickles_are_checked_alike(tmp_path: Path) -> None:
         tmp_path, one, "--format", "pickle"
     )
     assert "entity 1: this is no entity" in refused(tmp_path, one[:-3], "--format", "pickle")
+    listed = pickle.dumps(["word totals", "a"])
+    assert "((state, key), entity) is due, and this is ['word totals', 'a']" in refused(
+        tmp_path, listed, "--format", "pickle"
+    )
+    assert "leave out --format pickle" in refused(tmp_path, line(), "--format", "pickle")
+
+
+def test_what_comes_on_standard_input_is_called_so(tmp_path: Path) -> None:
+    called = ["state", "import", APP, "-", "--state-dir", str(tmp_path / "state")]
+    result = CliRunner().invoke(main, called, input=line() + b"{}\n")
+    assert "Error: standard input, line 2: this is no entity of an export" in result.stderr

@@ -210,6 +210,27 @@ def test_a_gateway_that_fails_again_and_again_is_given_up_with_its_reason(
     process.stop()
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL while it was starting: the sys"),
+        ("import os; os.kill(os.getpid(), 15)", "killed by SIGTERM while it was starting: someb"),
+        (
+            "raise SystemExit(3)",
+            "ended with exit code 3 while it was starting: see what was logged",
+        ),
+        ('print(\'{"error": "no disk"}\')', "^no disk$"),
+    ],
+)
+def test_a_gateway_that_ends_while_it_starts_is_told_with_how_it_ended(
+    program: str, said: str
+) -> None:
+    process = GatewayProcess([sys.executable, "-c", program])
+    with pytest.raises(RuntimeFailure, match=said):
+        process.start()
+    process.stop()
+
+
 def test_a_gateway_that_works_for_a_while_between_its_deaths_is_never_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -277,7 +298,7 @@ def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
             raise BrokenPipeError
         return query
 
-    engine = SupervisedEngine(start, lambda: True, lambda _batch: None)
+    engine = SupervisedEngine(start, lambda: None, lambda _batch: None)
     assert [engine.failure() for _ in range(4)] == [None] * 4
     assert engine.restarts == 1
     assert not list(starts)
@@ -286,7 +307,7 @@ def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
     queries = iter([Query("a worker died")])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: True, lambda _batch: None)
+    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
     told = [engine.failure() for _ in range(Restarts.MOST + 1)]
     assert told[:-1] == [None] * Restarts.MOST
     assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
@@ -307,9 +328,10 @@ def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
     queries = iter([Query("a worker died")])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: False, lambda _batch: None)
+    ended = "Spark's Java was killed by SIGKILL"
+    engine = SupervisedEngine(lambda _: next(queries), lambda: ended, lambda _batch: None)
     assert engine.failure() is None
-    assert "the engine is gone" in str(engine.failure())
+    assert engine.failure() == ended
 
 
 def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:

@@ -185,6 +185,11 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["dead-letters", *arguments], catch_exceptions=False)
 
 
+def assert_refused(result: Result, said: str) -> None:
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
 def see_to_letters(directory: Path) -> None:
     at = ("--state-dir", str(directory))
     assert "one / step  key 'k'  ValueError: no" in call("list", *at).stdout
@@ -193,7 +198,14 @@ def see_to_letters(directory: Path) -> None:
     assert call("replay", "1", *at).stdout == "1 replayed\n"
     assert call("drop", "--all", *at).stdout == "1 dropped\n"
     assert call("list", *at).stdout == ""
-    assert "there is no dead letter 1" in call("show", "1", *at).output
+    for chosen in (("show", "1"), ("replay", "1"), ("drop", "1")):
+        assert_refused(call(*chosen, *at), f"there is no dead letter 1 in {directory}")
+    for command in ("list", "replay", "drop"):
+        told = call(command, "--source", "three", *at)
+        assert_refused(told, "there is no source 'three', but 'one', 'two'")
+        told = call(command, "--pipeline", "three", *at)
+        assert_refused(told, "there is no pipeline 'three', but 'one', 'two'")
+        assert call(command, "--source", "two", *at).exit_code == 0  # it has none
     assert "which letters?" in call("drop", *at).output
 
 
@@ -202,8 +214,33 @@ def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
     databases.accept(b"hello", b"you")
     letter = OF_ONE._replace(key="'k'")
     databases.publish(letter._replace(arrival=0), letter._replace(arrival=1))
+    with databases.outbox.letters() as letters:  # as each gateway does
+        letters.note_origins(databases.application)
     databases.close()
     see_to_letters(tmp_path)
+
+
+def test_nothing_is_done_where_one_of_the_numbers_is_none_of_those_chosen(tmp_path: Path) -> None:
+    databases = Databases(tmp_path)
+    databases.accept(b"a")
+    databases.publish(OF_ONE._replace(arrival=0))
+    databases.close()
+    at = ("--state-dir", str(tmp_path))
+    for command in ("drop", "replay"):
+        assert_refused(call(command, "1", "2", *at), "there is no dead letter 2 in")
+        told = call(command, "1", "--pipeline", "two", *at)
+        assert_refused(told, "there is no pipeline 'two', but 'one'")  # no gateway has told of it
+    assert call("drop", "1", "1", *at).stdout == "1 dropped\n"
+
+
+def test_a_letter_without_a_payload_is_not_replayed_and_that_is_said(tmp_path: Path) -> None:
+    databases = Databases(tmp_path)
+    databases.accept(b"a")
+    databases.publish(OF_ONE)
+    databases.close()
+    at = ("--state-dir", str(tmp_path))
+    assert_refused(call("replay", "1", *at), "behind a state, and cannot be replayed")
+    assert call("replay", "--all", *at).stdout == "0 replayed, 1 kept that cannot be\n"
 
 
 def test_the_command_works_where_the_gateway_runs() -> None:

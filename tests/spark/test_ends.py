@@ -81,3 +81,20 @@ def test_no_process_outlives_a_run_that_is_killed(
             os.kill(min(pid for pid, command in found.items() if victim in command), signal.SIGKILL)
         running.process.wait(PATIENCE_S)
         wait_until(lambda: not processes_of(mark), "the end of all processes", PATIENCE_S)
+
+
+def test_a_stop_in_the_middle_of_a_function_is_orderly_and_tells_what_is_left(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "naps.py").write_text(APP.replace("ASLEEP", str(tmp_path / "asleep")))
+    command = ["run", str(tmp_path / "naps.py"), "--in", "127.0.0.1:0", "--no-ui"]
+    command += ["--state-dir", str(tmp_path / "state"), "--drain-timeout", "0"]
+    with BackgroundRun([*command, "--", str(tmp_path / "out")]) as running:
+        send(running.sources["Naps"], [b"long", b"short"])
+        wait_until((tmp_path / "asleep").exists, "a function that does not end", PATIENCE_S)
+        assert running.stop() == 1
+    (left,) = (event for event in running.events if event.get("level") == "warning")
+    assert left["event"] == "stopping before all is delivered"
+    assert left["not_processed"] == 2
+    assert running.events[-1]["event"] == "stopped"
+    assert [event for event in running.events if event.get("level") in {None, "error"}] == []

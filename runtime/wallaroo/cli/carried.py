@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -16,8 +16,14 @@ from wallaroo.engine.job import codecs_of
 from wallaroo.engine.packing import Packed
 from wallaroo.engine.program import Program
 from wallaroo.errors import UsageError
+from wallaroo.printable import printable
 
 Form = Literal["json", "pickle"]
+_FIELDS = ("state", "key", "entity")
+_DUE = "an object with state, key and entity is due"
+_PICKLED = pickle.PROTO
+"""How what `wallaroo state export --format pickle` wrote begins."""
+_SHOWN_BYTES = 60
 _AT_ONCE = 20_000
 """Entities that are packed together: what is in memory at a time."""
 
@@ -41,20 +47,20 @@ def written_entity(state: str, key: Any, entity: Any, form: Form) -> bytes:
     return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
-def read_entities(file: Path, form: Form) -> Iterator[Carried]:
-    """The entities that `wallaroo state export` wrote to *file*.
+def read_entities(file: Path, form: Form, name: str) -> Iterator[Carried]:
+    """The entities that `wallaroo state export` wrote to *file*, which people know as *name*.
 
     Raises:
         UsageError: Something else is in it; the message tells where.
     """
-    place = str(file)
+    place = name
     try:
         with file.open("rb") as opened:
             number, unit = 0, "line" if form == "json" else "entity"
             read = _read_line if form == "json" else _read_pickle
             while opened.peek(1):
                 number += 1
-                place = f"{file}, {unit} {number}"
+                place = f"{name}, {unit} {number}"
                 (state, key), entity = read(opened)
                 yield Carried(place, state, key, entity)
     except Exception as error:  # whatever unpickling runs may raise anything
@@ -134,8 +140,8 @@ class Packer:
         return number, bucket
 
 
-def write_rows(packer: Packer, file: Path, form: Form, file_of_rows: Path) -> None:
-    """Check and pack the entities of *file*, as `import_state` takes them."""
+def write_rows(packer: Packer, file: Path, form: Form, name: str, file_of_rows: Path) -> None:
+    """Check and pack the entities of *file*, known as *name*, as `import_state` takes them."""
     import pyarrow as pa
 
     from wallaroo.engine.spark.slots import slots_for
@@ -144,19 +150,60 @@ def write_rows(packer: Packer, file: Path, form: Form, file_of_rows: Path) -> No
     slots = slots_for(packer.program.buckets)
     schema = rows([], slots, 0).schema
     with pa.ipc.new_stream(str(file_of_rows), schema) as writer:
-        for packed in packer.pack(read_entities(file, form)):
+        for packed in packer.pack(read_entities(file, form, name)):
             writer.write_batch(rows(packed, slots, 0))
 
 
+class _Misshapen(ValueError):
+    """What is in a file is no entity; the message tells what is wrong with it."""
+
+
 def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
-    told = json.loads(file.readline().decode("utf-8", "surrogatepass"))
-    return (told["state"], from_plain(told["key"])), from_plain(told["entity"])
+    line = file.readline()
+    if line.startswith(_PICKLED):
+        msg = "it is pickled: give --format pickle"
+        raise _Misshapen(msg)
+    try:
+        told = json.loads(line.decode("utf-8", "surrogatepass"))
+    except json.JSONDecodeError as error:
+        msg = f"it is no JSON: {error.msg} at column {error.colno}"
+        raise _Misshapen(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"it is no UTF-8: {error.reason} at byte {error.start}"
+        raise _Misshapen(msg) from error
+    if not isinstance(told, dict):
+        msg = f"{_DUE}, and this is {printable(line[:_SHOWN_BYTES].decode('utf-8', 'replace'))}"
+        raise _Misshapen(msg)
+    for name in _FIELDS:
+        if name not in told:
+            msg = f"it has no field {name!r}: {_DUE}"
+            raise _Misshapen(msg)
+    if not isinstance(told["state"], str):
+        msg = f"its field 'state' is the name of a state, and this is {told['state']!r}"
+        raise _Misshapen(msg)
+    return (told["state"], _value(told, "key")), _value(told, "entity")
+
+
+def _value(told: Mapping[str, Any], name: str) -> Any:
+    try:
+        return from_plain(told[name])
+    except Exception as error:  # a class that it names may raise anything
+        msg = f"its field {name!r} tells of no value: {_told(error)}"
+        raise _Misshapen(msg) from error
 
 
 def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
-    (state, key), entity = pickle.load(file)
-    return (state, key), entity
+    start = file.peek(1)[:1]  # type: ignore[attr-defined]
+    if start == b"{":
+        msg = "it is JSON: leave out --format pickle"
+        raise _Misshapen(msg)
+    pair = pickle.load(file)
+    match pair:
+        case ((str(state), key), entity):
+            return (state, key), entity
+    msg = f"((state, key), entity) is due, and this is {printable(repr(pair)[:_SHOWN_BYTES])}"
+    raise _Misshapen(msg)
 
 
 def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, _Misshapen) else f"{type(error).__name__}: {error}"

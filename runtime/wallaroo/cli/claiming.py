@@ -64,8 +64,8 @@ class Claiming:
         self.lost: str | None = None
         """Why the claim is gone; None while it holds."""
 
-    def claim(self, stop: threading.Event, patience_s: float) -> Claim | None:
-        """The claim, once the gateway is there; None if *stop* was set before.
+    def claim(self, patience_s: float) -> Claim:
+        """The claim, once the gateway is there.
 
         Another driver that has just died is waited for; one that lives is not.
 
@@ -75,7 +75,7 @@ class Claiming:
         """
         started = time.monotonic()
         told = False
-        while not stop.is_set():
+        while True:
             waited_s = time.monotonic() - started
             try:
                 claim = self._client.claim(self._holder)
@@ -94,8 +94,7 @@ class Claiming:
             if not told:
                 told = True
                 log.warning("waiting for the gateway", at=self._location, reason=str(problem))
-            stop.wait(_PAUSE_S)
-        return None
+            time.sleep(_PAUSE_S)
 
     def release(self) -> None:
         """Let another driver have the gateway at once; a gateway that is away is not waited for."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import tempfile
 import threading
@@ -26,6 +25,7 @@ from wallaroo.cli.hearing import hearing
 from wallaroo.cli.rights import check_rights
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.stopping import BrokenOff, StopSignals
 from wallaroo.cli.summary import BatchSummary
 from wallaroo.cli.wanted import WantedWorkers
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
@@ -110,11 +110,13 @@ class ClusterRun:
 
     def __init__(self, settings: DriverSettings) -> None:
         self._settings = settings
-        self._signalled = threading.Event()
+        self._signals = StopSignals()
         self._surplus_due: float | None = None
         self._stack: list[Callable[[], object]] = []
         self._engine: Engine | None = None
         self._wanted: WantedWorkers | None = None
+        self._stopped: dict[str, Any] | None = None
+        """What there was when it stopped; None while it has not, and after a failure."""
 
     def __enter__(self) -> Self:
         return self
@@ -125,20 +127,33 @@ class ClusterRun:
                 _TERMINATION_LOG.write_text(str(error))
         while self._stack:
             self._stack.pop()()
+        if self._stopped is not None:
+            log.info("stopped", **self._stopped)
 
-    def start(self) -> None:
+    def start(self) -> bool:
         """Start everything; returns when messages flow.
+
+        Returns:
+            Whether they do: False where a stop signal came before.
 
         Raises:
             WallarooError: A part could not start, or another driver has the gateway.
         """
+        try:
+            with self._signals.during_start():
+                self._start()
+        except BrokenOff:
+            self._stopped = {"during": "start"}
+            return False
+        return True
+
+    def _start(self) -> None:
         settings = self._settings
         application = _loaded(settings.application)
         self._status = DriverStatus(application.name, settings.partitions)
         if settings.health is not None:
             self._serve_health(settings.health)
-        for stop in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(stop, self._on_signal)
+        self._signals.listen()  # user code may have
         pod = self._pod()
         workers = settings.workers
         if settings.workers_from is not None:
@@ -146,9 +161,7 @@ class ClusterRun:
         location = introduce(settings.gateway, settings.token_file, settings.gateway_ca)
         self._claiming = Claiming(location, pod.name)
         self._status.say("waiting for the gateway")
-        claim = self._claiming.claim(self._signalled, settings.patience_s)
-        if claim is None:
-            return
+        claim = self._claiming.claim(settings.patience_s)
         self._stack.append(self._claiming.release)
         self._status.client = GatewayClient(location, patience_s=0)
         state = StateDirectory(settings.state_dir, application.name, settings.partitions)
@@ -186,10 +199,9 @@ class ClusterRun:
         )
         self._summary = BatchSummary(self._timed_batches, self._status.gateway)
         launched = launch(engine, state, scratch)
+        self._stack.append(launched.stop)
         self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
         self._stack.append(self._engine.stop)
-        for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
-            signal.signal(stop, self._on_signal)
         self._status.engine = self._engine
         self._summary.start()
         self._stack.append(self._summary.stop)
@@ -217,10 +229,8 @@ class ClusterRun:
         Raises:
             RuntimeFailure: The query failed, or another driver has claimed the gateway.
         """
-        if self._engine is None:
-            return
-        while not self._signalled.wait(_LOOK_EVERY_S):
-            assert self._engine is not None
+        assert self._engine is not None
+        while not self._signals.came.wait(_LOOK_EVERY_S):
             failure = self._claiming.lost or self._engine.failure()
             if failure is not None:
                 self._status.fail(failure)
@@ -239,7 +249,7 @@ class ClusterRun:
                 break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
             ending.join(_LOOK_EVERY_S)
         done_over = ending.is_alive() and not self._engine.waits()
-        log.info("stopped", batch="left to be done over" if done_over else "ended")
+        self._stopped = {"batch": "left to be done over" if done_over else "ended"}
 
     def _look_for_gateway(self, gone: threading.Event) -> None:
         """Set *gone* once the gateway does not answer; in a thread, for that may take a while."""
@@ -252,10 +262,6 @@ class ClusterRun:
         assert self._engine is not None
         with contextlib.suppress(Exception):  # what has failed is done over, as after a kill
             self._engine.finish_batch()
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        log.info("signal", signal=signal.Signals(number).name)
-        self._signalled.set()
 
     def _on_batch(self, batch: Batch) -> None:
         self._status.on_batch(batch)

@@ -11,6 +11,7 @@ import click
 
 from wallaroo.cli.at_state import letter_desk
 from wallaroo.cli.options import state_option, together
+from wallaroo.edge.desk import LetterDesk
 from wallaroo.edge.letters import Choice, Letter
 from wallaroo.errors import UsageError
 from wallaroo.printable import printable
@@ -42,7 +43,46 @@ def _choice(
     if every and (numbers or source or pipeline):
         msg = "--all means all letters; leave it out, or give no numbers, --source or --pipeline"
         raise UsageError(msg)
-    return Choice(numbers or None, source, pipeline)
+    return Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
+
+
+def _check_origin(desk: LetterDesk, choice: Choice) -> None:
+    """Refuse a source or a pipeline that there is none of."""
+    known = desk.letter_origins()
+    for kind, name, names in (
+        ("source", choice.source, known.sources),
+        ("pipeline", choice.pipeline, known.pipelines),
+    ):
+        if name is not None and name not in names:
+            there = f", but {', '.join(map(repr, names))}" if names else ""
+            msg = f"there is no {kind} {name!r}{there}"
+            raise UsageError(msg)
+
+
+def _check_numbers(desk: LetterDesk, choice: Choice, state_dir: Path, *, replay: bool) -> None:
+    """Refuse numbers that letters chosen do not have; to *replay*, also those without payload."""
+    if choice.ids is None:
+        return
+    found = {letter.id: letter for letter in desk.letters(choice, len(choice.ids))}
+    where = "".join(
+        f" of {kind} {name!r}"
+        for kind, name in (("source", choice.source), ("pipeline", choice.pipeline))
+        if name is not None
+    )
+    for number in choice.ids:
+        if number not in found:
+            raise UsageError(_no_letter(number, where, state_dir))
+        if replay and found[number].payload is None:
+            msg = f"{_no_payload(number)}, and cannot be replayed"
+            raise UsageError(msg)
+
+
+def _no_letter(number: int, where: str, state_dir: Path) -> str:
+    return f"there is no dead letter {number}{where} in {state_dir}"
+
+
+def _no_payload(number: int) -> str:
+    return f"dead letter {number} has no payload: it was set aside behind a state"
 
 
 @click.group(name="dead-letters")
@@ -69,7 +109,9 @@ def list_letters(
 ) -> None:
     """List dead letters, the oldest first."""
     with letter_desk(state_dir) as desk:
-        for letter in desk.letters(Choice(None, source, pipeline), last):
+        choice = Choice(None, source, pipeline)
+        _check_origin(desk, choice)
+        for letter in desk.letters(choice, last):
             click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
 
 
@@ -82,14 +124,12 @@ def show(number: int, state_dir: Path, payload: bool) -> None:
     with letter_desk(state_dir) as desk:
         found = desk.letters(Choice((number,)), 1)
     if not found:
-        msg = f"there is no dead letter {number} in {state_dir}"
-        raise UsageError(msg)
+        raise UsageError(_no_letter(number, "", state_dir))
     (letter,) = found
     if not payload:
         click.echo(_page(letter))
     elif letter.payload is None:
-        msg = f"dead letter {number} has no payload: it was set aside behind a state"
-        raise UsageError(msg)
+        raise UsageError(_no_payload(number))
     else:
         sys.stdout.buffer.write(letter.payload)
 
@@ -108,9 +148,13 @@ def replay(
 
     All pipelines of the source get them. Letters without a payload stay: a state has seen them.
     """
+    choice = _choice(numbers, every, source, pipeline)
     with letter_desk(state_dir) as desk:
-        count = desk.replay_letters(_choice(numbers, every, source, pipeline))
-    click.echo(f"{count} replayed")
+        _check_origin(desk, choice)
+        _check_numbers(desk, choice, state_dir, replay=True)
+        count = desk.replay_letters(choice)
+        kept = len(desk.letters(choice, _MOST))
+    click.echo(f"{count} replayed" + f", {kept} kept that cannot be" * bool(kept))
 
 
 @dead_letters.command()
@@ -124,8 +168,11 @@ def drop(
     state_dir: Path,
 ) -> None:
     """Forget dead letters."""
+    choice = _choice(numbers, every, source, pipeline)
     with letter_desk(state_dir) as desk:
-        count = desk.drop_letters(_choice(numbers, every, source, pipeline))
+        _check_origin(desk, choice)
+        _check_numbers(desk, choice, state_dir, replay=False)
+        count = desk.drop_letters(choice)
     click.echo(f"{count} dropped")
 
 

@@ -168,5 +168,5 @@ def driver(
         spark=setting_pairs(conf),
     )
     with ClusterRun(settings) as run:
-        run.start()
-        run.wait()
+        if run.start():
+            run.wait()

@@ -119,10 +119,6 @@ class Engine:
         self._held = False
         self.executors: Executors | None = None
         """The executors, where the master is one that starts and stops them."""
-        if settings.master.startswith("local"):
-            start_workers(self._spark.session)
-        else:
-            self.executors = Executors(self._spark.session, settings.workers)
 
         def report(batch: Batch) -> None:
             reports.batch(batch)
@@ -136,33 +132,33 @@ class Engine:
             if self._traces is not None:
                 _tell(self._traces, state.checkpoint, self.figures.batches()[-1])
 
-        if settings.everywhere:
-            found = reference.absolute()
-        else:
-            found = shipping.ship(self._spark.session, reference, scratch)
-        job = Job(
-            "",
-            found,
-            connector,
-            fixed.buckets,
-            slots_for(fixed.buckets),
-            self._readers,
-            program.repeated,
-            settings.batch,
-            call_limit_s=settings.call_limit_s,
-            costs=self._costs,
-        )
-
         def start(committed: OnBatch) -> RunningApplication:
             # a run of its own each time: what processes have in memory of a failed one is no use
             fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
             return query.start(self._spark.session, program, fresh, state.checkpoint, committed)
 
-        try:
-            self._query = SupervisedEngine(start, self._spark.is_alive, report, timed)
-        except BaseException:
-            self._spark.stop()
-            raise
+        with self._spark.starting():
+            if settings.master.startswith("local"):
+                start_workers(self._spark.session)
+            else:
+                self.executors = Executors(self._spark.session, settings.workers)
+            if settings.everywhere:
+                found = reference.absolute()
+            else:
+                found = shipping.ship(self._spark.session, reference, scratch)
+            job = Job(
+                "",
+                found,
+                connector,
+                fixed.buckets,
+                slots_for(fixed.buckets),
+                self._readers,
+                program.repeated,
+                settings.batch,
+                call_limit_s=settings.call_limit_s,
+                costs=self._costs,
+            )
+            self._query = SupervisedEngine(start, self._spark.ended, report, timed)
 
     def failure(self) -> str | None:
         """Look after the query; tells why it is not started any more, None while it is."""
@@ -238,7 +234,8 @@ class Engine:
             at_once: Whether to wait for nothing that is under way: calls to a gateway that will
                 not come back would be waited for until their patience ends.
         """
-        if at_once:
+        self._spark.will_stop()
+        if at_once or not self._spark.is_alive():
             self._spark.kill()
         else:
             self._query.stop()

@@ -20,6 +20,7 @@ from wallaroo.cli.options import (
     AddressType,
     application_options,
     application_ref,
+    check_sinks,
     error_option,
     policies,
     source_limit_options,
@@ -159,6 +160,7 @@ def gateway(
             application = application_ref(app, inputs, outputs, app_args, max_frame).load()
             spoken.application = application.name
             logs.configure_again()
+            check_sinks(application)
             source_tls, sink_tls = tls_files(tls)
             settings = GatewaySettings(
                 state_dir,

@@ -15,7 +15,7 @@ from wallaroo.edge.limits import SourceLimits
 from wallaroo.engine.pace import BatchLimits
 from wallaroo.errors import UsageError
 from wallaroo.logs import parse_levels
-from wallaroo.model.application import Application
+from wallaroo.model.application import Application, TCPSink
 from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.tls import TLSFiles
@@ -280,6 +280,21 @@ def policies(texts: Sequence[str], application: Application) -> dict[str, Policy
         for name in [source] if equals else names:
             chosen[name] = Policy(policy)
     return chosen
+
+
+def check_sinks(application: Application) -> None:
+    """Refuse sinks that nobody can be listening for.
+
+    Raises:
+        UsageError: One has port 0, which lets the system choose where somebody listens.
+    """
+    for sink in application.sinks:
+        if isinstance(sink, TCPSink) and sink.port == 0:
+            msg = (
+                f"sink {sink.name!r} sends to {sink.where}, and nobody listens on port 0: give the "
+                "port of its receiver (with --out, where the application takes it from there)"
+            )
+            raise UsageError(msg)
 
 
 def application_ref(

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
+from wallaroo.binding import why_not_bound
 from wallaroo.cli.options import AddressType
 from wallaroo.cli.transfer import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
@@ -58,8 +59,8 @@ def receive(
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, int(port)), family=family)
-    except OSError as error:
-        msg = f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen"
+    except (OSError, UnicodeError) as error:
+        msg = f"cannot listen on {host}:{port}: {why_not_bound(error, host, '--listen')}"
         raise RuntimeFailure(msg) from error
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)

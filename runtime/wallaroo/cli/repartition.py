@@ -85,8 +85,9 @@ def repartition(
     The application must be stopped in good order; where its driver was killed, the gateway has to
     be there, so that the batch left over can be ended first. The number may go up to that of the
     buckets that its keys are spread over, eight for each partition it began with; its divisors
-    spread them evenly. State that has the number already, or is not there yet, is left as it is. On
-    a cluster the chart does this: `helm upgrade --set partitions=16,repartition=true`.
+    spread them evenly. State that has the number already is left as it is, and so is a directory
+    that no application has been in yet. On a cluster the chart does this: `helm upgrade --set
+    partitions=16,repartition=true`.
 
     \b
     Example:
@@ -100,6 +101,9 @@ def repartition(
     reference = application_ref(app, inputs, outputs, app_args, max_frame)
     with hearing():
         application = reference.load()
+    if not state_dir.is_dir():
+        msg = f"there is no directory {state_dir}: give the state directory of the application"
+        raise UsageError(msg)
     if not StateDirectory.has_state(state_dir):
         log.info("nothing to repartition", reason=f"there is no state in {state_dir} yet")
         return

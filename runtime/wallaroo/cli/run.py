@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -26,7 +27,8 @@ from wallaroo.cli.options import (
     trace_option,
     ui_token_option,
 )
-from wallaroo.cli.runner import Runner, RunSettings
+from wallaroo.cli.run_settings import RunSettings
+from wallaroo.cli.runner import Runner
 from wallaroo.cli.upstream import UpstreamCommand
 from wallaroo.cli.view import suits
 from wallaroo.edge.guard import read_token
@@ -93,7 +95,8 @@ a message that kills its worker has to be found."""
     default=60.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Seconds to go on after a stop signal, until all is processed and delivered.",
+    help="Seconds to go on after a stop signal, until all is processed and delivered; what is "
+    "left then is kept for the next start, and the exit code is 1.",
 )
 @click.option(
     "--ui",
@@ -155,8 +158,10 @@ def run(
         --in Orders@127.0.0.1:7010,MarketData@127.0.0.1:7011 --out 127.0.0.1:7002
 
     A stop signal closes the sources; what was accepted is processed and delivered, then the
-    command ends with exit code 0. Started again with the same --state-dir it goes on exactly
-    where the last committed batch ended.
+    command ends with exit code 0. Where that takes longer than --drain-timeout, or another signal
+    comes, it ends with a warning and exit code 1, and what is left stays in the state directory. A
+    signal during the start ends it at once, with exit code 0. Started again with the same
+    --state-dir it goes on exactly where the last committed batch ended.
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     console = Console(stderr=True)
@@ -188,8 +193,11 @@ def run(
         live=None if no_ui or no_live or not suits(console) else console,
     )
     with Runner(settings) as runner:
-        runner.start()
+        if not runner.start():
+            return
         failure = runner.wait()
         if failure is not None:
             raise RuntimeFailure(failure)
-        runner.drain()
+        all_delivered = runner.drain()
+    if not all_delivered:
+        sys.exit(RuntimeFailure.exit_code)

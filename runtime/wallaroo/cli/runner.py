@@ -7,104 +7,47 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import structlog
-from rich.console import Console
 
-from wallaroo.api.addresses import Address
 from wallaroo.channel import Channel
 from wallaroo.cli.agreeing import LocalFiles, agree
 from wallaroo.cli.engine import Engine, EngineSettings, launch
 from wallaroo.cli.hearing import hearing
-from wallaroo.cli.options import policies
+from wallaroo.cli.options import check_sinks, policies
+from wallaroo.cli.run_settings import RunSettings
 from wallaroo.cli.state_classes import check_state_classes
 from wallaroo.cli.state_directory import StateDirectory
+from wallaroo.cli.stopping import BrokenOff, StopSignals
 from wallaroo.cli.supervisor import GatewayProcess, reserved_ports
 from wallaroo.cli.view import LiveView
 from wallaroo.cli.watched import WatchedRun, serve_dashboard
 from wallaroo.edge.client import GatewayClient, GatewayStatus
 from wallaroo.edge.connector import Connector
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
-from wallaroo.edge.limits import SourceLimits
-from wallaroo.engine.pace import BatchLimits
 from wallaroo.engine.program import Program
 from wallaroo.engine.running import Batch
 from wallaroo.engine.spoken import Spoken
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.logs import relay
 from wallaroo.model.application import Application, TCPSource
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.tls import TLSFiles
-from wallaroo.tracing import ONE_IN
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
 _MOST_FAILURES = 5
 """Failures of a source in a row after which a run that waits for its end gives up."""
+_SOCKET, _LONGEST_SOCKET = "gateway.sock", 107
+"""Name of the gateway's socket, and bytes that the path of one may have."""
 _HOLDER = "run"
 """Name under which the gateway is claimed: it is this process's child, and nobody else's."""
 
 log = structlog.get_logger("wallaroo")
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What `wallaroo run` was asked to do."""
-
-    application: ApplicationRef
-    """The application and its arguments."""
-    workers: int = 1
-    """Ranges that a batch is read in at most; worker processes, on local Spark."""
-    partitions: int = 1
-    """Partitions of the state, if the state directory is new."""
-    state_dir: Path | None = None
-    """State directory; None for `.wallaroo/NAME`."""
-    master: str = "local[1]"
-    """Spark master URL."""
-    spark: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark."""
-    batch: BatchLimits = field(default_factory=BatchLimits)
-    """Bounds of a batch."""
-    sources: SourceLimits = field(default_factory=SourceLimits)
-    """What senders may cost."""
-    on_error: tuple[str, ...] = ()
-    """What becomes of messages that are set aside, as `[SOURCE=]POLICY`."""
-    tls: Mapping[str, Path | None] = field(default_factory=dict)
-    """Files for TLS, by the names of their options."""
-    call_limit_s: float = 60.0
-    """Seconds that a function of the application may take for one message; 0 for no limit."""
-    trace_one_in: int = ONE_IN
-    """Of so many messages one is followed, where tracing is on."""
-    journal_bytes: int = 4 * 1024**3
-    """Bytes of messages that wait on disk at most."""
-    accept_lost_journal: bool = False
-    """Whether to go on where journal or outbox is lost, or older than the checkpoint."""
-    drain_timeout_s: float = 60.0
-    """Seconds to go on after a stop signal."""
-    until_done: bool = False
-    """Whether to stop when every source has ended, every window has closed, and all is processed
-    and delivered."""
-    gateway: str | None = None
-    """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
-    gateway_tls: TLSFiles = field(default_factory=TLSFiles)
-    """Certificate and key that the gateway shows there, and the authorities that workers trust."""
-    log_level: str = "info"
-    """Least severe log events to show."""
-    ui: Address | None = None
-    """Where the dashboard is served; None for nowhere."""
-    ui_token: str | None = None
-    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
-    live: Console | None = None
-    """Terminal that shows a live view, where there is a dashboard; None for none."""
 
 
 class Runner:
@@ -116,9 +59,11 @@ class Runner:
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
-        self._signalled = threading.Event()
+        self._signals = StopSignals()
         self._stack: list[Any] = []
         self._engine: Engine | None = None
+        self._stopped: dict[str, Any] | None = None
+        """What there was when it stopped; None while it has not, and after a failure."""
 
     def __enter__(self) -> Self:
         return self
@@ -126,25 +71,42 @@ class Runner:
     def __exit__(self, *_exc: object) -> None:
         while self._stack:
             self._stack.pop()()
+        if self._stopped is not None:
+            log.info("stopped", **self._stopped)
 
-    def start(self) -> None:
+    def start(self) -> bool:
         """Start everything; returns when messages flow.
+
+        Returns:
+            Whether they do: False where a stop signal came before.
 
         Raises:
             WallarooError: A part could not start.
         """
+        try:
+            with self._signals.during_start():
+                self._start()
+        except BrokenOff:
+            self._stopped = {"during": "start"}
+            return False
+        return True
+
+    def _start(self) -> None:
         settings = self._settings
         scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
         self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        _check_that_sockets_fit(scratch)
         self._hear(scratch)
         with hearing():
             application = settings.application.load()
         policies(settings.on_error, application)  # says what is wrong with them before all else
+        check_sinks(application)
         if settings.until_done:
             _check_that_sources_end(application)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
         state = StateDirectory(path, application.name, settings.partitions)
         self._stack.append(state.close)
+        self._state_dir = state.path
         with hearing(application.name):
             check_state_classes(state.path, application)
         agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
@@ -156,9 +118,8 @@ class Runner:
                 partitions=state.fixed.partitions,
                 reason=f"the state in {state.path} was made with them",
             )
-        for stop in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(stop, self._on_signal)
-        location = f"grpc+unix://{scratch}/gateway.sock"
+        self._signals.listen()  # user code may have
+        location = f"grpc+unix://{scratch}/{_SOCKET}"
         token, given = None, {}
         if settings.gateway is not None:
             secret = settings.gateway_tls.authorities is not None
@@ -192,8 +153,6 @@ class Runner:
         connector = Connector(location, claim.number)
         self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
         self._stack.append(self._stop_engine)
-        for stop in (signal.SIGINT, signal.SIGTERM):  # Spark has set its own
-            signal.signal(stop, self._on_signal)
         status = self.status()
         shown = self._show(application, location)
         log.info(
@@ -211,7 +170,7 @@ class Runner:
         Returns:
             What failed, if something did before that.
         """
-        while not self._signalled.wait(_LOOK_EVERY_S):
+        while not self._signals.came.wait(_LOOK_EVERY_S):
             if (failure := self._failure()) is not None:
                 return failure
             if self._settings.until_done:
@@ -222,8 +181,11 @@ class Runner:
                     break
         return None
 
-    def drain(self) -> None:
+    def drain(self) -> bool:
         """Close the sources, then go on until all is processed and delivered.
+
+        Returns:
+            Whether all is: False where the time for it was over, or another signal came.
 
         Raises:
             RuntimeFailure: A part failed on the way.
@@ -238,26 +200,45 @@ class Runner:
             backlog=status.backlog,
             undelivered=status.undelivered,
         )
-        self._signalled.clear()
+        self._signals.came.clear()
+        limit_s, cut_short = self._settings.drain_timeout_s, None
         while status.backlog or status.undelivered:
             if (failure := self._failure()) is not None:
                 raise RuntimeFailure(failure)
             if self._gateway.starts != starts:  # the new one listens
                 starts = self._gateway.starts
                 self._client.stop_accepting()
-            late = time.monotonic() - started > self._settings.drain_timeout_s
-            if self._signalled.wait(_LOOK_EVERY_S / 4) or late:
-                break
+            if self._signals.came.wait(_LOOK_EVERY_S / 4):
+                cut_short = "another signal came"
+            elif time.monotonic() - started > limit_s:
+                cut_short = f"the {limit_s:g} s of --drain-timeout are over"
             status = self.status()
+            if cut_short is not None:
+                break
         if not status.backlog and self._engine is not None:
             self._engine.finish_batch()
-        log.info(
-            "stopped",
-            accepted={source.name: source.accepted for source in status.sources},
-            delivered=status.delivered,
-            set_aside=status.set_aside,
-            unknown_key=status.unknown_key,
-            kept_for_next_start=status.backlog + status.undelivered,
+        kept = status.backlog + status.undelivered
+        if kept:
+            self._warn_of_kept(status, cut_short or "")
+        self._stopped = {
+            "accepted": {source.name: source.accepted for source in status.sources},
+            "delivered": status.delivered,
+            "set_aside": status.set_aside,
+            "unknown_key": status.unknown_key,
+            "kept_for_next_start": kept,
+        }
+        return not kept
+
+    def _warn_of_kept(self, status: GatewayStatus, reason: str) -> None:
+        away = {sink.name: sink.problem for sink in status.sinks if sink.problem is not None}
+        log.warning(
+            "stopping before all is delivered",
+            reason=reason,
+            not_processed=status.backlog,
+            not_delivered=status.undelivered,
+            **({"receivers_away": away} if away else {}),
+            kept_in=str(self._state_dir),
+            advice="start again with the same --state-dir, which continues with them",
         )
 
     def status(self) -> GatewayStatus:
@@ -302,10 +283,6 @@ class Runner:
     def _stop_engine(self) -> None:
         assert self._engine is not None
         self._engine.stop(at_once=self._gateway.failure is not None)
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        log.info("signal", signal=signal.Signals(number).name)
-        self._signalled.set()
 
     def _failure(self) -> str | None:
         if self._gateway.failure is not None:
@@ -374,6 +351,15 @@ class Runner:
         self._gateway.start()
         self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
         self._stack.append(self._client.close)
+
+
+def _check_that_sockets_fit(scratch: Path) -> None:
+    if len(os.fsencode(scratch / _SOCKET)) > _LONGEST_SOCKET:
+        msg = (
+            f"the directory for temporary files, {scratch.parent}, has too long a name for the "
+            "sockets in it: set the environment variable TMPDIR to a shorter one, such as /tmp"
+        )
+        raise UsageError(msg)
 
 
 def _check_that_sources_end(application: Application) -> None:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
+from wallaroo.binding import unresolved
 from wallaroo.cli.options import FILE, AddressType
 from wallaroo.cli.transfer import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
@@ -124,9 +125,8 @@ def _send_plain(
         if tls is not None:
             connection = tls.wrap_socket(connection, server_hostname=host)
     except OSError as error:
-        msg = (
-            f"cannot connect to {host}:{port}: {error.strerror or error}; is the source listening?"
-        )
+        refused = f"{error.strerror or error}; is the source listening?"
+        msg = f"cannot connect to {host}:{port}: {unresolved(error, host, '--to') or refused}"
         raise RuntimeFailure(msg) from error
     progress = Progress("sent")
     with connection:

@@ -128,7 +128,9 @@ def import_(
     """  # noqa: D301  (click reads \b)
     with product(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         application = application_to_look_at(app, app_args)
-        if str(file) == "-":
+        given = str(file)
+        if given == "-":
+            given = "standard input"
             file = Path(scratch, "stdin")
             with file.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
@@ -145,7 +147,7 @@ def import_(
         program = Program(application, fixed.buckets)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        write_rows(packer, file, form, rows)
+        write_rows(packer, file, form, given, rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import structlog
 
+from wallaroo.ended import how_ended, what_to_do
 from wallaroo.engine.running import Batch, Failure, OnBatch, Progress, RunningApplication
 from wallaroo.engine.spark.cause import cause_of
 from wallaroo.errors import RuntimeFailure
@@ -20,6 +21,9 @@ from wallaroo.model.application import Source, TCPSource
 
 _END_TIMEOUT_S = 20.0
 """Time for the gateway to end when it is told to."""
+
+_SILENT_END_S = 5.0
+"""Time for the end of a gateway that has closed its standard output."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -73,6 +77,8 @@ class GatewayProcess:
         """Times that it came up."""
         self.failure: str | None = None
         """Why it is not started any more; None while it is."""
+        self._remedy = ""
+        """What to do where it ended without a word."""
         self._process: subprocess.Popen[str] | None = None
         self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
 
@@ -84,7 +90,8 @@ class GatewayProcess:
         """
         problem = self._launch()
         if problem is not None:
-            raise RuntimeFailure(problem)
+            msg = f"{problem}{self._remedy}"
+            raise RuntimeFailure(msg)
         self._watcher.start()
 
     def worked(self) -> None:
@@ -122,6 +129,9 @@ class GatewayProcess:
         assert process.stdout is not None
         told = _told(process.stdout)
         if "sources" not in told:
+            if "error" not in told and (code := _ended(process)) is not None:
+                told = {"error": f"the gateway {how_ended(code)} while it was starting"}
+                self._remedy = f": {what_to_do(code)}"
             process.kill()
             _wait_and_close(process)
             return str(told.get("error") or "the gateway did not start")
@@ -137,7 +147,7 @@ class GatewayProcess:
                 return
             if time.monotonic() - self._up_since >= self.WORKS_S:
                 self._restarts.worked()
-            problem: str | None = f"it ended with exit code {code}"
+            problem: str | None = f"it {how_ended(code)}"
             while problem is not None:
                 pause = self._restarts.pause()
                 if pause is None:
@@ -162,6 +172,13 @@ def _told(lines: IO[str]) -> dict[str, Any]:
     return {}
 
 
+def _ended(process: subprocess.Popen[str]) -> int | None:
+    """The exit code of a gateway that has closed its standard output; None if it goes on."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_SILENT_END_S)
+    return None
+
+
 def _wait_and_close(process: subprocess.Popen[str]) -> int:
     """Wait for the end of *process*, and let go of what it leaves; returns its exit code."""
     code = process.wait()
@@ -176,7 +193,7 @@ class SupervisedEngine:
 
     Args:
         start: Starts the query.
-        is_there: Tells whether the engine's libraries are there to start it on.
+        ended: Tells how what the engine runs on has ended; None while it is there.
         on_batch: Called after each committed batch.
         on_progress: Called, by `failure`, with how each batch went.
     """
@@ -184,12 +201,12 @@ class SupervisedEngine:
     def __init__(
         self,
         start: Callable[[OnBatch], RunningApplication],
-        is_there: Callable[[], bool],
+        ended: Callable[[], str | None],
         on_batch: OnBatch,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
     ) -> None:
         self._start = start
-        self._is_there = is_there
+        self._ended = ended
         self._on_batch = on_batch
         self._on_progress = on_progress
         self._untold = False
@@ -214,7 +231,8 @@ class SupervisedEngine:
                 failure = self._start_again()
         except Exception as error:  # whatever the engine's libraries raise when it is not there
             cause = cause_of(str(error))
-            return f"the engine is gone ({cause}); start again with the same --state-dir"
+            gone = f"the engine is gone ({cause}); start again with the same --state-dir"
+            return self._ended() or gone
         if failure is None:
             return None
         if failure.final:
@@ -232,7 +250,7 @@ class SupervisedEngine:
         try:
             self._running = self._start(self._batch)
         except Exception as error:  # a process that Spark keeps for starts may have been killed
-            if not self._is_there():
+            if self._ended() is not None:
                 raise
             return Failure(cause_of(str(error)))
         self.restarts += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import tempfile
-import threading
 from pathlib import Path
 
 import structlog
@@ -52,8 +51,7 @@ def end_batch(
     location = introduce(gateway, token_file, authorities)
     # in a pod of the driver's name, for it is in place of the driver that was killed
     claiming = Claiming(location, socket.gethostname())
-    claim = claiming.claim(threading.Event(), _PATIENCE_S)
-    assert claim is not None
+    claim = claiming.claim(_PATIENCE_S)
     program = Program(application, state.fixed.buckets)
     connector = Connector(location, claim.number, _PATIENCE_S)
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.binding import why_not_bound
 from wallaroo.cli.engine import Engine
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
@@ -96,12 +97,12 @@ def serve_dashboard(
     watch = Watch(application, watched)
     try:
         server = DashboardServer(address, watch, token)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         server = DashboardServer(Address("127.0.0.1", "0"), watch, token)
         log.warning(
             "dashboard elsewhere",
             wanted=":".join(address),
-            reason=error.strerror or str(error),
+            reason=why_not_bound(error, address.host, "--ui"),
             dashboard=server.url,
         )
     return Dashboard(watch, server)

@@ -20,7 +20,7 @@ from pyarrow import flight
 from wallaroo.edge.agreement import Held
 from wallaroo.edge.faults import fault
 from wallaroo.edge.guard import AUTHORITIES_VARIABLE, Credentials, authorities_here, token_here
-from wallaroo.edge.letters import Choice, Letter
+from wallaroo.edge.letters import Choice, Letter, Origins
 from wallaroo.edge.service import NO_ROOM, STOPPED, pack_staged
 from wallaroo.engine.ports import Chunk, Latest, Outputs, Position, Stopped, Tally
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -283,6 +283,10 @@ class GatewayClient:
         """See `LetterDesk.letters`."""
         found = self._ask("letters", {**asdict(choice), "most": most})
         return [Letter.from_json(letter) for letter in found]
+
+    def letter_origins(self) -> Origins:
+        """See `LetterDesk.letter_origins`."""
+        return Origins(*self._ask("letter_origins", {}))
 
     def drop_letters(self, choice: Choice) -> int:
         """See `LetterDesk.drop_letters`."""

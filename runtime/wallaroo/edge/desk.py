@@ -6,7 +6,7 @@ import threading
 from typing import Protocol
 
 from wallaroo.edge.journal import Journal
-from wallaroo.edge.letters import Choice, Letter
+from wallaroo.edge.letters import Choice, Letter, Origins
 from wallaroo.edge.marks import REPLAYS, StreamName
 from wallaroo.edge.outbox import Outbox
 from wallaroo.errors import RuntimeFailure
@@ -21,6 +21,9 @@ class LetterDesk(Protocol):
 
     def letters(self, choice: Choice, most: int) -> list[Letter]:
         """The last *most* of the letters chosen, the oldest first."""
+
+    def letter_origins(self) -> Origins:
+        """Where letters can be from."""
 
     def drop_letters(self, choice: Choice) -> int:
         """Forget the letters chosen; how many there were."""
@@ -46,6 +49,11 @@ class Desk:
         """See `LetterDesk.letters`."""
         with self._outbox.letters() as letters:
             return letters.listed(choice, most)
+
+    def letter_origins(self) -> Origins:
+        """See `LetterDesk.letter_origins`."""
+        with self._outbox.letters() as letters:
+            return letters.origins()
 
     def drop_letters(self, choice: Choice) -> int:
         """See `LetterDesk.drop_letters`."""

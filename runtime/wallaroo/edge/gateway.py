@@ -115,6 +115,7 @@ class Gateway:
             "stop_accepting": lambda _: self._stop_accepting(),
             "wait_accepted": self._wait_accepted,
             "letters": self._letters,
+            "letter_origins": lambda _: self._desk.letter_origins(),
             "drop_letters": lambda asked: self._desk.drop_letters(Choice.from_json(asked)),
             "replay_letters": lambda asked: self._desk.replay_letters(Choice.from_json(asked)),
             "claim": self._claim,
@@ -160,6 +161,8 @@ class Gateway:
                 settings.directory / OUTBOX, settings.outbox_bytes, settings.letters
             )
             opened.callback(self._outbox.close)
+            with self._outbox.letters() as letters:
+                letters.note_origins(self._application)
             self._journal = Journal(
                 settings.directory / JOURNAL,
                 settings.journal,

@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from wallaroo.binding import why_not_bound
 from wallaroo.edge.acked import Open, Streams
 from wallaroo.edge.connection import Connection
 from wallaroo.edge.journal import Journal
@@ -112,10 +113,9 @@ class Ingress:
                     (source.host, source.port), family=family, backlog=_BACKLOG
                 )
             except (OSError, UnicodeError) as error:
-                reason = getattr(error, "strerror", None) or str(error)
                 msg = (
                     f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
-                    f"{reason}; choose another address with --in, or stop who uses it"
+                    f"{why_not_bound(error, source.host, '--in')}"
                 )
                 raise RuntimeFailure(msg) from error
             listener.setblocking(False)

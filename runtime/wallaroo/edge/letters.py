@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS letter (
     place TEXT NOT NULL, error TEXT NOT NULL, message TEXT NOT NULL, key TEXT, header INTEGER,
     frame BLOB, bytes INTEGER NOT NULL, replay INTEGER);
 CREATE TABLE IF NOT EXISTS letter_total (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS letter_origin (
+    kind TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, name));
 """
 _COLUMNS = (
     "id, set_aside_ns, arrived_ns, source_name, pipeline, step, place, error, message, key, "
@@ -123,6 +125,13 @@ class Choice:
         """From plain JSON values."""
         ids = value["ids"]
         return cls(None if ids is None else tuple(ids), value["source"], value["pipeline"])
+
+
+class Origins(NamedTuple):
+    """Where letters can be from: what the application has, and what those that are kept name."""
+
+    sources: list[str]
+    pipelines: list[str]
 
 
 class Evidence(NamedTuple):
@@ -260,6 +269,25 @@ class Letters:
             (*values, most),
         ).fetchall()
         return [_letter(row) for row in reversed(rows)]
+
+    def note_origins(self, application: Application) -> None:
+        """Note which sources and pipelines *application* has, for who asks while it is stopped."""
+        names = [("source", source.name) for source in application.sources]
+        names += [("pipeline", pipeline.name) for pipeline in application.pipelines]
+        self._database.execute("DELETE FROM letter_origin")
+        self._database.executemany("INSERT OR IGNORE INTO letter_origin VALUES (?, ?)", names)
+
+    def origins(self) -> Origins:
+        """Where letters can be from."""
+        return Origins(*map(self._origins, ("source", "pipeline"), ("source_name", "pipeline")))
+
+    def _origins(self, kind: str, column: str) -> list[str]:
+        rows = self._database.execute(
+            f"SELECT name FROM letter_origin WHERE kind = ? UNION SELECT {column} FROM letter "
+            "ORDER BY 1",
+            (kind,),
+        )
+        return [name for (name,) in rows]
 
     def drop(self, choice: Choice) -> int:
         """Forget the letters chosen; how many there were."""

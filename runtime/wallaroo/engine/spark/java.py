@@ -7,6 +7,7 @@ usable version serve: `JAVA_HOME`, the one on the path, or the one that the pack
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -19,14 +20,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from wallaroo.ended import how_ended, what_to_do
 from wallaroo.engine.spark.archive import home_of, sharing_options
 from wallaroo.errors import RuntimeFailure, UsageError
 
+_PY4J = logging.getLogger("py4j")
 MIN_VERSION = 17
 """Oldest Java that Spark 4 runs on."""
 
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
+_LAST_LINES_S = 2.0
+"""Time for what it has printed to be read, once it has ended."""
 _OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -140,7 +145,8 @@ class Java:
     Args:
         memory: Largest heap, as `-Xmx` takes it.
         options: Further options of the virtual machine.
-        log_line: Called, in a thread, with each line that it or a Python worker prints.
+        log_line: Called, in a thread, with each line that it or a Python worker prints. Once it is
+            told to end, with events of workers alone: what is broken off complains.
 
     Raises:
         UsageError: There is no usable Java.
@@ -156,6 +162,8 @@ class Java:
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._told = Path(self._directory.name, "connection")
         self._is_up = False
+        _PY4J.setLevel(logging.NOTSET)
+        self._ending = threading.Event()
         command = [
             *java_command(java, memory, [*shared, *options]),
             "org.apache.spark.deploy.SparkSubmit",
@@ -176,9 +184,13 @@ class Java:
             start_new_session=True,  # Ctrl-C is for us, who stop it in good order
         )
         assert self._process.stdout is not None
-        threading.Thread(
-            target=_pump, args=(self._process.stdout, log_line), name="java-output", daemon=True
-        ).start()
+        self._output = threading.Thread(
+            target=_pump,
+            args=(self._process.stdout, log_line, self._ending),
+            name="java-output",
+            daemon=True,
+        )
+        self._output.start()
 
     def connect(self) -> None:
         """Wait until it is up, and tell PySpark, by its environment variables, where it is.
@@ -198,8 +210,26 @@ class Java:
         """Whether it runs."""
         return self._process.poll() is None
 
+    def ended(self, wait_s: float = 0.0) -> str | None:
+        """How it ended without being told to, and what to do; None while it runs.
+
+        Args:
+            wait_s: Time for its end to be known: its connections close a moment before.
+        """
+        try:
+            code = self._process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            return None
+        return f"Spark's Java {how_ended(code)}: {what_to_do(code)}"
+
+    def will_end(self) -> None:
+        """Let it complain unheard from now on, also of what it calls in this process."""
+        self._ending.set()
+        _PY4J.setLevel(logging.CRITICAL)
+
     def kill(self) -> None:
         """End it at once, whatever it does, and forget that there was one."""
+        self.will_end()
         with contextlib.suppress(ProcessLookupError):  # it has ended
             os.killpg(self._process.pid, signal.SIGKILL)  # and the process that asks for messages
         self._process.wait()
@@ -207,14 +237,16 @@ class Java:
 
     def stop(self) -> None:
         """End it, whether it is up or not, and forget that there was one."""
-        from pyspark import SparkContext
+        self.will_end()
+        if self._is_up:
+            from pyspark import SparkContext
 
-        if not self._is_up:
+            if SparkContext._gateway is not None:
+                if self.is_alive():
+                    SparkContext._gateway.shutdown()
+                SparkContext._gateway = SparkContext._jvm = None
+        else:
             self._process.kill()
-        if SparkContext._gateway is not None:
-            if self.is_alive():
-                SparkContext._gateway.shutdown()
-            SparkContext._gateway = SparkContext._jvm = None
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
             os.environ.pop(name, None)
         assert self._process.stdin is not None
@@ -224,13 +256,15 @@ class Java:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._output.join(_LAST_LINES_S)  # a worker may have it open, too
         self._directory.cleanup()
 
 
-def _pump(output: IO[bytes], log_line: Callable[[str], None]) -> None:
+def _pump(output: IO[bytes], log_line: Callable[[str], None], ending: threading.Event) -> None:
     with output:
         for line in output:
-            if text := line.decode("utf-8", "replace").rstrip():
+            text = line.decode("utf-8", "replace").rstrip()
+            if text and (not ending.is_set() or text.startswith('{"')):  # a worker's event
                 log_line(text)
 
 
@@ -242,7 +276,8 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
             port, length = struct.unpack_from(">ii", content)
             return port, content[8 : 8 + length].decode()
         if process.poll() is not None:
-            msg = f"Spark's Java ended with exit code {process.returncode} before it was up"
+            code = process.returncode
+            msg = f"Spark's Java {how_ended(code)} while it was starting: {what_to_do(code)}"
             raise RuntimeFailure(msg)
         waiting.wait(0.02)
     process.kill()

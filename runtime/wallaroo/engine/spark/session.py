@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,8 @@ from wallaroo.errors import RuntimeFailure, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_END_KNOWN_S = 1.0
+"""Time for the end of a virtual machine to be known, of which calls say only that it is away."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _SETTINGS: Mapping[str, str] = {
@@ -93,15 +98,40 @@ class Spark:
         """Whether its virtual machine runs."""
         return self._java.is_alive()
 
+    def ended(self) -> str | None:
+        """How its virtual machine ended by itself, and what to do; None while it runs."""
+        return self._java.ended(_END_KNOWN_S)
+
+    def will_stop(self) -> None:
+        """Let Spark complain unheard from now on: work under way is broken off."""
+        self._java.will_end()
+
     def stop(self) -> None:
         """Stop Spark and its virtual machine."""
+        self.will_stop()
         self.session.stop()
         self._java.stop()
 
     def kill(self) -> None:
         """End its virtual machine, and with it all that Spark does, at once."""
-        self.session.sparkContext._accumulatorServer.shutdown()  # it would complain
         self._java.kill()
+
+    @contextlib.contextmanager
+    def starting(self) -> Iterator[None]:
+        """Stop Spark where the block, which starts something on it, fails.
+
+        Raises:
+            RuntimeFailure: Its virtual machine has ended.
+        """
+        try:
+            yield
+        except Exception as error:
+            ended = self.ended()
+            if ended is None:
+                self.stop()
+                raise
+            self.kill()
+            raise RuntimeFailure(ended) from error
 
 
 class Launch:
@@ -156,20 +186,48 @@ class Launch:
             builder = builder.config("spark.local.dir", str(settings.local_dir))
             for setting, value in {**_SETTINGS, **settings.extra}.items():
                 builder = builder.config(setting, value)
-            session = builder.getOrCreate()
+            _quiet_accumulators()
+            with _signals_left_alone():
+                session = builder.getOrCreate()
             _no_checksum_files(session)
             _no_installed_sources(session)
         except Exception as error:
+            ended = self._java.ended(_END_KNOWN_S)
             self._java.stop()
             if isinstance(error, RuntimeFailure):
                 raise
-            msg = f"Spark did not start on {settings.master}: {cause_of(str(error))}"
+            cause = ended or cause_of(str(error))
+            msg = f"Spark did not start on {settings.master}: {cause}"
             raise RuntimeFailure(msg) from error
         return Spark(session, self._java)
 
     def stop(self) -> None:
-        """Stop what has started of it; does nothing to what has stopped."""
+        """End what has started of it, at once; does nothing to what has stopped."""
+        if self._java.is_alive():
+            self._java.kill()
         self._java.stop()
+
+
+def _quiet_accumulators() -> None:
+    """Keep PySpark from printing tracebacks where its connection for counts ends with Java."""
+    from pyspark import accumulators
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = lambda *_: None
+
+
+@contextlib.contextmanager
+def _signals_left_alone() -> Iterator[None]:
+    """Inside the block, keep PySpark from taking Ctrl-C: that is for whoever starts it."""
+    from pyspark.core import context
+
+    given = context.signal
+    nothing = types.SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda _number, _handler: None)
+    context.signal = nothing
+    try:
+        yield
+    finally:
+        context.signal = given
 
 
 def _no_checksum_files(session: SparkSession) -> None:
