@@ -315,13 +315,13 @@ def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
 
 def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
     queries = iter([Query("a message was set aside", final=True)])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: True, lambda _batch: None)
+    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
     assert engine.failure() == "a message was set aside"
 
 
 def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
     queries = iter([Query("stopped, as --on-error asks: so says the application")])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: True, lambda _batch: None)
+    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
     assert engine.failure() is None
 
 

@@ -17,7 +17,8 @@ import pytest
 
 import wallaroo
 from tests.engine.harness import Driven, chunks, tick
-from wallaroo.engine.isolation import _Calls, _Guarding
+from wallaroo.engine.guarding import guarded as guarded_application
+from wallaroo.engine.isolation import _Calls
 from wallaroo.model.application import Application, Serialization
 from wallaroo.model.callers import Speaker, call_at, speaker_at, speaks_for
 from wallaroo.model.resolve import resolve
@@ -211,7 +212,7 @@ def listed() -> Application:
 
 def guarded() -> Application:
     """The same, as it is run to find a message that ends its process."""
-    return _Guarding(_Calls({}), None).application(application())
+    return guarded_application(application(), _Calls({}).guard)
 
 
 @looks

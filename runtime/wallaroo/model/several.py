@@ -6,10 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from wallaroo.model.callers import limited
+
 _SINGLE = (str, bytes, bytearray, memoryview, dict)
 """What can be iterated over, and is one message all the same."""
 
 
+@limited
 def several(function: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
     """*function*, the computation *name*, returning a list or None, and raising for anything else.
 
@@ -31,6 +34,7 @@ due: return [2] if it is one output
     return call
 
 
+@limited
 def several_over_state(
     function: Callable[[Any, Any], Any], name: str, *, tells_save: bool
 ) -> Callable[[Any, Any], Any]:
@@ -47,6 +51,7 @@ def several_over_state(
     return call
 
 
+@limited
 def _listed(result: Any, kind: str, name: str) -> list[Any] | None:
     """The messages in *result*: all of them are made here, where what makes them may raise."""
     if result is None:
