@@ -72,6 +72,15 @@ def test_a_signal_behind_the_start_is_noted_alone(stop: signal.Signals) -> None:
     assert signals.came.is_set()
 
 
+def test_signals_do_what_they_did_once_a_run_has_ended() -> None:
+    before = [signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)]
+    signals = StopSignals()
+    with signals.during_start():
+        signals.listen()
+    signals.leave()
+    assert [signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)] == before
+
+
 STATUS = GatewayStatus(
     sources=(),
     sinks=(SinkStatus("Results", "nowhere:1", "Connection refused"),),

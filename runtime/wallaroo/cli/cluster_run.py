@@ -129,6 +129,7 @@ class ClusterRun:
             self._stack.pop()()
         if self._stopped is not None:
             log.info("stopped", **self._stopped)
+        self._signals.leave()
 
     def start(self) -> bool:
         """Start everything; returns when messages flow.

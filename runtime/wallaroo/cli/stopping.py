@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import structlog
 
@@ -29,23 +30,35 @@ class StopSignals:
         self.came = threading.Event()
         """Set with each signal."""
         self._starting = False
+        self._before: dict[signal.Signals, Any] = {}
+        """What became of signals before this listened to them."""
 
     def listen(self) -> None:
         """Take the signals, also from whoever has taken them meanwhile."""
         for stop in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(stop, self._on_signal)
+            self._take(stop, self._on_signal)
+
+    def leave(self) -> None:
+        """Listen no more: each signal does again what it did before."""
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}
 
     @contextlib.contextmanager
     def during_start(self) -> Iterator[None]:
         """Listen from now on; inside the block, a signal raises `BrokenOff`, until that is left."""
         self._starting = True
         self.listen()
-        signal.signal(signal.SIGALRM, self._break_off)
+        self._take(signal.SIGALRM, self._break_off)
         try:
             yield
         finally:
             self._starting = False
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _take(self, number: signal.Signals, handler: Callable[..., None]) -> None:
+        before = signal.signal(number, handler)
+        self._before.setdefault(number, signal.SIG_DFL if before is None else before)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self.came.set()
