@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import streams
 from benchmarks.ends import connected
 from benchmarks.loads import APPS
-from wallaroo.edge.client import GatewayClient
+from wallaroo.gateway.internal_api.client import GatewayClient
 
 _PIECE = 100_000
 _PATIENCE_S = 60.0

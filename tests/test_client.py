@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.test_supervisor import Running
-from tests.edge.harness import U32, RunningIngress, source
+from tests.gateway.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
+from tests.run.test_supervisor import Running
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
 from wallaroo.errors import RuntimeFailure, UsageError

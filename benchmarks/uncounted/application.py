@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from wallaroo.edge.figures import FigureTable
-from wallaroo.engine import paths, router, worker
+from wallaroo.dataflow import paths, router, worker
+from wallaroo.gateway.outbox.metrics import FigureTable
 
 _COUNTS = {"entered", "left", "timed", "seconds"}
 _CALLS = {"note", "add_arrivals", "add_hot_keys"}

@@ -10,7 +10,7 @@ import pickle
 from typing import TYPE_CHECKING
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
-from wallaroo.api.bases import (
+from wallaroo.api.base_classes import (
     Computation,
     ComputationMulti,
     Decoder,
@@ -41,7 +41,7 @@ from wallaroo.api.functions import (
     state_computation,
     state_computation_multi,
 )
-from wallaroo.api.offered import WALLAROO, refusing
+from wallaroo.api.not_offered import WALLAROO, refusing
 from wallaroo.api.pipeline import Pipeline, build_application, source
 from wallaroo.api.windows import (
     Aggregation,

@@ -20,7 +20,7 @@ from typing import Self
 
 from wallaroo.api.addresses import parse_address
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError
-from wallaroo.model.acked import (
+from wallaroo.wire.acknowledged import (
     BATCH_BYTES,
     PAYLOADS,
     PREAMBLE,

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wallaroo.engine.guarding import guarded
-from wallaroo.engine.paths import as_bytes
-from wallaroo.engine.snapshots import Carrier
+from wallaroo.dataflow.guarding import guarded
+from wallaroo.dataflow.paths import as_bytes
+from wallaroo.dataflow.snapshots import Carrier
 from wallaroo.errors import UsageError
 from wallaroo.model.application import (
     Application,
@@ -43,13 +43,13 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
-from wallaroo.model.keys import stable_hash
+from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions
 from wallaroo.model.resolve import resolve
-from wallaroo.model.several import pair_of
-from wallaroo.model.unlisted import UnlistedWatch
-from wallaroo.model.watch import Suspects, Watch
+from wallaroo.model.unlisted_keys import UnlistedWatch
+from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late
 
 __all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]

@@ -10,7 +10,7 @@ import pytest
 
 import wallaroo
 import wallaroo.experimental
-from wallaroo.api import offered
+from wallaroo.api import not_offered
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import TCPSink, TCPSource
 from wallaroo.model.loader import ApplicationRef
@@ -205,7 +205,7 @@ def test_objects_are_serialized_as_wallaroo_does() -> None:
     assert not {"serialize", "deserialize"} & set(wallaroo.__all__)
 
 
-@pytest.mark.parametrize("name", offered.WALLAROO)
+@pytest.mark.parametrize("name", not_offered.WALLAROO)
 def test_a_name_that_is_not_offered_says_what_to_use(name: str) -> None:
     with pytest.raises(ApplicationError) as raised:
         getattr(wallaroo, name)

@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import wallaroo
-from wallaroo.edge.faults import fault
+from wallaroo.system.failpoints import fault
 
 SLOW_S = 0.001
 """How long a message of a key that begins with `slow` takes."""

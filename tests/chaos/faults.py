@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 from wallaroo.client import Sender
-from wallaroo.model.acked import PAYLOADS
+from wallaroo.wire.acknowledged import PAYLOADS
 
 Fault = Callable[[System, random.Random], bool]
 """Injects a fault; tells whether it could."""

@@ -20,16 +20,16 @@ from unittest import mock
 
 from tests.chaos.ledger import Ledger
 from tests.helpers import processes_below
-from wallaroo.api.place import Place
-from wallaroo.cli.at_state import letter_desk
-from wallaroo.cli.background import BackgroundRun
-from wallaroo.cli.supervisor import reserved_ports
+from wallaroo.api.places import Place
 from wallaroo.client import Sender
-from wallaroo.edge.letters import Choice
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError
+from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
-from wallaroo.model.framing import Framing
-from wallaroo.model.sequence import NUMBER, SequenceCutter
+from wallaroo.run.background import BackgroundRun
+from wallaroo.run.state.dead_letters import letter_desk
+from wallaroo.run.supervisor import reserved_ports
+from wallaroo.wire.framing import Framing
+from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
 APPLICATION = Path(__file__).parent / "counting.py"
 CLOCK = Path(__file__).parent / "clock"

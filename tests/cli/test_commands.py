@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
-from wallaroo.cli.state_directory import FORMAT
+from wallaroo.run.state.directory import FORMAT
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
 GROUPS = ["dead-letters", "state"]

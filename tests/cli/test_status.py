@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.kubernetes_api import KubernetesAPI
+from tests.run.kubernetes.kubernetes_api import KubernetesAPI
 from wallaroo.cli.main import main
 
 BASE = "/api/v1/namespaces/here"

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium
 from tests.spark.harness import APPS, Receiver, run, send
-from wallaroo.cli.background import BackgroundRun
+from wallaroo.run.background import BackgroundRun
 
 pytestmark = [
     pytest.mark.spark,

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tests.apps.test_market_spread import order, quote
-from tests.engine.harness import Driven, chunks
+from tests.dataflow.harness import Driven, chunks
 from tests.helpers import MARKET_SPREAD, WORD_COUNT
 from wallaroo.api.addresses import Address, tcp_parse_input_addrs, tcp_parse_output_addrs
 from wallaroo.errors import FrameError, UsageError
-from wallaroo.model.acked import Frame, FrameCutter, Messages
-from wallaroo.model.framing import Framing
 from wallaroo.testing import load, simulate
+from wallaroo.wire.acknowledged import Frame, FrameCutter, Messages
+from wallaroo.wire.framing import Framing
 
 _FRAMINGS = (
     *(Framing(4, ">I", max_frame=100), Framing(2, "<H", max_frame=100), Framing(1, "b")),

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.edge.harness import RunningIngress, source
-from tests.edge.test_acked import Speaker
 from tests.fuzz.corpus import kept, like
 from tests.fuzz.takers import TAKERS
+from tests.gateway.connectors.tcp.test_acknowledged import Speaker
+from tests.gateway.harness import RunningIngress, source
 from tests.helpers import PATIENCE_S
-from wallaroo.model.acked import PREAMBLE, Hello, Welcome, encode
+from wallaroo.wire.acknowledged import PREAMBLE, Hello, Welcome, encode
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200"))
 KEPT = [(taker, name) for taker in TAKERS for name in kept(taker)]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wallaroo.cli.entities import SavedState
-from wallaroo.cli.state_directory import FORMAT
-from wallaroo.engine.program import Program
+from wallaroo.dataflow.program import Program
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.run.state.directory import FORMAT
+from wallaroo.run.state.saved import SavedState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,10 @@ from pathlib import Path
 from tests.golden import ALL, PRESENT, Golden, entities
 from tests.helpers import ROOT
 from tests.spark.in_process import InProcess
-from wallaroo.cli.carried import written_entity
-from wallaroo.cli.state_classes import check_state_classes
-from wallaroo.cli.state_directory import StateDirectory
 from wallaroo.engine.spark.session import Launch, SparkSettings
+from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.transfer import written_entity
 
 _OF_A_RUN = {"lock", "readers"}
 """Files of one run, which the next one makes again."""

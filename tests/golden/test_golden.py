@@ -14,14 +14,14 @@ import pytest
 
 from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities
 from tests.spark.in_process import InProcess
-from wallaroo.cli.carried import Form, read_entities
-from wallaroo.cli.plain import to_plain
-from wallaroo.cli.state_classes import check_state_classes
-from wallaroo.cli.state_directory import FORMAT, StateDirectory, read_fixed
-from wallaroo.engine.entities import Changes, EntityCache
-from wallaroo.engine.job import codecs_of
-from wallaroo.engine.program import Program
+from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.microbatch.job import codecs_of
 from wallaroo.errors import UsageError
+from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
+from wallaroo.run.state.json_codec import to_plain
+from wallaroo.run.state.transfer import Form, read_entities
 from wallaroo.testing import simulate
 
 Told = dict[tuple[str, Any], tuple[type, Any]]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 
 from tests.helpers import processes_below
-from wallaroo.cli.background import BackgroundRun
-from wallaroo.cli.transfer import Cutter, FramingName
+from wallaroo.cli.streams import Cutter, FramingName
+from wallaroo.run.background import BackgroundRun
 
 APPS = Path(__file__).parents[2] / "apps"
 PATIENCE_S = 90.0

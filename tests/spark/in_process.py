@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S
-from wallaroo.edge.claims import Claims
-from wallaroo.edge.connector import Connector
-from wallaroo.edge.guard import Guard
-from wallaroo.edge.intake import JournalLimits
-from wallaroo.edge.journal import Journal
-from wallaroo.edge.outbox import Outbox
-from wallaroo.edge.service import Service
-from wallaroo.engine.job import Job, Readers
-from wallaroo.engine.pace import BatchLimits
-from wallaroo.engine.ports import Tally
-from wallaroo.engine.program import Program
-from wallaroo.engine.running import Batch
-from wallaroo.engine.spark import query
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Batch
+from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.microbatch import query
+from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.gateway.internal_api.auth import Guard
+from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application
-from wallaroo.model.framing import Framing
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.wire.framing import Framing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,11 +14,11 @@ import pytest
 
 from tests.helpers import free_address, processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.cli.agreeing import LocalFiles, agree
-from wallaroo.cli.background import BackgroundRun
-from wallaroo.cli.state_directory import StateDirectory
-from wallaroo.engine.spark.position import position_of
+from wallaroo.engine.spark.checkpoint.position import position_of
 from wallaroo.errors import UsageError
+from wallaroo.run.background import BackgroundRun
+from wallaroo.run.state.agreement import LocalFiles, agree
+from wallaroo.run.state.directory import StateDirectory
 
 pytestmark = pytest.mark.spark
 

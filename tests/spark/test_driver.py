@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.edge.harness import Authority
+from tests.gateway.harness import Authority
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.cli.background import BackgroundRun
-from wallaroo.edge.guard import AUTHORITIES_VARIABLE
+from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE
+from wallaroo.run.background import BackgroundRun
 
 pytestmark = pytest.mark.spark
 

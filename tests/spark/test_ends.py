@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S, send
-from wallaroo.cli.background import BackgroundRun
+from wallaroo.run.background import BackgroundRun
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import odd_keys
 from tests.spark.in_process import InProcess
-from wallaroo.api.place import place_of
+from wallaroo.api.places import place_of
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.testing import simulate
 

@@ -24,8 +24,8 @@ from tests.spark.harness import (
     run,
     send,
 )
-from wallaroo.cli.background import BackgroundRun
-from wallaroo.cli.supervisor import Restarts
+from wallaroo.run.background import BackgroundRun
+from wallaroo.run.supervisor import Restarts
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send, send_bytes
-from wallaroo.cli.background import BackgroundRun, Event
-from wallaroo.cli.state_directory import FORMAT
+from wallaroo.run.background import BackgroundRun, Event
+from wallaroo.run.state.directory import FORMAT
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark

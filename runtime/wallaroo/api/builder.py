@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from wallaroo.api.classes import PartitionFunctionClass
+from wallaroo.api.class_api import PartitionFunctionClass
 from wallaroo.api.keywords import also_called
-from wallaroo.api.place import Place, calling_place
-from wallaroo.api.streams import (
+from wallaroo.api.places import Place, calling_place
+from wallaroo.api.stream_connectors import (
     FIRST_SINK_PORT,
     FIRST_SOURCE_PORT,
     SinkConnectorConfig,

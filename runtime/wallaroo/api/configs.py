@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
-from wallaroo.api.classes import DecoderClass, EncoderClass, PayloadDecoder
+from wallaroo.api.class_api import DecoderClass, EncoderClass, PayloadDecoder
 from wallaroo.api.functions import Decoder, Encoder, In_contra, Result_co
 from wallaroo.api.keywords import also_called
-from wallaroo.api.place import calling_place
+from wallaroo.api.places import calling_place
 
 _HOST_AND_PORT = 2
 """Parts of an address that has no name."""

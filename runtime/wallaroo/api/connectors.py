@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from wallaroo.api.classes import EncoderClass, PayloadDecoder
+from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.functions import Encoder, In_contra, Result_co
-from wallaroo.api.place import calling_place
+from wallaroo.api.places import calling_place
 
 Position = TypeVar("Position")
 """Type of a source's positions: anything that pickles, such as a number or a tuple."""

@@ -12,7 +12,7 @@ from wallaroo.api.builder import (
     DeclaredPipeline,
     DeclaredStep,
 )
-from wallaroo.api.classes import (
+from wallaroo.api.class_api import (
     ComputationClass,
     MultiComputationClass,
     PartitionFunctionClass,
@@ -32,7 +32,7 @@ from wallaroo.api.functions import (
     MultiStateComputation,
     StateComputation,
 )
-from wallaroo.api.place import Place, calling_place
+from wallaroo.api.places import Place, calling_place
 from wallaroo.api.windows import Windowing
 
 Message = TypeVar("Message")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from wallaroo.api.keywords import also_called
-from wallaroo.api.place import Place, calling_place
+from wallaroo.api.places import Place, calling_place
 from wallaroo.errors import WallarooParameterError
 
 In = TypeVar("In")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import click
 
-from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_to_look_at
 from wallaroo.model.application import Application, Branch, Stateful
-from wallaroo.printable import printable
+from wallaroo.run.user_output import product
+from wallaroo.system.printable import printable
 
 
 @click.command()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.at_state import letter_desk
 from wallaroo.cli.options import state_option, together
-from wallaroo.edge.desk import LetterDesk
-from wallaroo.edge.letters import Choice, Letter
 from wallaroo.errors import UsageError
-from wallaroo.printable import printable
+from wallaroo.gateway.dead_letters.desk import LetterDesk
+from wallaroo.gateway.dead_letters.store import Choice, Letter
+from wallaroo.run.state.dead_letters import letter_desk
+from wallaroo.system.printable import printable
 
 _NUMBER = click.IntRange(1, 2**63 - 1)
 """A letter's number, as far as the database counts."""

@@ -16,11 +16,11 @@ from typing import Protocol, cast
 
 import click
 
-from wallaroo.cli.background import BackgroundRun
-from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_ref
-from wallaroo.cli.transfer import Cutter, FramingName, Progress
+from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
+from wallaroo.run.background import BackgroundRun
+from wallaroo.run.user_output import product
 
 _WARM_UP_TURNS = 4
 _STALLED_S = 60.0

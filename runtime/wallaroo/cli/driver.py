@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from wallaroo import logs
 from wallaroo.api.addresses import Address
-from wallaroo.cli.cluster_run import ClusterRun, DriverSettings
 from wallaroo.cli.options import (
     FILE,
     AddressType,
@@ -21,7 +19,9 @@ from wallaroo.cli.options import (
     setting_pairs,
     ui_token_option,
 )
-from wallaroo.edge.guard import read_token
+from wallaroo.gateway.internal_api.auth import read_token
+from wallaroo.observability import logs
+from wallaroo.run.cluster import ClusterRun, DriverSettings
 
 
 @click.command()

@@ -13,33 +13,32 @@ from pathlib import Path
 import click
 import structlog
 
-from wallaroo import channel, logs
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.cli.options import (
     FILE,
     AddressType,
     application_options,
     application_ref,
-    check_sinks,
     error_option,
-    policies,
     source_limit_options,
     source_limits,
     tls_files,
     tls_options,
     trace_option,
 )
-from wallaroo.edge.client import GatewayStatus
-from wallaroo.edge.gateway import serve
-from wallaroo.edge.guard import location_of, read_token
-from wallaroo.edge.intake import JournalLimits
-from wallaroo.edge.letters import LetterLimits
-from wallaroo.edge.settings import GatewaySettings
-from wallaroo.engine.spoken import heard
+from wallaroo.dataflow.user_logs import heard
 from wallaroo.errors import WallarooError
-from wallaroo.lifeline import end_with
+from wallaroo.gateway.dead_letters.policy import policies
+from wallaroo.gateway.dead_letters.store import LetterLimits
+from wallaroo.gateway.internal_api.auth import location_of, read_token
+from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.server import serve
+from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
-from wallaroo.tls import TLSFiles
+from wallaroo.observability import log_channel, logs
+from wallaroo.system.lifeline import end_with
+from wallaroo.system.tls import TLSFiles
 
 _MIB, _GIB = 1024**2, 1024**3
 _DAY_S = 24 * 3600.0
@@ -145,9 +144,9 @@ def gateway(
         --state-dir /var/lib/wallaroo --listen 0.0.0.0:7900 --token-file token
     """  # noqa: D301  (click reads \b)
     parent = _Parent() if child else None
-    terminal = sys.stderr.isatty() and channel.VARIABLE not in os.environ
-    channel.take_over()
-    logs.configure(log_level, channel.write, terminal=terminal)
+    terminal = sys.stderr.isatty() and log_channel.VARIABLE not in os.environ
+    log_channel.take_over()
+    logs.configure(log_level, log_channel.write, terminal=terminal)
     location = listen
     if "://" not in listen:
         host, port = parse_address(listen, "--listen")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.hearing import product
 from wallaroo.cli.options import FILE, application_to_look_at
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
+from wallaroo.run.user_output import product
 
 _SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 _PNG_DPI = 144

@@ -30,8 +30,8 @@ from wallaroo.cli.status import status
 from wallaroo.cli.top import top
 from wallaroo.cli.warm_up import warm_up
 from wallaroo.errors import RuntimeFailure, WallarooError
-from wallaroo.printable import printable_lines
-from wallaroo.room import REMEDY, full, is_full
+from wallaroo.system.disk_space import REMEDY, full, is_full
+from wallaroo.system.printable import printable_lines
 
 
 class _Group(click.Group):

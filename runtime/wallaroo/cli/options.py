@@ -9,17 +9,16 @@ from typing import Any, TypeVar
 import click
 
 from wallaroo.api.addresses import Address, parse_address
-from wallaroo.edge.agreement import ACCEPT
-from wallaroo.edge.letters import Policy
-from wallaroo.edge.limits import SourceLimits
-from wallaroo.engine.pace import BatchLimits
+from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.errors import UsageError
-from wallaroo.logs import parse_levels
-from wallaroo.model.application import Application, TCPSink
-from wallaroo.model.framing import DEFAULT_MAX_FRAME
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.gateway.consistency.agreement import ACCEPT
+from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.tls import TLSFiles
-from wallaroo.tracing import ONE_IN
+from wallaroo.observability.logs import parse_levels
+from wallaroo.observability.tracing import ONE_IN
+from wallaroo.system.tls import TLSFiles
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 _ENOUGH = ",".join(["127.0.0.1:0"] * 16)
 """Addresses for an application that is not going to run."""
@@ -258,43 +257,6 @@ def tls_files(options: Mapping[str, Path | None]) -> tuple[TLSFiles, TLSFiles]:
     sources = (options["in_tls_cert"], options["in_tls_key"], options["in_tls_client_ca"])
     sinks = (options["out_tls_cert"], options["out_tls_key"], options["out_tls_ca"])
     return TLSFiles(*sources), TLSFiles(*sinks)
-
-
-def policies(texts: Sequence[str], application: Application) -> dict[str, Policy]:
-    """What `--on-error` asks for, by source.
-
-    Raises:
-        UsageError: There is no such policy or source.
-    """
-    names = [source.name for source in application.sources]
-    chosen: dict[str, Policy] = {}
-    for text in texts:
-        source, equals, policy = text.rpartition("=")
-        if policy not in {*Policy}:
-            due = ", ".join(Policy)
-            msg = f"--on-error {text!r}: {policy!r} is none of {due}"
-            raise UsageError(msg)
-        if equals and source not in names:
-            msg = f"--on-error {text!r}: there is no source {source!r}, but {', '.join(names)}"
-            raise UsageError(msg)
-        for name in [source] if equals else names:
-            chosen[name] = Policy(policy)
-    return chosen
-
-
-def check_sinks(application: Application) -> None:
-    """Refuse sinks that nobody can be listening for.
-
-    Raises:
-        UsageError: One has port 0, which lets the system choose where somebody listens.
-    """
-    for sink in application.sinks:
-        if isinstance(sink, TCPSink) and sink.port == 0:
-            msg = (
-                f"sink {sink.name!r} sends to {sink.where}, and nobody listens on port 0: give the "
-                "port of its receiver (with --out, where the application takes it from there)"
-            )
-            raise UsageError(msg)
 
 
 def application_ref(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.flames import ENGINE, by_step, flame_graph
+from wallaroo.cli.flame_graph import ENGINE, by_step, flame_graph
 from wallaroo.cli.options import FILE
 from wallaroo.cli.top import Asked
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.printable import printable
+from wallaroo.system.printable import printable
 
 _RATE = 100
 """Samples a second."""

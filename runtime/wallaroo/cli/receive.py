@@ -12,12 +12,12 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.binding import why_not_bound
 from wallaroo.cli.options import AddressType
-from wallaroo.cli.transfer import Cutter, FramingName, Progress
+from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
-from wallaroo.model.sequence import NUMBER, SequenceCutter
-from wallaroo.printable import printable, printable_lines
+from wallaroo.system.binding import why_not_bound
+from wallaroo.system.printable import printable, printable_lines
+from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
 _READ_BYTES = 256 * 1024
 

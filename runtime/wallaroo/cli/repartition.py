@@ -9,10 +9,7 @@ from pathlib import Path
 import click
 import structlog
 
-from wallaroo import logs
 from wallaroo.api.addresses import Address
-from wallaroo.cli.engine import EngineSettings
-from wallaroo.cli.hearing import hearing
 from wallaroo.cli.options import (
     FILE,
     AddressType,
@@ -21,12 +18,15 @@ from wallaroo.cli.options import (
     engine_options,
     setting_pairs,
 )
-from wallaroo.cli.reports import Reports
-from wallaroo.cli.state_directory import StateDirectory
-from wallaroo.cli.unfinished import end_batch
-from wallaroo.engine.pace import BatchLimits
-from wallaroo.engine.spark.repartition import last_batch
+from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.spark.checkpoint.repartition import last_batch
 from wallaroo.errors import UsageError
+from wallaroo.observability import logs
+from wallaroo.run.engine import EngineSettings
+from wallaroo.run.leftover_batch import end_batch
+from wallaroo.run.reports import Reports
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.user_output import hearing
 
 _CORES = os.cpu_count() or 1
 
@@ -137,7 +137,7 @@ def repartition(
 
 
 def _rewrite(state: StateDirectory, partitions: int, memory: str) -> None:
-    from wallaroo.engine.spark import repartition as spark
+    from wallaroo.engine.spark.checkpoint import repartition as spark
     from wallaroo.engine.spark.session import Launch, SparkSettings
 
     if not spark.is_needed(state.checkpoint, partitions):

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from wallaroo import logs
 from wallaroo.api.addresses import Address
 from wallaroo.cli.options import (
     FILE,
@@ -27,13 +26,14 @@ from wallaroo.cli.options import (
     trace_option,
     ui_token_option,
 )
-from wallaroo.cli.run_settings import RunSettings
-from wallaroo.cli.runner import Runner
-from wallaroo.cli.upstream import UpstreamCommand
-from wallaroo.cli.view import suits
-from wallaroo.edge.guard import read_token
+from wallaroo.cli.upstream_options import UpstreamCommand
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.tls import TLSFiles
+from wallaroo.gateway.internal_api.auth import read_token
+from wallaroo.observability import logs
+from wallaroo.run.live_view import suits
+from wallaroo.run.local import Runner
+from wallaroo.run.settings import RunSettings
+from wallaroo.system.tls import TLSFiles
 
 _GIB = 1024**3
 _TASK_FAILURES = 8

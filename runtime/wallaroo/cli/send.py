@@ -13,12 +13,12 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.binding import unresolved
 from wallaroo.cli.options import FILE, AddressType
-from wallaroo.cli.transfer import U32, Cutter, FramingName, Progress
+from wallaroo.cli.streams import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure
-from wallaroo.tls import TLSFiles
+from wallaroo.system.binding import unresolved
+from wallaroo.system.tls import TLSFiles
 
 _READ_BYTES = 256 * 1024
 _PACE_S = 0.005

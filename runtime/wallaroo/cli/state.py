@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import structlog
 
-from wallaroo.cli.carried import Form, Packer, write_rows, written_entity
-from wallaroo.cli.entities import SavedState
-from wallaroo.cli.hearing import product
 from wallaroo.cli.options import application_to_look_at, state_option
-from wallaroo.cli.state_classes import check_state_classes
-from wallaroo.cli.state_directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
-from wallaroo.engine.program import Program
+from wallaroo.dataflow.program import Program
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.printable import printable_json
+from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
+from wallaroo.run.state.saved import SavedState
+from wallaroo.run.state.transfer import Form, Packer, write_rows, written_entity
+from wallaroo.run.user_output import product
+from wallaroo.system.printable import printable_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,7 +165,7 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    from wallaroo.engine.spark.importing import import_state, progress
+    from wallaroo.engine.microbatch.importing import import_state, progress
 
     done = "none" if state.is_new else progress(state.checkpoint, name)
     if done != "done":

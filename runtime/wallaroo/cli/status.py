@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from wallaroo.cli.release import MAX_LAG_S, ReleaseStatus, load_api, release_status
-from wallaroo.printable import printable
+from wallaroo.run.kubernetes.release import MAX_LAG_S, ReleaseStatus, load_api, release_status
+from wallaroo.system.printable import printable
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from wallaroo.cli.view import LiveView, line, suits
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.printable import printable
+from wallaroo.run.live_view import LiveView, line, suits
+from wallaroo.system.printable import printable
 
 _ANSWER_S = 10.0
 _EVERY_S = 1.0

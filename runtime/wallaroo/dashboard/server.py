@@ -31,7 +31,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard.letters import LetterPages
+from wallaroo.dashboard.dead_letters import LetterPages
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition

@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from wallaroo.api.place import place_of
-from wallaroo.dashboard.figures import percentile, rate
-from wallaroo.edge.client import GatewayStatus
-from wallaroo.edge.desk import LetterDesk
+from wallaroo.api.places import place_of
+from wallaroo.dashboard.rates import percentile, rate
+from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.dead_letters.desk import LetterDesk
+from wallaroo.gateway.internal_api.client import GatewayStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
-from wallaroo.metrics.engine import KnownError, TimedBatch
 from wallaroo.metrics.samples import Distribution, Sample, by_labels
 from wallaroo.model.application import Application
 from wallaroo.model.graph import graph_of

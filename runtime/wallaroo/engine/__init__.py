@@ -1,6 +1,5 @@
-"""Running an application: the code of its steps over batches, its state, and Spark underneath.
+"""Engines: what runs an application's dataflow, behind one interface.
 
-`ports` says what the engine needs of the world (a journal to read, an outbox to fill), `program`
-runs user code over batches, `entities` keeps state, `spark` puts them on Structured Streaming.
-Nothing here opens a socket to the outside or knows how the edge keeps its promises.
+`base` is the interface, `gateway_api` what an engine needs of the gateway. `microbatch` is the
+engine on Spark Structured Streaming, `spark` what any engine on Spark needs.
 """

@@ -6,8 +6,8 @@ What their scripts used (`SourceConnector` and its like) is not offered: see `do
 from typing import TYPE_CHECKING
 
 from wallaroo.api.functions import encoder as octet_message_encoder
-from wallaroo.api.offered import EXPERIMENTAL, refusing
-from wallaroo.api.streams import (
+from wallaroo.api.not_offered import EXPERIMENTAL, refusing
+from wallaroo.api.stream_connectors import (
     SinkConnectorConfig,
     SourceConnectorConfig,
     stream_message_decoder,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wallaroo.api.connectors import MessageSource, OutputSink
-from wallaroo.api.place import Place
-from wallaroo.model.framing import Framing
+from wallaroo.api.places import Place
 from wallaroo.model.raised import pass_interrupt, told
 from wallaroo.model.windows import Windows
+from wallaroo.wire.framing import Framing
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from wallaroo.api.functions import (
     KeyExtractor,
     StateComputation,
 )
-from wallaroo.api.place import Place, place_of
+from wallaroo.api.places import Place, place_of
 from wallaroo.api.windows import Aggregation, CountWindows, RangeWindows, Windowing
 from wallaroo.model import windows as model
 from wallaroo.model.application import (
@@ -27,11 +27,11 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
-from wallaroo.model.classes import computation_of, key_extractor_of, state_computation_of
-from wallaroo.model.key_hints import problem_of_keys
-from wallaroo.model.keys import stable_hash
+from wallaroo.model.class_api import computation_of, key_extractor_of, state_computation_of
+from wallaroo.model.keys.buckets import stable_hash
+from wallaroo.model.keys.hints import problem_of_keys
+from wallaroo.model.multiple_outputs import several, several_over_state
 from wallaroo.model.problems import Problems, described, due_instance, named
-from wallaroo.model.several import several, several_over_state
 
 Key = Callable[[Any], Any]
 """From message to key."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeVar
 
-from wallaroo.api.place import RUNTIME
+from wallaroo.api.places import RUNTIME
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from wallaroo.api.configs import (
 )
 from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
 from wallaroo.api.functions import Decoder, Encoder
-from wallaroo.api.place import Place, place_of
+from wallaroo.api.places import Place, place_of
 from wallaroo.model.application import (
     CustomSink,
     CustomSource,
@@ -29,11 +29,11 @@ from wallaroo.model.application import (
     TCPSink,
     TCPSource,
 )
-from wallaroo.model.classes import decoder_of, encoder_of
-from wallaroo.model.files import FileSink, FileSource
-from wallaroo.model.framing import Framing
+from wallaroo.model.class_api import decoder_of, encoder_of
+from wallaroo.model.file_connectors import FileSink, FileSource
 from wallaroo.model.generators import GeneratorSource
 from wallaroo.model.problems import Problems, described, due_instance, named
+from wallaroo.wire.framing import Framing
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wallaroo.api.place import Place
+from wallaroo.api.places import Place
 from wallaroo.model.application import (
     Application,
     Branch,

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import ModuleType
 
 import wallaroo
-from wallaroo.api.place import Place
+from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.model.application import Application, Serialization
-from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.resolve import resolve
-from wallaroo.printable import printable
+from wallaroo.system.printable import printable
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 _lock = threading.Lock()
 

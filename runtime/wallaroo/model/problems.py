@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wallaroo.api import functions
-from wallaroo.api.place import Place, place_of
+from wallaroo.api.places import Place, place_of
 
 _DECORATORS: dict[type, str] = {
     functions.Decoder: "decoder",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
-from wallaroo.api.place import Place
+from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
 from wallaroo.model.branch import BranchResolver
 from wallaroo.model.endpoints import EndpointResolver
-from wallaroo.model.framing import DEFAULT_MAX_FRAME
 from wallaroo.model.problems import Problems, described
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 
 def resolve(

@@ -1,5 +1,1 @@
-"""The engine on Spark Structured Streaming.
-
-`session` starts Spark, `source` reads the journal and runs the first stage, `processor` runs the
-second stage over the state store, `query` puts them together and commits each batch at the edge.
-"""
+"""Spark itself: its session and Java, worker processes, executors, checkpoints."""

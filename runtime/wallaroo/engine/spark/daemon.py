@@ -19,8 +19,8 @@ from typing import NoReturn
 from pyspark import daemon
 from pyspark.serializers import write_with_length
 
-from wallaroo import channel
 from wallaroo.engine.spark.workers import Workers
+from wallaroo.observability import log_channel
 
 _WORKER = "pyspark.worker"
 """What runs tasks; Spark has daemons for other, smaller work, which need none of it."""
@@ -28,7 +28,7 @@ _NEEDED = (
     _WORKER,
     "pyarrow.flight",
     "pandas",
-    "wallaroo.engine.spark.processor",
+    "wallaroo.engine.microbatch.processor",
 )
 
 
@@ -62,7 +62,7 @@ def main() -> NoReturn:
         listener.listen(1024)
         with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as spark:
             write_with_length(str(place).encode(), spark)
-        channel.take_over()
+        log_channel.take_over()
         Workers(listener, sys.stdin.fileno(), _run).serve()
     end()
 

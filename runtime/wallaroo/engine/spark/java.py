@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from wallaroo.ended import how_ended, what_to_do
 from wallaroo.engine.spark.archive import home_of, sharing_options
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.process_end import how_ended, what_to_do
 
 _PY4J = logging.getLogger("py4j")
 MIN_VERSION = 17

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wallaroo.engine.spark.cause import cause_of
+from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure, UsageError
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wallaroo.lifeline import die_with_parent
+from wallaroo.system.lifeline import die_with_parent
 
 _TASK = struct.Struct(">iii")
 """What a task begins with: a number that says so, the length of what follows, its partition."""

@@ -1,0 +1,95 @@
+"""What `send`, `receive` and `demo` share: messages in byte streams, progress, rates."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Literal
+
+from wallaroo.wire.framing import Framing
+
+FramingName = Literal["u32", "lines", "raw"]
+U32 = Framing(4, ">I", max_frame=2**31 - 1)
+"""Frames with an unsigned big-endian 32-bit length: what the applications of the seeds speak."""
+
+
+class Cutter:
+    r"""Cuts whole messages off a stream that comes in pieces.
+
+    Args:
+        framing: `u32`: frames, which keep their headers; `lines`: lines, which keep their ends;
+            `raw`: every piece is one message.
+
+    Example:
+        >>> cutter = Cutter("lines")
+        >>> cutter.feed(b"a\nb"), cutter.feed(b"c\n"), cutter.rest
+        ([b'a\n'], [b'bc\n'], b'')
+    """
+
+    def __init__(self, framing: FramingName) -> None:
+        self._framing = framing
+        self.rest = b""
+        """Bytes that are no whole message yet."""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The messages that *piece* completes."""
+        data = self.rest + piece if self.rest else piece
+        if self._framing == "raw":
+            return [data] if data else []
+        if self._framing == "lines":
+            lines = data.splitlines(keepends=True) if b"\r" not in data else _lines(data)
+            self.rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+            return lines
+        end = U32.scan(data).end
+        self.rest = data[end:]
+        return [U32.frame(payload) for payload in U32.split(data[:end])]
+
+
+def _lines(data: bytes) -> list[bytes]:
+    parts = data.split(b"\n")
+    last = parts.pop()
+    return [part + b"\n" for part in parts] + ([last] if last else [])
+
+
+class Progress:
+    """A line on the terminal that tells how far a transfer is; nothing where there is no terminal.
+
+    Args:
+        verb: What is being done, in the past tense: "sent", "received".
+        quiet: True where the terminal shows something else meanwhile; the closing line comes.
+    """
+
+    EVERY_S = 0.2
+
+    def __init__(self, verb: str, *, quiet: bool = False) -> None:
+        self._verb = verb
+        self._on_terminal = sys.stderr.isatty() and not quiet
+        self._shown_at = 0.0
+        self._started: float | None = None
+        self.messages = 0
+        self.bytes = 0
+
+    def add(self, messages: int, size: int) -> None:
+        """Count, and show now and then."""
+        now = time.monotonic()
+        if self._started is None:
+            self._started = now
+        self.messages += messages
+        self.bytes += size
+        if self._on_terminal and now - self._shown_at >= self.EVERY_S:
+            self._shown_at = now
+            print(f"\r{self.line()}   ", end="", file=sys.stderr, flush=True)
+
+    def line(self) -> str:
+        """Counts and rate so far."""
+        took = time.monotonic() - self._started if self._started is not None else 0.0
+        rate = f", {self.messages / took:,.0f} messages/s" if took > 0 else ""
+        return (
+            f"{self._verb} {self.messages:,} messages, {self.bytes:,} bytes in {took:.1f} s{rate}"
+        )
+
+    def close(self) -> None:
+        """Print the closing line on standard error, where it disturbs no data."""
+        if self._on_terminal:
+            print("\r", end="", file=sys.stderr)
+        print(self.line(), file=sys.stderr, flush=True)

@@ -1,0 +1,143 @@
+"""What a task takes from the gateway and what it reports: chunks in, outputs and counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wallaroo.dataflow.task_metrics import Figures
+
+TICK_SOURCE = -1
+"""Source of a chunk that is no message but tells what the clock shows."""
+
+
+class Chunk(NamedTuple):
+    """Messages that one connection sent in a row, as the journal keeps them."""
+
+    first: int
+    """Arrival number of the first message; numbers run over all sources without gaps."""
+    messages: int
+    """Messages in it."""
+    source: int
+    """Index of the source in `Application.sources`."""
+    arrived_ns: int
+    """Wall clock at arrival, in nanoseconds since the epoch."""
+    data: bytes
+    """The frames, headers included."""
+
+
+class Outputs(NamedTuple):
+    """Encoded outputs for one sink, in order."""
+
+    sink: int
+    """Index of the sink in `Application.sinks`."""
+    lengths: bytes
+    """Length of each output as unsigned 32-bit integers of this machine."""
+    data: bytes
+    """The outputs, one after the other."""
+
+
+class SetAside(NamedTuple):
+    """A message that was taken out of the stream: user code raised on it, or its key is unknown."""
+
+    pipeline: str
+    step: str
+    place: str
+    """File and line of the user code that raised."""
+    error: str
+    """Class and text of the exception."""
+    message: str
+    """Start of the message, printable."""
+    key: str | None = None
+    """Its key, printable, where that was known."""
+    arrival: int | None = None
+    """Arrival number of what it was made of; None behind a state, which a second arrival would
+    change twice."""
+
+
+@dataclass
+class Tally:
+    """What a task has to report besides outputs."""
+
+    set_aside: int = 0
+    """Messages set aside."""
+    examples: list[SetAside] = field(default_factory=list)
+    """The first few of them."""
+    letters: list[SetAside] = field(default_factory=list)
+    """All that was set aside or has an unknown key, until the edge keeps it."""
+    unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Messages dropped by (state partition, printable key), because the key is not listed."""
+    late: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Late messages dropped by (pipeline, windows)."""
+    due: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    """When the clock has to close windows, in nanoseconds since the epoch, by (level, bucket);
+    None for never."""
+    figures: Figures = field(default_factory=Figures)
+    """What it counted and timed."""
+
+    MAX_EXAMPLES = 20
+    """Examples that a task keeps: enough to see what is wrong, whatever the flood."""
+    MAX_UNKNOWN_KEYS = 1_000
+    """Keys counted one by one; the others are counted together under `…`."""
+
+    def add_set_aside(self, example: SetAside) -> None:
+        """Count a message set aside, and keep it as an example while there are few."""
+        self.set_aside += 1
+        self.letters.append(example)
+        if len(self.examples) < self.MAX_EXAMPLES:
+            self.examples.append(example)
+
+    def add_unknown_key(self, partition: str, letter: SetAside) -> None:
+        """Count a message whose key is not listed in the state *partition*, and keep it."""
+        self.letters.append(letter)
+        self._count_unknown_key((partition, letter.key or ""), 1)
+
+    def add_late(self, pipeline: str, step: str) -> None:
+        """Count a message that came too late for its windows."""
+        self.late[pipeline, step] = self.late.get((pipeline, step), 0) + 1
+
+    def merge(self, other: Tally) -> None:
+        """Add what *other* has."""
+        self.set_aside += other.set_aside
+        self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
+        self.letters += other.letters
+        for entry, count in other.unknown_keys.items():
+            self._count_unknown_key(entry, count)
+        for step, count in other.late.items():
+            self.late[step] = self.late.get(step, 0) + count
+        self.due |= other.due
+        self.figures.merge(other.figures)
+
+    def __bool__(self) -> bool:
+        return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.figures)
+
+    def _count_unknown_key(self, entry: tuple[str, str], count: int) -> None:
+        if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
+            entry = (entry[0], "…")
+        self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "set_aside": self.set_aside,
+            "examples": [list(example) for example in self.examples],
+            "letters": [list(letter) for letter in self.letters],
+            "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
+            "late": [[*step, count] for step, count in self.late.items()],
+            "due": [[*bucket, due] for bucket, due in self.due.items()],
+            "figures": self.figures.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Tally:
+        """The tally that `to_json` wrote."""
+        return cls(
+            value["set_aside"],
+            [SetAside(*example) for example in value["examples"]],
+            [SetAside(*letter) for letter in value["letters"]],
+            {(partition, key): count for partition, key, count in value["unknown_keys"]},
+            {(pipeline, step): count for pipeline, step, count in value["late"]},
+            {(level, bucket): due for level, bucket, due in value["due"]},
+            Figures.from_json(value["figures"]),
+        )

@@ -1,0 +1,374 @@
+"""What a message is at the moment it is yielded, whatever happens to it afterwards.
+
+Messages on their way to a step with state wait until many can be packed. In the meantime user code
+may change what it still refers to: a buffer that it fills again, a list that its state grows. So
+what waits is a snapshot. A value that nothing can change is its own snapshot; the snapshot of an
+object of a plain class whose attributes are such values is a row of them; anything else is pickled
+on the spot. Packed, snapshots of one class are columns, one for each attribute, which `marshal`
+writes and reads at a fraction of what pickling costs.
+
+What comes back is what pickling the message would have given.
+
+Example:
+    >>> taken = [snapshot(message) for message in ("text", ("a", 1), ["a", 1])]
+    >>> unpacked(packed(taken))
+    ['text', ('a', 1), ['a', 1]]
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from types import MemberDescriptorType
+from typing import Any, NamedTuple, NoReturn
+
+from wallaroo.dataflow.columns import slots_of
+from wallaroo.model.application import Serialization
+from wallaroo.model.callers import limited
+from wallaroo.model.raised import Raised, pass_interrupt, raising_exceptions, told
+
+PLAIN = frozenset({bytes, str, int, float, bool, type(None)})
+"""Types of values that cannot change, and that `marshal` gives back as they were: no subclasses."""
+
+Snapshot = Any
+"""A value of a type in `PLAIN`; a named tuple of such values; a row, which is a tuple of a `Shape`
+and such values; or a `Pickled`."""
+Parcel = tuple[int, list[tuple[bytes, list[Any]]], bytes | list[int] | None]
+"""Packed snapshots, for `marshal`: how many there are; for each shape, the shape and its columns;
+and which of the shapes each has, where there are several."""
+
+_MAX_SHAPES = 64
+"""Shapes of a class that are told apart: objects of further ones are pickled."""
+_MAX_CLASSES = 1_000
+"""Classes that are remembered: applications that make classes as they run must not fill memory."""
+
+
+class Unsendable(TypeError):
+    """A message that does not pickle cannot be sent to the worker that has the state of its key."""
+
+
+class Lost(NamedTuple):
+    """Stands in the place of a message that was pickled and cannot be loaded."""
+
+    error: BaseException
+
+    def fail(self) -> NoReturn:
+        """Raise what loading it raised."""
+        raise Raised from self.error
+
+
+class Pickled(bytes):
+    """A message as its pickle."""
+
+    __slots__ = ()
+
+
+class Shape(NamedTuple):
+    """What objects have in common whose attributes can stand in columns."""
+
+    kind: type
+    names: tuple[str, ...]
+    """Names of the attributes; none for tuples."""
+
+
+_PLAIN_VALUES = Shape(type(None), ())
+_PICKLES = Shape(Pickled, ())
+
+_are_plain = PLAIN.issuperset
+_load = raising_exceptions(pickle.loads, interruptible=True)
+_takers: dict[type, Callable[[Any], Snapshot | None] | None] = {}
+
+
+@limited
+def snapshot(message: Any) -> Snapshot:
+    """What *message* is now.
+
+    Raises:
+        Unsendable: It does not pickle.
+    """
+    kind = type(message)
+    if kind in PLAIN:
+        return message
+    try:
+        take = _takers[kind]
+    except KeyError:
+        if len(_takers) >= _MAX_CLASSES:
+            _takers.clear()
+        take = _takers[kind] = _taker(kind)
+    if take is not None:
+        taken = take(message)
+        if taken is not None:
+            return taken
+    try:
+        return Pickled(pickle.dumps(message, protocol=5))
+    except BaseException as error:
+        pass_interrupt(error)
+        msg = (
+            f"a message of class {kind.__qualname__} cannot be sent to the worker that has the "
+            f"state of its key, because it does not pickle: {told(error)}"
+        )
+        raise Unsendable(msg) from error
+
+
+@limited
+def restored(taken: Snapshot) -> Any:
+    """The message of which *taken* is the snapshot.
+
+    Raises:
+        Exception: It was pickled, and loading it raises.
+    """
+    kind = type(taken)
+    if kind is Pickled:
+        return _load(taken)
+    if kind is tuple:
+        return _rebuilt(taken[0], [[value] for value in taken[1:]], 1)[0]
+    return taken
+
+
+def copied(message: Any) -> Any:
+    """*message* as its snapshot gives it: the message itself where nothing can change it.
+
+    Raises:
+        Exception: It does not pickle, or loading it raises.
+    """
+    return message if type(message) in PLAIN else restored(snapshot(message))
+
+
+def packed(taken: Sequence[Snapshot]) -> Parcel:
+    """Snapshots, packed."""
+    kinds = set(map(type, [*taken]))  # the copy brings them all into the processor's cache
+    if kinds <= PLAIN:
+        return len(taken), [(_named(_PLAIN_VALUES), [list(taken)])], None
+    if len(kinds) == 1:
+        shapes = set(map(itemgetter(0), taken)) if tuple in kinds else {_shape_of(taken[0])}
+        if len(shapes) == 1:
+            return len(taken), [_group(shapes.pop(), taken)], None
+    groups: dict[Shape, list[Snapshot]] = {}
+    numbers: dict[Shape, int] = {}
+    which: list[int] = []
+    for one in taken:
+        shape = _shape_of(one)
+        number = numbers.get(shape)
+        if number is None:
+            number = numbers[shape] = len(numbers)
+            groups[shape] = []
+        groups[shape].append(one)
+        which.append(number)
+    few = len(numbers) <= 256  # noqa: PLR2004 - as many as a byte can tell apart
+    of_shapes = [_group(shape, members) for shape, members in groups.items()]
+    return len(taken), of_shapes, bytes(which) if few else which
+
+
+def unpacked(parcel: Parcel) -> list[Any]:
+    """The messages of the snapshots in *parcel*; `Lost` where one cannot be loaded."""
+    count, of_shapes, which = parcel
+    if which is None:
+        ((shape, columns),) = of_shapes
+        return _rebuilt(_shape(shape), columns, count)
+    counts = [0] * len(of_shapes)
+    for number in which:
+        counts[number] += 1
+    iterators = [
+        iter(_rebuilt(_shape(shape), columns, each))
+        for (shape, columns), each in zip(of_shapes, counts, strict=True)
+    ]
+    return [next(iterators[number]) for number in which]
+
+
+def _taker(kind: type) -> Callable[[Any], Snapshot | None] | None:
+    """What takes snapshots of objects of *kind* that need no pickling; None where there is none.
+
+    It returns None for an object that has to be pickled after all.
+    """
+    if kind is tuple:
+        return _row_of_tuple
+    slots = slots_of(kind)
+    if not _can_be_found(kind):
+        return None
+    if _is_named_tuple(kind):
+        return _itself_if_plain
+    if slots == ():
+        return partial(_row_of_attributes, {}, kind)
+    if not slots or not all(isinstance(getattr(kind, s), MemberDescriptorType) for s in slots):
+        return None
+    get = attrgetter(*slots)
+    return partial(
+        _row_of_slots, Shape(kind, slots), get if len(slots) > 1 else lambda m: (get(m),)
+    )
+
+
+def _can_be_found(kind: type) -> bool:
+    """Whether other processes can find *kind* by its name."""
+    try:
+        pickle.dumps(kind, protocol=5)
+    except Exception:
+        return False
+    return True
+
+
+def _row_of_tuple(message: tuple[Any, ...]) -> Snapshot | None:
+    return (_tuple_shape(len(message)), *message) if _are_plain(map(type, message)) else None
+
+
+def _itself_if_plain(message: tuple[Any, ...]) -> Snapshot | None:
+    return message if _are_plain(map(type, message)) else None
+
+
+def _row_of_slots(
+    shape: Shape, get: Callable[[Any], tuple[Any, ...]], message: Any
+) -> Snapshot | None:
+    try:
+        values = get(message)
+    except AttributeError:  # a slot without a value
+        return None
+    return (shape, *values) if _are_plain(map(type, values)) else None
+
+
+def _row_of_attributes(
+    shapes: dict[tuple[str, ...], Shape], kind: type, message: Any
+) -> Snapshot | None:
+    attributes = vars(message)
+    values = attributes.values()
+    if not _are_plain(map(type, values)):
+        return None
+    names = tuple(attributes)  # in their order, which shows
+    shape = shapes.get(names)
+    if shape is None:
+        if len(shapes) >= _MAX_SHAPES or set(map(type, names)) - {str}:
+            return None
+        shape = shapes[names] = Shape(kind, names)
+    return (shape, *values)
+
+
+@lru_cache(maxsize=1_000)
+def _tuple_shape(length: int) -> Shape:
+    """The shape of tuples of *length*, which have no names but as many columns."""
+    return Shape(tuple, tuple(map(str, range(length))))
+
+
+def _is_named_tuple(kind: type) -> bool:
+    """Whether *kind* is a named tuple as Python makes them, which pickling treats as a tuple."""
+    made = getattr(kind.__new__, "__module__", None) or ""
+    own = getattr(kind, "__getnewargs__", None)
+    return (
+        issubclass(kind, tuple)
+        and kind.__dictoffset__ == 0
+        and made.startswith("namedtuple_")
+        and getattr(own, "__module__", None) == "collections"
+        and all(getattr(kind, hook) is getattr(object, hook) for hook in _OBJECT_HOOKS)
+        and not hasattr(kind, "__setstate__")
+        and not hasattr(kind, "__getnewargs_ex__")
+        and kind not in copyreg.dispatch_table
+    )
+
+
+_OBJECT_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__")
+
+
+def _shape_of(taken: Snapshot) -> Shape:
+    kind = type(taken)
+    if kind is tuple:
+        shape: Shape = taken[0]
+        return shape
+    if kind in PLAIN:
+        return _PLAIN_VALUES
+    return _PICKLES if kind is Pickled else Shape(kind, ())
+
+
+def _group(shape: Shape, taken: Sequence[Snapshot]) -> tuple[bytes, list[Any]]:
+    """Snapshots of one shape, packed."""
+    if shape in {_PLAIN_VALUES, _PICKLES}:
+        return _named(shape), [list(taken)]
+    columns = list(zip(*taken, strict=True))
+    return _named(shape), columns[1:] if type(taken[0]) is tuple else columns
+
+
+@lru_cache(maxsize=_MAX_CLASSES)
+def _named(shape: Shape) -> bytes:
+    return pickle.dumps(tuple(shape), protocol=5)
+
+
+@lru_cache(maxsize=_MAX_CLASSES)
+def _shape(named: bytes) -> Shape:
+    kind, names = pickle.loads(named)
+    return Shape(kind, tuple(map(sys.intern, names)))
+
+
+def _rebuilt(shape: Shape, columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
+    kind, names = shape
+    if shape == _PLAIN_VALUES:
+        return list(columns[0])
+    if kind is Pickled:
+        return _loaded(columns[0])
+    rows: Iterator[tuple[Any, ...]] = (
+        zip(*columns, strict=True) if columns else iter(repeat((), count))
+    )
+    if kind is tuple:
+        return list(rows)
+    if issubclass(kind, tuple):
+        return list(map(partial(tuple.__new__, kind), rows))
+    made: list[Any] = list(map(object.__new__, repeat(kind, count)))
+    if kind.__dictoffset__:
+        for one, row in zip(made, rows, strict=True):
+            vars(one).update(zip(names, row, strict=True))
+        return made
+    for name, column in zip(names, columns, strict=True):
+        deque(map(getattr(kind, name).__set__, made, column), maxlen=0)
+    return made
+
+
+@limited
+def _loaded(pickles: Sequence[bytes]) -> list[Any]:
+    try:
+        return list(map(pickle.loads, pickles))
+    except BaseException as error:
+        pass_interrupt(error)
+        return list(map(_loaded_one, pickles))
+
+
+@limited
+def _loaded_one(pickled: bytes) -> Any:
+    try:
+        return pickle.loads(pickled)
+    except BaseException as error:
+        pass_interrupt(error)
+        return Lost(error)
+
+
+@limited
+class Carrier:
+    """Takes and restores snapshots of an application's messages, in its own way if it has one.
+
+    Args:
+        serialization: How the application serializes its objects; None to leave that to us.
+    """
+
+    def __init__(self, serialization: Serialization | None) -> None:
+        self._own = serialization
+        self.take: Callable[[Any], Snapshot] = snapshot if serialization is None else self._taken
+        """Takes the snapshot of a message; raises where it cannot be serialized."""
+
+    @property
+    def restore(self) -> Callable[[Any], Any] | None:
+        """What turns an unpacked item into the message; None where it is the message already."""
+        return None if self._own is None else self._own.deserialize
+
+    def _taken(self, message: Any) -> Snapshot:
+        assert self._own is not None
+        return snapshot(self._own.serialize(message))
+
+    def copied(self, message: Any) -> Any:
+        """*message* as a step with state gets it: a copy, where it could change.
+
+        Raises:
+            Exception: It cannot be serialized, or not be loaded.
+        """
+        if self._own is None:
+            return copied(message)
+        return self._own.deserialize(copied(self._own.serialize(message)))

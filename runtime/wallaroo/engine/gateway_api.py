@@ -1,0 +1,115 @@
+"""What an engine needs of the gateway: a replayable journal and an outbox that publishes by batch.
+
+The gateway implements `Edge`; an engine reaches it through a `Connect` function, which must be
+picklable because workers in other processes, and on other machines, call it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from wallaroo.dataflow.records import Chunk, Outputs, Tally
+from wallaroo.errors import RuntimeFailure
+
+
+class Stopped(RuntimeFailure):
+    """The application is to stop because of a message; its batch can never be published."""
+
+
+class Latest(NamedTuple):
+    """Where the next batch ends."""
+
+    end: int
+    """Offset behind its last message."""
+    opening: str
+    """Name of the journal's opening at that time: an offset belongs to one journal."""
+
+
+class Position(NamedTuple):
+    """How far the query of a checkpoint is; by default, one that has planned no batch."""
+
+    run: str | None = None
+    """Name under which the query publishes its batches."""
+    batch: int = -1
+    """Number of the last batch that was planned."""
+    planned: int = 0
+    """Offset behind that batch."""
+    opening: str | None = None
+    """Opening of the journal under which it was planned; None where that was not noted."""
+    committed: int = 0
+    """Offset behind the last batch that is committed."""
+    published: int = -1
+    """Number of the last batch that must have been published."""
+
+
+class Edge(Protocol):
+    """The journal and the outbox, from wherever the engine runs."""
+
+    def latest(
+        self,
+        after: int,
+        max_bytes: int,
+        max_messages: int,
+        wait_s: float,
+        opening: str | None = None,
+    ) -> Latest:
+        """The end of the next batch: the largest offset within its bounds.
+
+        Args:
+            after: Offset up to which messages are taken already.
+            max_bytes: Bytes of messages at most, one chunk at least.
+            max_messages: Number of messages at most, one chunk at least.
+            wait_s: Seconds to wait where there is nothing after *after*, or where the outbox is
+                too full to take more.
+            opening: The opening that *after* came with; None where that was not noted.
+
+        Returns:
+            An offset (the arrival number of the first message that is not in the batch), *after*
+            itself if there is nothing to do.
+
+        Raises:
+            WallarooError: *after* belongs to another journal.
+        """
+
+    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
+        """Begin a batch of the offsets [*start*, *end*); one batch is under way at a time.
+
+        Returns:
+            The offsets in at most *parts* ranges of about equal bytes.
+        """
+
+    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
+        """The chunks of [*start*, *end*) in order of arrival, in blocks of a few MiB."""
+
+    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
+        """Leave *outputs* of a task under *token*; they count once a batch publishes the token.
+
+        May be called several times with one token; a token that no batch publishes is forgotten.
+        """
+
+    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally | None:
+        """Commit the outputs left under *tokens*, in that order, as those of *batch*.
+
+        Does nothing where *batch* of *run* has been published before, however often it is asked.
+
+        Returns:
+            What the tasks reported, all together; None where the batch was published before, be it
+            by a call whose answer was lost.
+
+        Raises:
+            Stopped: A message of the batch was set aside whose source is to stop then.
+        """
+
+    def wake(self, at_ns: int | None) -> None:
+        """Put a tick into the journal when the wall clock shows *at_ns*; None for never.
+
+        Takes the place of what was asked before.
+        """
+
+    def consume(self, end: int) -> None:
+        """Forget the messages before offset *end*: no batch will ask for them again."""
+
+
+Connect = Callable[[], Edge]
+"""Makes a connection to the edge; picklable."""

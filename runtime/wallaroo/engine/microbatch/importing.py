@@ -1,0 +1,157 @@
+"""Entities put into the state of a query that does not run: a batch of the query of its own.
+
+The batch takes no messages, but has an offset of its own, behind that of the last batch; so Spark
+does it once, and whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from wallaroo.dataflow.entities import Head
+from wallaroo.engine.microbatch.processor import StoredLog
+from wallaroo.engine.microbatch.source import SCHEMA
+from wallaroo.engine.spark.checkpoint.repartition import last_batch
+from wallaroo.engine.spark.errors import cause_of
+from wallaroo.errors import RuntimeFailure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_NAME = "import"
+"""Name of the import in the offset behind it."""
+
+
+def progress(checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
+    """How far the import *name* into the state in *checkpoint* is: if it has begun, it is the last.
+
+    Args:
+        checkpoint: Directory of the checkpoint of a query that has planned a batch.
+        name: Name of the import.
+
+    Raises:
+        RuntimeFailure: Another batch has begun and not ended: only the query itself can end it.
+    """
+    batch, committed, _ = last_batch(checkpoint)
+    offset = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
+    if json.loads(offset).get(_NAME) == name:
+        return "done" if committed else "begun"
+    if not committed:
+        msg = (
+            f"the last batch of {checkpoint} (number {batch}) has begun and not ended: start the "
+            "application once more, stop it in good order, and import then"
+        )
+        raise RuntimeFailure(msg)
+    return "none"
+
+
+def import_state(
+    session: SparkSession, checkpoint: Path, levels: int, file: Path, name: str
+) -> None:
+    """Append to the logs of buckets; a call after one that was broken off finishes it.
+
+    Args:
+        session: Spark.
+        checkpoint: Directory of the query's checkpoint; the query must not run.
+        levels: Levels of the program.
+        file: Arrow stream of `level`, `slot`, `position`, and in `blob` a record for a log.
+        name: Name of the import.
+
+    Raises:
+        RuntimeFailure: Spark could not do it.
+    """
+    try:
+        session.dataSource.register(_ImportSource)
+        rows = session.readStream.format(_ImportSource.name())
+        frame = rows.option("file", str(file)).option("name", name).load()
+        for level in range(1, levels + 1):
+            frame = frame.groupBy("slot").transformWithState(
+                _Appending(level), SCHEMA, outputMode="append", timeMode="none"
+            )
+        query = (
+            frame.writeStream.outputMode("append")
+            .option("checkpointLocation", str(checkpoint))
+            .foreachBatch(_run)
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    except Exception as error:
+        msg = f"Spark did not import into {checkpoint}: {cause_of(str(error))}"
+        raise RuntimeFailure(msg) from error
+
+
+def _run(rows: DataFrame, _batch: int) -> None:
+    rows.collect()
+
+
+class _ImportSource(DataSource):
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self._file, self._import = options["file"], options["name"]
+
+    @classmethod
+    def name(cls) -> str:
+        return "wallaroo-import"
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        return _ImportReader(self._file, self._import)
+
+
+class _ImportReader(DataSourceStreamReader):
+    def __init__(self, file: str, name: str) -> None:
+        self._file, self._import = file, name
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {"offset": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
+        return {**start, _NAME: self._import}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        return [InputPartition(self._file)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        with pa.ipc.open_stream(partition.value) as rows:
+            yield from rows
+
+
+class _Appending(StatefulProcessor):
+    """Appends each row of its level to the log of the row's bucket; other rows pass through."""
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._log = StoredLog(handle)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        for row in rows:
+            if row.level == self._level:
+                record = bytes(row.blob)
+                head = self._log.head() or Head()
+                self._log.append(head.appended(len(record)), record)
+            else:
+                yield row
+
+    def close(self) -> None:
+        pass

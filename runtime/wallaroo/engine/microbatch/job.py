@@ -1,0 +1,124 @@
+"""What a worker needs to take part in running an application, wherever it is."""
+
+from __future__ import annotations
+
+import functools
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.user_logs import listen, worker_name
+from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
+from wallaroo.engine.gateway_api import Connect, Edge
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.savable import Codec, codec_of
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Ranges that a batch is read in at most: one for each worker, of which there may be others.
+
+    None at all holds the query up: the batch under way ends, and no other begins.
+
+    The number is in a file, which the driver writes and Spark's planning process, on the same
+    machine, reads before each batch.
+    """
+
+    file: str
+
+    def set(self, number: int) -> None:
+        """Let batches be read in *number* ranges from the next one on."""
+        fresh = Path(f"{self.file}.new")
+        fresh.write_text(str(number))
+        fresh.replace(self.file)
+
+    def now(self) -> int:
+        """The number of ranges for a batch that begins now; 0 if none is to begin."""
+        return int(Path(self.file).read_text())
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one application; hashable and picklable, so that workers share what it leads to.
+
+    Args:
+        run: Random name of this run: what a process keeps in memory belongs to one run.
+        application: The application and its arguments.
+        connect: Connects to the edge.
+        buckets: Number of buckets that keys are spread over.
+        slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
+            fall evenly on the partitions.
+        readers: Tells how many ranges a batch is read in at most.
+        repeated: See `Program`.
+        batch: Bounds of a batch.
+        idle_wait_s: Seconds that an idle query waits for messages before it looks again.
+        call_limit_s: Seconds that a function of the application may take for one message; 0 for as
+            long as it likes.
+        costs: Where to leave what batches cost; None for nowhere.
+    """
+
+    run: str
+    application: ApplicationRef
+    connect: Connect
+    buckets: int
+    slots: tuple[int, ...]
+    readers: Readers
+    repeated: frozenset[int]
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    idle_wait_s: float = 1.0
+    call_limit_s: float = 60.0
+    costs: CostsFile | None = None
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """What a process keeps between the tasks of one job."""
+
+    job: Job
+    program: Program
+    edge: Edge
+    caches: Sequence[EntityCache]
+    """Entities in memory, by level from 1."""
+
+    def cache(self, level: int) -> EntityCache:
+        """The entities that *level* has in memory."""
+        return self.caches[level - 1]
+
+    def results(self) -> tuple[str, TaskResults]:
+        """A fresh token, and task results that are left at the edge under it."""
+        token, edge, process = uuid.uuid4().hex, self.edge, os.getpid()
+
+        def deliver(outputs: Sequence[Outputs], tally: Tally) -> None:
+            if os.getpid() != process:  # user code forked, and came back here in both
+                os._exit(1)
+            edge.stage(token, outputs, tally)
+
+        return token, TaskResults(deliver)
+
+
+@functools.lru_cache(maxsize=1)
+def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
+    """The context of *job* in this process, made on first use.
+
+    Args:
+        job: The job.
+        found: Tells where the application is in this process.
+    """
+    listen(None, worker=worker_name())
+    program = Program(found(job.application).load(), job.buckets, job.repeated)
+    listen(program.application.name)
+    names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
+    caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
+    return WorkerContext(job, program, job.connect(), caches)
+
+
+def codecs_of(program: Program) -> dict[int, Codec]:
+    """Codecs by partition number, where the application says how to save its objects."""
+    found = [codec_of(program.application, partition) for partition in program.partitions]
+    return {number: codec for number, codec in enumerate(found) if codec is not None}

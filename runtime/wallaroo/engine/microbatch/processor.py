@@ -1,0 +1,139 @@
+"""A level of the program as Spark's stateful processor: one call for each bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from wallaroo.dataflow.call_timeout import Patience
+from wallaroo.dataflow.entities import Changes, Head
+from wallaroo.dataflow.entity_checks import Saving
+from wallaroo.dataflow.isolation import Saves, run_isolated
+from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.worker import Worker
+from wallaroo.engine.microbatch.job import Job, WorkerContext, worker_context
+from wallaroo.engine.microbatch.source import TOKEN, is_tried_again
+from wallaroo.engine.spark.gc_control import no_garbage_collection
+from wallaroo.engine.spark.shipping import found
+
+
+class LevelProcessor(StatefulProcessor):
+    """Runs one level over one bucket's messages, in order of arrival.
+
+    What goes to later levels passes through. Outputs do not travel through Spark: a task leaves
+    them at the edge under a token and returns the token, so that a batch commits exactly the
+    outputs of the task attempts that it is made of.
+
+    Args:
+        job: The job.
+        level: The level.
+    """
+
+    def __init__(self, job: Job, level: int) -> None:
+        self._job = job
+        self._level = level
+        self._context: WorkerContext | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: a version and a log for each bucket."""
+        self._log = StoredLog(handle)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        """Run one bucket; *key* holds its slot."""
+        with no_garbage_collection():
+            if self._context is None:
+                self._context = worker_context(self._job, found)
+                token, self._results = self._context.results()
+                self._worker = Worker(self._context.program, self._results, self._level)
+                self._patience = Patience(self._job.call_limit_s)
+                self._patience.start()
+                self._isolates = is_tried_again()
+                yield _row(0, self._job.slots[0], TOKEN + token.encode())
+            positions: list[tuple[int, bytes]] = []
+            for row in rows:
+                if row.level == self._level:
+                    positions.append((row.position, bytes(row.blob)))
+                else:
+                    yield row
+            if positions:
+                positions.sort(key=lambda positioned: positioned[0])
+                blobs = [blob for _, blob in positions]
+                for packed in self._run(key[0], blobs, self._context):
+                    yield _row(packed.level, self._job.slots[packed.bucket], packed.blob)
+
+    def _run(self, slot: int, packed: Sequence[bytes], context: WorkerContext) -> list[Packed]:
+        """Run a bucket; what it sends to later levels."""
+        cache = context.cache(self._level)
+        bucket = cache.open(slot, self._log)
+
+        def run(program: Program, results: TaskResults) -> tuple[Changes, list[Packed]]:
+            worker = Worker(program, results, self._level)
+            return worker.run(packed, slot, bucket), worker.sent()
+
+        if self._isolates:
+            limit_s = self._job.call_limit_s
+            saves = Saves(Saving(cache, bucket), lambda made: made[0])
+            changes, sent = run_isolated(context.program, self._results, limit_s, run, saves)
+        else:
+            changes, sent = self._worker.run(packed, slot, bucket), self._worker.sent()
+        cache.commit(slot, self._log, changes)
+        self._worker.note_state(slot, bucket)
+        return sent
+
+    def close(self) -> None:
+        """Leave the rest of the outputs at the edge, before the task counts as done."""
+        if self._context is not None:
+            self._patience.stop()
+            self._results.close(always=True)
+            self._context = None
+
+
+def _row(level: int, slot: int, blob: bytes) -> Row:
+    return Row(level=level, slot=slot, position=0, blob=blob)
+
+
+class StoredLog:
+    """A bucket's log in Spark's state store; which bucket, Spark has set before each call."""
+
+    BASE = -1
+    """Place of the record of all entities."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState(
+            "head", "versions string, count bigint, base_bytes bigint, tail_bytes bigint"
+        )
+        self._records = handle.getMapState("log", "place bigint", "record binary")
+
+    def head(self) -> Head | None:
+        """See `BucketLog.head`."""
+        told = self._head.get()
+        return None if told is None else Head(tuple(told[0].split()), *told[1:])
+
+    def record(self, place: int) -> bytes:
+        """See `BucketLog.record`."""
+        found = self._records.getValue((place,))
+        assert found is not None
+        return bytes(found[0])
+
+    def records(self) -> Iterable[bytes]:
+        """See `BucketLog.records`."""
+        return [bytes(record[0]) for _, record in sorted(self._records.iterator())]
+
+    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
+        """See `BucketLog.append`."""
+        if base is not None:
+            self._records.clear()
+            self._records.updateValue((self.BASE,), (base,))
+        self._records.updateValue((head.count - 1,), (record,))
+        sizes = head.count, head.base_bytes, head.tail_bytes
+        self._head.update((" ".join(head.versions), *sizes))

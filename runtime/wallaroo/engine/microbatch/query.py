@@ -1,0 +1,167 @@
+"""One streaming query for the whole application, so that all its pipelines move together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
+from wallaroo.engine.gateway_api import Edge, Stopped
+from wallaroo.engine.microbatch.job import Job
+from wallaroo.engine.microbatch.processor import LevelProcessor
+from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
+from wallaroo.engine.spark.errors import cause_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+_PHASES = {
+    "wait": ("latestOffset",),
+    "plan": ("getBatch", "queryPlanning"),
+    "log": ("walCommit",),
+    "run": ("addBatch",),
+    "commit": ("commitOffsets", "commitBatch"),
+}
+"""Phases of a batch, and Spark's names for what they are made of."""
+
+
+_AT_ONCE = 0
+"""Time of a tick where it is not known which windows are due, which makes all buckets tell: at the
+start, and where the answer to a publish was lost."""
+
+
+class SparkApplication:
+    """An application running on Spark.
+
+    Args:
+        query: The query that runs it.
+        commit: What publishes its batches.
+    """
+
+    def __init__(self, query: StreamingQuery, commit: _Commit) -> None:
+        self._query = query
+        self._commit = commit
+        self._told = -1
+        """Last batch that `progress` told of."""
+
+    def failure(self) -> Failure | None:
+        """Why the query stopped by itself; None while it runs."""
+        if self._query.isActive:
+            return None
+        if self._commit.stopped is not None:
+            return Failure(str(self._commit.stopped), final=True)
+        error = self._query.exception()
+        return Failure("the query stopped" if error is None else cause_of(str(error)))
+
+    def progress(self) -> Sequence[Progress]:
+        """How the batches went that have ended since this was asked last; the last ten at most."""
+        # as text: PySpark's own objects ask Java for each of their hundred fields
+        recent = [json.loads(one.json()) for one in self._query._jsq.recentProgress()]
+        fresh = [_progress(one) for one in recent if _is_batch(one) and one["batchId"] > self._told]
+        if fresh:
+            self._told = fresh[-1].number
+        return fresh
+
+    def waits(self) -> bool:
+        """Whether it waits for messages, with no batch under way."""
+        return str(self._query.status["message"]).startswith("Getting offsets")
+
+    def finish_batch(self) -> None:
+        """Wait until the batch under way, if there is one, is committed."""
+        self._query.processAllAvailable()
+
+    def stop(self) -> None:
+        """Stop the query."""
+        self._query.stop()
+
+
+def _is_batch(told: Mapping[str, Any]) -> bool:
+    """Whether Spark tells of a batch, and not of idling."""
+    return "addBatch" in told["durationMs"] and "commitOffsets" in told["durationMs"]
+
+
+def _progress(told: Mapping[str, Any]) -> Progress:
+    spent = told["durationMs"]
+    phases = {
+        phase: sum(spent.get(part, 0) for part in parts) / 1000 for phase, parts in _PHASES.items()
+    }
+    started = datetime.fromisoformat(told["timestamp"]).timestamp()
+    return Progress(told["batchId"], started, phases)
+
+
+def start(
+    session: SparkSession, program: Program, job: Job, checkpoint: Path, on_batch: OnBatch
+) -> SparkApplication:
+    """Start the query.
+
+    Args:
+        session: Spark.
+        program: What to run; the workers make their own from *job*.
+        job: What the workers need.
+        checkpoint: Directory of the query's checkpoint.
+        on_batch: Called after each committed batch.
+    """
+    session.dataSource.register(JournalSource)
+    rows = session.readStream.format("wallaroo").option("job", job_to_option(job)).load()
+    for level in range(1, program.levels.count + 1):
+        rows = rows.groupBy("slot").transformWithState(
+            LevelProcessor(job, level), SCHEMA, outputMode="append", timeMode="none"
+        )
+    tokens = rows.selectExpr(f"decode(substring(blob, {len(TOKEN) + 1}), 'utf-8') as token")
+    commit = _Commit(program, job.connect(), checkpoint, on_batch)
+    query = (
+        tokens.writeStream.outputMode("append")
+        .queryName(program.application.name)
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(commit)
+        .start()
+    )
+    return SparkApplication(query, commit)
+
+
+class _Commit:
+    """Publishes a batch at the edge, before Spark notes that the batch is done.
+
+    Where Spark does a batch over that the edge has published, the edge keeps what it has.
+    """
+
+    def __init__(self, program: Program, edge: Edge, checkpoint: Path, on_batch: OnBatch) -> None:
+        self._edge = edge
+        self._checkpoint = checkpoint
+        self._on_batch = on_batch
+        self.stopped: Stopped | None = None
+        """Why no further batch can be published; Spark tells of it only as text."""
+        self._run: str | None = None
+        self._timed = bool(program.timed)
+        self._due: dict[tuple[int, int], int | None] = {}
+        """When windows are due, by level and bucket."""
+        if self._timed:
+            edge.wake(_AT_ONCE)
+
+    def __call__(self, tokens: DataFrame, batch: int) -> None:
+        found = [row.token for row in tokens.collect()]
+        try:
+            tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
+        except Stopped as error:
+            self.stopped = error
+            raise
+        if self._timed:
+            self._edge.wake(_AT_ONCE if tally is None else self._next_due(tally))
+        self._on_batch(Batch(batch, tally or Tally()))
+
+    def _next_due(self, tally: Tally) -> int | None:
+        self._due |= tally.due
+        return min((due for due in self._due.values() if due is not None), default=None)
+
+    def _run_name(self) -> str:
+        """The checkpoint's own name of its query: batch numbers belong to it."""
+        if self._run is None:
+            self._run = (self._checkpoint / "metadata").read_text()
+        return self._run

@@ -1,0 +1,166 @@
+"""The journal as a replayable source of Spark, with the first stage of the program in its readers.
+
+Running the stateless steps where the messages are read saves a process and a copy of all data.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from wallaroo.dataflow.call_timeout import Patience
+from wallaroo.dataflow.isolation import Run, run_isolated
+from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.records import Chunk
+from wallaroo.dataflow.router import Router
+from wallaroo.engine.batch_sizing import Pace
+from wallaroo.engine.microbatch.job import Job, worker_context
+from wallaroo.engine.spark.gc_control import no_garbage_collection
+from wallaroo.engine.spark.shipping import found
+from wallaroo.system.lifeline import die_with_starter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "level int, slot int, position bigint, blob binary"
+"""A row for each bucket and block: the level that takes it and where it goes there, its place in
+the order of arrival, what it is."""
+TOKEN = b"t"
+"""First byte of a blob that is a token under which a task has left outputs."""
+
+_HELD_S = 0.05
+"""Pause of a query that is held up, before it looks again."""
+
+
+def rows(packed: Sequence[Packed], slots: Sequence[int], position: int) -> pa.RecordBatch:
+    """*packed* as rows of `SCHEMA`, for the slots of their buckets."""
+    import pyarrow as pa
+
+    columns = [
+        pa.array([row.level for row in packed], pa.int32()),
+        pa.array([slots[row.bucket] for row in packed], pa.int32()),
+        pa.array([position] * len(packed), pa.int64()),
+        pa.array([row.blob for row in packed], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, ["level", "slot", "position", "blob"])
+
+
+def job_to_option(job: Job) -> str:
+    """*job* as text, for the options of the source (which reach no process outside the cluster)."""
+    return base64.b64encode(pickle.dumps(job)).decode("ascii")
+
+
+class JournalRange(InputPartition):
+    """Offsets [start, end) of the journal, for one task."""
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+class JournalSource(DataSource):
+    """Data source `wallaroo`; its option `job` is what `job_to_option` made."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self._job: Job = pickle.loads(base64.b64decode(options["job"]))
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return "wallaroo"
+
+    def schema(self) -> str:
+        """Columns of the rows."""
+        return SCHEMA
+
+    def streamReader(self, schema: Any) -> JournalReader:  # noqa: ARG002, N802
+        """The reader."""
+        return JournalReader(self._job)
+
+
+class JournalReader(DataSourceStreamReader):
+    """Offsets are arrival numbers; a batch takes what has arrived, within its bounds."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._edge: Any = None
+        self._pace = Pace(job.batch.seconds)
+
+    def _connected(self) -> Any:
+        if self._edge is None:
+            die_with_starter()  # Spark's Java: else calls to a gateway that is gone go on for long
+            self._edge = self._job.connect()
+        return self._edge
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Where a new query starts."""
+        return {"offset": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
+        """Where the next batch ends; waits a while for messages, so that idling costs nothing."""
+        job = self._job
+        if not job.readers.now():
+            time.sleep(_HELD_S)
+            return start
+        after, pace = start["offset"], self._pace
+        if pace.end(after) and job.costs is not None:
+            job.costs.write(pace.costs)
+        latest = self._connected().latest(
+            after, job.batch.max_bytes, pace.messages, job.idle_wait_s, start.get("opening")
+        )
+        pace.begin(after, latest.end)
+        # what an import left in the start, and another opening, are no reason for a batch
+        return start if latest.end == after else {"offset": latest.end, "opening": latest.opening}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The ranges of a batch; each is read by one task, in order of arrival."""
+        readers = max(1, self._job.readers.now())
+        ranges = self._connected().plan(start["offset"], end["offset"], readers)
+        return [JournalRange(*bounds) for bounds in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run the first stage over a range, block by block."""
+        assert isinstance(partition, JournalRange)
+        with no_garbage_collection():
+            yield from _route(self._job, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Forget what a committed batch has consumed."""
+        self._connected().consume(end["offset"])
+
+
+def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
+    context = worker_context(job, found)
+    token, results = context.results()
+    router = Router(context.program, results)
+    isolates, patience = is_tried_again(), Patience(job.call_limit_s)
+    patience.start()
+    try:
+        for block in context.edge.read(journal.start, journal.end):
+            if isolates:
+                packed = run_isolated(context.program, results, job.call_limit_s, _routing(block))
+            else:
+                packed = router.route(block)
+            if packed:
+                yield rows(packed, job.slots, block[0].first)
+    finally:
+        patience.stop()
+    if results.close():
+        yield rows([Packed(0, 0, TOKEN + token.encode())], job.slots, journal.start)
+
+
+def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
+    return lambda program, results: Router(program, results).route(block)
+
+
+def is_tried_again() -> bool:
+    """Whether this task was tried before, and failed: perhaps because of one of its messages."""
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() > 0

@@ -1,0 +1,1 @@
+"""How messages come in and outputs go out."""

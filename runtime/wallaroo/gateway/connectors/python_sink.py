@@ -1,0 +1,119 @@
+"""Sinks that Python code writes: published outputs in order, numbered, until they are safe.
+
+The code is the application's own: what it raises is logged with its place, and it gets the same
+outputs again, after pauses that grow.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+
+import structlog
+
+from wallaroo.api.places import place_of_error
+from wallaroo.dataflow.records import Outputs
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.model.application import CustomSink
+from wallaroo.model.raised import told
+from wallaroo.observability.logs import Repeats
+
+_IDLE_WAIT_S = 0.5
+"""Wait for outputs while there are none, before looking whether to stop."""
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
+"""Pause before writing is tried again: doubles from the first to the most."""
+_STOP_S = 5.0
+"""Time that a sink has, at a stop, to finish a write."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class Writer:
+    """Writes one sink's outputs, in a thread of its own.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+    """
+
+    def __init__(self, index: int, sink: CustomSink, outbox: Outbox) -> None:
+        self._index = index
+        self._sink = sink
+        self._outbox = outbox
+        self._numbering = f"{outbox.identity}-{index}-{sink.name}"
+        self._number = outbox.delivered_to(index)
+        """Number of the first output that is not known to be safe."""
+        self._taken = 0
+        """Position in the outbox up to which outputs are safe."""
+        self._stopping = threading.Event()
+        self._settling = threading.Lock()
+        """Held while outputs are noted as delivered: none are after a stop."""
+        self._repeats = Repeats()
+        self.problem: str | None = None
+        """Why outputs are not written now; None while they are."""
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop writing; what is not delivered stays in the outbox."""
+        self._stopping.set()
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            log.warning("sink does not stop", **self._names(), reason="it waits in write()")
+            self._settling.acquire()  # for good: what it may write yet counts as not delivered
+
+    def _run(self) -> None:
+        pause = _RETRY_FIRST_S
+        while not self._stopping.is_set():
+            number = self._number
+            try:
+                self._write()
+            except BaseException as error:  # this thread goes on, whatever it is
+                pause = _RETRY_FIRST_S if number != self._number else pause
+                self._log(error, pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _RETRY_MOST_S)
+
+    def _write(self) -> None:
+        """Write what is there and what comes, until stopped."""
+        writer = self._sink.writer
+        writer.open(self._numbering)
+        try:
+            while not self._stopping.is_set():
+                delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
+                if delivery is None:
+                    continue
+                outputs = _cut(delivery.outputs)
+                writer.write(self._number, outputs)
+                with self._settling:
+                    self._outbox.delivered(self._index, delivery.position)
+                self._taken = delivery.position
+                self._number += len(outputs)
+                self.problem = None
+        finally:
+            writer.close()
+
+    def _log(self, error: BaseException, pause: float) -> None:
+        place = place_of_error(error)
+        reason = told(error) + (f" ({place})" if place else "")
+        self.problem = reason
+        if self._repeats.show(reason):
+            log.warning(
+                "sink failed",
+                **self._names(),
+                reason=reason,
+                next_try_s=pause,
+                outputs="wait on disk",
+            )
+
+    def _names(self) -> dict[str, str]:
+        return {"sink": self._sink.name, "writes": self._sink.where}
+
+
+def _cut(outputs: Outputs) -> list[bytes]:
+    cut, start = [], 0
+    for length in array("I", outputs.lengths):
+        cut.append(outputs.data[start : start + length])
+        start += length
+    return cut

@@ -1,0 +1,161 @@
+"""Sources that Python code reads: messages into the journal, each with its position.
+
+The code is the application's own: what it raises is logged with its place, and it is asked again
+from where it was, after pauses that grow. It reads ahead of the engine only so far, however much
+room the journal has: what can be read again need not wait on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+from typing import Any
+
+import structlog
+
+from wallaroo.api.places import place_of_error
+from wallaroo.errors import FrameError
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import Reached
+from wallaroo.model.application import CustomSource
+from wallaroo.model.raised import told
+from wallaroo.observability.logs import Repeats
+
+_AHEAD_BYTES = 64 * 1024**2
+"""Bytes of a source's messages in the journal at most: two large batches."""
+_IDLE_S = 0.05
+"""Pause after a source has said that nothing is there."""
+_ROOM_WAIT_S = 0.5
+"""Wait for room in the journal, before looking whether to stop."""
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
+"""Pause before reading is tried again: doubles from the first to the most."""
+_STOP_S = 5.0
+"""Time that a source has, at a stop, to give its next message or say that there is none."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class Feeder:
+    """Reads one source in a thread of its own.
+
+    Args:
+        index: Index of the source in the application.
+        source: The source.
+        journal: Takes the messages, and says where to begin.
+    """
+
+    def __init__(self, index: int, source: CustomSource, journal: Journal) -> None:
+        self._index = index
+        self._source = source
+        self._journal = journal
+        self._position = journal.reached(source.name)
+        """Pickled position of the last message that the journal was given."""
+        self._stopping = threading.Event()
+        self._handing_in = threading.Lock()
+        """Held while a message is handed in: none is after a stop."""
+        self._repeats = Repeats()
+        self.ended = False
+        """Whether the source has come to its end."""
+        self.failures = 0
+        """Times that reading has failed since the last message."""
+        self.problem: str | None = None
+        """Why it failed last."""
+        self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more messages; what was taken is in the journal's hands."""
+        with self._handing_in:
+            if self._stopping.is_set():
+                return
+            self._stopping.set()
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            log.warning("source does not stop", **self._names(), reason="it waits in read()")
+
+    def _run(self) -> None:
+        pause = _RETRY_FIRST_S
+        while not self._stopping.is_set():
+            position = self._position
+            try:
+                self._read()
+            except FrameError as error:
+                self._failed(error)
+                log.error(  # noqa: TRY400  (what to know of it is its message)
+                    "source ended early", **self._names(), reason=self.problem
+                )
+                self.ended = True
+                return
+            except BaseException as error:  # this thread goes on, whatever it is
+                self._failed(error)
+                pause = _RETRY_FIRST_S if position != self._position else pause
+                if self._repeats.show(self.problem):
+                    log.warning(
+                        "source failed", **self._names(), reason=self.problem, next_try_s=pause
+                    )
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _RETRY_MOST_S)
+            else:
+                if not self._stopping.is_set():
+                    self.ended, self.failures, self.problem = True, 0, None
+                    log.info("source ended", **self._names())
+                return
+
+    def _read(self) -> None:
+        """Take messages until they end, or until stopped."""
+        messages = self._source.reader.read(_unpickled(self._position))
+        with contextlib.ExitStack() as at_end:
+            if callable(close := getattr(messages, "close", None)):
+                at_end.callback(close)
+            for item in messages:
+                if item is None:
+                    self._stopping.wait(_IDLE_S)
+                elif not self._take(*_checked(item)):
+                    return
+                if self._stopping.is_set():
+                    return
+
+    def _take(self, payload: bytes, position: Any) -> bool:
+        """Hand a message in, once there is room; tells whether it was, before a stop."""
+        framing = self._source.framing
+        if len(payload) > framing.max_frame:
+            msg = f"a message of {len(payload)} bytes, and the limit is {framing.max_frame}"
+            raise FrameError(msg)
+        reached = Reached(self._source.name, pickle.dumps(position, protocol=5))
+        while not self._journal.wait_for_room(self._index, _AHEAD_BYTES, _ROOM_WAIT_S):
+            if self._stopping.is_set():
+                return False
+        with self._handing_in:
+            if self._stopping.is_set():
+                return False
+            self._journal.submit_read(self._index, framing.frame(payload), reached)
+            self._position = reached.position
+        self.failures, self.problem = 0, None
+        return True
+
+    def _failed(self, error: BaseException) -> None:
+        place = place_of_error(error)
+        at = f" ({place})" if place else ""
+        self.failures += 1
+        self.problem = f"{told(error)}{at}"
+
+    def _names(self) -> dict[str, str]:
+        return {"source": self._source.name, "reads": self._source.where}
+
+
+def _unpickled(position: bytes | None) -> Any:
+    return None if position is None else pickle.loads(position)
+
+
+def _checked(item: Any) -> tuple[bytes, Any]:
+    """*item* as what `MessageSource.read` yields.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    match item:
+        case (bytes() | bytearray() | memoryview() as payload, position):
+            return bytes(payload), position
+    msg = f"read() yielded {item!r:.100}, and None or a pair of payload bytes and position is due"
+    raise TypeError(msg)

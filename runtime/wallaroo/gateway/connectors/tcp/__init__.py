@@ -1,0 +1,1 @@
+"""TCP: framed messages in, framed outputs out."""

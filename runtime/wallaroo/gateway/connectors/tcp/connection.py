@@ -1,0 +1,246 @@
+"""A connection of a sender of plain frames, cut in bulk.
+
+It keeps what is left of an incomplete frame; whole frames go to the ingress, through the buffer
+that all connections read into in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from typing import Any, Protocol, cast
+
+import structlog
+
+from wallaroo.gateway.connectors.tcp.acknowledged import AckedConnection, Host, Open
+from wallaroo.gateway.connectors.tcp.limits import Progress
+from wallaroo.model.application import TCPSource
+from wallaroo.wire.acknowledged import PREAMBLE
+
+_GROWTH = 4
+"""How many times larger the room for a large frame becomes when it is full: who tells of a large
+frame gets its room as he sends it."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class PlainHost(Host, Protocol):
+    """What a connection needs of the ingress."""
+
+    buffer: memoryview
+    """What connections read into, in turn."""
+
+    def opened(self, connection: Open) -> None:
+        """Note a new connection."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One sender.
+
+    Args:
+        ingress: Takes its messages.
+        index: Index of the source.
+        source: The source.
+        peer: Address of the sender.
+    """
+
+    def __init__(self, ingress: PlainHost, index: int, source: TCPSource, peer: Any) -> None:
+        self._ingress = ingress
+        self._index = index
+        self._source = source
+        self._transport: asyncio.Transport | None = None
+        self._peer = f"{peer[0]}:{peer[1]}"
+        self.host = str(peer[0])
+        """Address of the sender."""
+        self._messages = 0
+        self._rest = b""
+        """Start of a frame that is not complete, while it is smaller than the shared buffer."""
+        self._large: bytearray | None = None
+        """Room for a frame that is larger than the shared buffer, while it comes in."""
+        self._needs = 0
+        """Bytes of that frame."""
+        self._filled = 0
+        """Bytes of `_large` that are there."""
+        self._begun = False
+        """Whether it is known to send plain frames."""
+        self._logged = False
+        self._held = 0
+        """Bytes of an incomplete frame that the ingress knows of."""
+        self.heard_at = ingress.time()
+        """When something last came, by the loop's clock."""
+        self.progress = Progress(self.heard_at)
+        """Since when it has been at its frame."""
+
+    @property
+    def was_made(self) -> bool:
+        """Whether it has been open."""
+        return self._transport is not None
+
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether the rest of a frame is yet to come."""
+        return bool(self._left)
+
+    @property
+    def _left(self) -> int:
+        """Bytes behind the last whole frame."""
+        return len(self._rest) if self._large is None else self._filled
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; for asyncio, as the next four."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._ingress.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where the next bytes go."""
+        if self._large is not None:
+            return memoryview(self._large)[self._filled :]
+        # asyncio fills this buffer and calls buffer_updated before any other connection's turn
+        rest = len(self._rest)
+        self._ingress.buffer[:rest] = self._rest
+        return self._ingress.buffer[rest:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the bytes that are there now."""
+        self.heard_at = self._ingress.time()
+        was_in_frame, messages = self.is_in_frame, self._messages
+        self._take(nbytes)
+        anew = not was_in_frame or messages != self._messages
+        self.progress.note(self.heard_at, nbytes, anew=anew)
+
+    def _take(self, nbytes: int) -> None:
+        if self._large is None:
+            self._cut(bytes(self._ingress.buffer[: len(self._rest) + nbytes]))
+            return
+        self._filled += nbytes
+        if self._filled == self._needs:
+            data, self._large = bytes(self._large), None
+            self._cut(data)
+        elif self._filled == len(self._large):
+            self._grow(self._large)
+
+    def eof_received(self) -> bool:
+        """Let the connection end."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Say what is missing, and let go of all."""
+        self._ingress.closed(self)
+        self._hold(0)
+        if self.was_made:
+            self._ingress.load.dismiss(self._index, self.host)
+        if self._left and not self._logged:
+            after = f"{self._left} bytes after the last whole one"
+            self._log(f"the connection ended in mid-frame, {after}")
+        elif exc is not None and not self._logged:
+            self._log(str(exc))
+
+    def pause(self) -> None:
+        """Stop reading."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Take what the kernel has of this connection, and close it."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            if not self._ingress.is_secret:
+                self._drain(self._transport.get_extra_info("socket").fileno())
+            self._transport.close()
+
+    def take_over(self, accepted: socket.socket) -> None:
+        """Take what the kernel has of a connection that asyncio never saw, and close it."""
+        with accepted:
+            self._drain(accepted.fileno())
+        self.connection_lost(None)
+
+    def _drain(self, file: int) -> None:
+        with contextlib.suppress(OSError):
+            while not self._logged and (count := os.readv(file, [self.get_buffer(-1)])):
+                self.buffer_updated(count)
+
+    def _cut(self, data: bytes) -> None:
+        if not self._begun:
+            if PREAMBLE.startswith(data[: len(PREAMBLE)]):
+                self._rest = data
+                if len(data) >= len(PREAMBLE):
+                    self._become_acked(data[len(PREAMBLE) :])
+                return
+            self._begun = True
+        scan, problem = self._source.framing.scan_until_error(data)
+        if scan.frames:
+            self._messages += scan.frames
+            whole = data if scan.end == len(data) else data[: scan.end]
+            self._ingress.take(self._index, scan.frames, whole)
+        self._rest = data[scan.end :]
+        if problem is None and scan.needs > len(self._ingress.buffer):
+            self._needs, self._filled = scan.needs, len(self._rest)
+            self._grow(self._rest)
+            self._rest = b""
+            return
+        problem = problem or self._hold(len(self._rest))
+        if problem is not None:
+            self._rest = b""
+            self.refuse(problem)
+
+    def _grow(self, there: bytes | bytearray) -> None:
+        """Make more room for a large frame, the beginning of which is *there*."""
+        size = min(self._needs, max(_GROWTH * len(there), len(self._ingress.buffer)))
+        if (problem := self._hold(size)) is not None:
+            self.refuse(problem)
+            return
+        self._large = bytearray(size)
+        self._large[: len(there)] = there
+
+    def refuse(self, reason: str) -> None:
+        """End the connection, and say why in the log."""
+        self._log(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    drop = refuse
+    """The same: a sender of plain frames is told nothing."""
+
+    def _hold(self, size: int) -> str | None:
+        """Hold *size* bytes from now on; why that cannot be, if it cannot."""
+        before, self._held = self._held, size
+        return self._ingress.load.hold(self.host, before, size)
+
+    def _become_acked(self, data: bytes) -> None:
+        """Let another protocol go on with this connection, and with *data*, which has come."""
+        self._rest = b""
+        self._hold(0)
+        if self._transport is None:
+            return  # at a stop, before it was opened: its sender finds that out, and comes again
+        acked = AckedConnection(
+            self._ingress, self._index, self._source, self._transport, self._log_end, self.host
+        )
+        self._transport.set_protocol(acked)
+        self._ingress.closed(self)
+        self._ingress.opened(acked)
+        acked.data_received(data)
+
+    def _log(self, reason: str) -> None:
+        self._logged = True
+        self._log_end(reason, self._messages)
+
+    def _log_end(self, reason: str, messages: int) -> None:
+        log.warning(
+            "connection closed",
+            source=self._source.name,
+            peer=self._peer,
+            reason=reason,
+            messages=messages,
+        )

@@ -1,0 +1,1 @@
+"""Whether journal, outbox and checkpoint belong together."""

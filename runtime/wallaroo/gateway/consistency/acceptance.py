@@ -1,0 +1,124 @@
+"""Resuming without what a journal, an outbox or the end of a checkpoint had.
+
+What is asked for is written beside the journal, and done when the gateway next starts, before it
+opens journal and outbox: so it is done whole, however often it is tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+import uuid
+from pathlib import Path
+
+import structlog
+
+from wallaroo.dataflow.records import TICK_SOURCE
+from wallaroo.engine.gateway_api import Position
+from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, Held, read_held
+from wallaroo.gateway.database import connect, transaction
+from wallaroo.gateway.dead_letters.store import SCHEMA as LETTERS_SCHEMA
+from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
+from wallaroo.gateway.journal.openings import SCHEMA as OPENINGS_SCHEMA
+from wallaroo.gateway.journal.openings import Opening, is_known, write_openings
+from wallaroo.gateway.journal.stream_positions import REPLAYS
+from wallaroo.gateway.journal.stream_positions import SCHEMA as MARKS_SCHEMA
+from wallaroo.gateway.outbox.outbox import SCHEMA as OUTBOX_SCHEMA
+from wallaroo.system.atomic_write import write_durably
+
+_FILE = "accept.json"
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+def ask_to_accept(directory: Path, position: Position) -> None:
+    """Let the gateway of *directory* go on from *position* of the checkpoint at its next start."""
+    write_durably(directory / _FILE, json.dumps(position._asdict()))
+
+
+def accept_if_asked(directory: Path) -> None:
+    """Do what was asked for in *directory*; nobody else may have journal or outbox open."""
+    file = directory / _FILE
+    if not file.exists():
+        return
+    position = Position(**json.loads(file.read_text()))
+    held = read_held(directory)
+    with contextlib.closing(connect(directory / JOURNAL)) as journal:
+        for schema in (JOURNAL_SCHEMA, MARKS_SCHEMA, OPENINGS_SCHEMA):
+            journal.executescript(schema)
+        departs = held.departure(position)
+        if departs is not None:
+            _move(journal, position, held, departs)
+        (replays,) = journal.execute(
+            "SELECT coalesce(max(last), 0) FROM stream WHERE name = ?", (REPLAYS,)
+        ).fetchone()
+    if not position.published <= held.published.get(position.run or "", -1) <= position.batch:
+        with contextlib.closing(connect(directory / OUTBOX)) as outbox:
+            outbox.executescript(OUTBOX_SCHEMA + LETTERS_SCHEMA)
+            _renew(outbox, position, replays)
+    file.unlink()
+
+
+def _move(journal: sqlite3.Connection, position: Position, held: Held, departs: int) -> None:
+    """Give the messages that the checkpoint does not know numbers from its position on."""
+    known = is_known(held.openings, position.opening)
+    strange = departs if known else held.processed
+    kept = max(position.committed, strange) if known else position.committed
+    done = min(position.committed, strange) if known else strange
+    with transaction(journal):
+        journal.execute("DELETE FROM chunk WHERE first < ?", (done,))
+        # by way of negative numbers: the new ones may be numbers that others have yet
+        shift = position.planned - strange
+        moved = journal.execute(
+            "UPDATE chunk SET first = -1 - (first + ?) WHERE first >= ?", (shift, strange)
+        ).rowcount
+        journal.execute("UPDATE chunk SET first = -1 - first WHERE first < 0")
+        if kept < position.planned:  # a batch was planned that takes them
+            (arrived_ns,) = journal.execute(
+                "SELECT coalesce(min(arrived_ns), ?) FROM chunk WHERE first >= ?",
+                (time.time_ns(), position.planned),
+            ).fetchone()
+            journal.execute(
+                "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)",
+                (kept, position.planned - kept, TICK_SOURCE, arrived_ns, b""),
+            )
+        journal.executemany(
+            "INSERT OR REPLACE INTO position VALUES (?, ?)",
+            [("trimmed", position.committed), ("processed", position.committed)],
+        )
+        write_openings(journal, [Opening(0, position.opening)] if position.opening else [])
+    log.warning("journal accepted", goes_on_at=position.planned, chunks_renumbered=moved)
+
+
+def _renew(outbox: sqlite3.Connection, position: Position, replays: int) -> None:
+    """Let the outbox take the next batch, and number outputs in a numbering of its own.
+
+    Numbers of the old one may have been used for outputs that are gone, or come again otherwise; so
+    with those of replays. The batch that was planned last is done over as it was, so that it stays
+    published if it is.
+    """
+    (last,) = outbox.execute(
+        "SELECT coalesce(max(number), -1) FROM batch WHERE run = ?", (position.run,)
+    ).fetchone()
+    number = position.published if last < position.published else position.batch
+    with transaction(outbox):
+        outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (position.run, number))
+        outbox.execute("DELETE FROM identity")
+        outbox.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
+        for sink, last in outbox.execute("SELECT sink, last FROM sequence").fetchall():
+            (first,) = outbox.execute(
+                "SELECT coalesce(min(number), ?) FROM published WHERE sink = ?", (last + 1, sink)
+            ).fetchone()
+            outbox.execute(
+                "UPDATE published SET number = number - ? WHERE sink = ?", (first - 1, sink)
+            )
+            outbox.execute("UPDATE sequence SET last = last - ? WHERE sink = ?", (first - 1, sink))
+        outbox.execute("DELETE FROM delivered")
+        outbox.execute(
+            "INSERT INTO letter_total VALUES ('replays', ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+            (replays,),
+        )
+    log.warning("outbox accepted", after_batch=number)

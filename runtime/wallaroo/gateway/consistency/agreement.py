@@ -1,0 +1,190 @@
+"""Whether journal, outbox and checkpoint belong together, and what can be done where they do not.
+
+Each is on disk by itself, and may be lost or put back from a copy by itself. At any moment of a
+run, whatever is killed, the journal has all messages that the checkpoint's batches were planned to
+take and has deleted none that a committed batch has not taken; and the outbox has published each
+committed batch and none that was not planned. Whatever else is found comes of files that are lost,
+or are copies made at different times: going on would skip messages, process them twice on the same
+state, or drop outputs as published before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from wallaroo.engine.gateway_api import Position
+from wallaroo.gateway.database import reading
+from wallaroo.gateway.journal.openings import Opening, departure, is_known, read_openings
+
+JOURNAL, OUTBOX = "journal.db", "outbox.db"
+ACCEPT = "--accept-lost-journal"
+"""Option that lets an application go on without what a journal or an outbox had, or with outputs
+that come again."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a journal and an outbox hold."""
+
+    trimmed: int = 0
+    """Offset before which the journal has deleted all messages."""
+    processed: int = 0
+    """Offset before which a batch has published all."""
+    end: int = 0
+    """Offset behind its last message."""
+    openings: list[Opening] = field(default_factory=list)
+    """When it was opened."""
+    published: dict[str, int] = field(default_factory=dict)
+    """Number of the last batch that the outbox has published, by run."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """From plain JSON values."""
+        return cls(**{**value, "openings": [Opening(*one) for one in value["openings"]]})
+
+    def departure(self, position: Position) -> int | None:
+        """Offset of the first message that is not the one of that number that *position* knows.
+
+        None where the journal has all messages that the checkpoint's batches were planned to take.
+        """
+        return departure(self.openings, self.end, position.planned, position.opening)
+
+
+def read_held(directory: Path) -> Held:
+    """What the journal and the outbox in *directory* hold; files that are missing hold nothing."""
+    positions, end, openings, published = dict[str, int](), 0, list[Opening](), dict[str, int]()
+    with _existing(directory / JOURNAL) as (journal, tables):
+        if journal is not None and {"chunk", "position"} <= tables:
+            positions = dict(journal.execute("SELECT name, value FROM position"))
+            (last,) = journal.execute("SELECT max(first + count) FROM chunk").fetchone()
+            end = max(last or 0, positions.get("trimmed", 0))
+        if journal is not None and "opening" in tables:
+            openings = read_openings(journal)
+    with _existing(directory / OUTBOX) as (outbox, tables):
+        if outbox is not None and "batch" in tables:
+            published = dict(outbox.execute("SELECT run, number FROM batch"))
+    trimmed, processed = positions.get("trimmed", 0), positions.get("processed", 0)
+    return Held(trimmed, min(processed, end), end, openings, published)
+
+
+@contextlib.contextmanager
+def _existing(file: Path) -> Iterator[tuple[sqlite3.Connection | None, set[str]]]:
+    """The database in *file* and its tables; None where there is no such file."""
+    if not file.exists():
+        yield None, set()
+        return
+    with reading(file) as database:
+        yield database, {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Why a checkpoint, a journal and an outbox do not belong together."""
+
+    reason: str
+    """A sentence with the positions of both sides."""
+    remedy: str
+    """What to do."""
+    acceptable: bool = False
+    """Whether the application can go on without what is missing."""
+
+    def __str__(self) -> str:
+        return f"{self.reason}. {self.remedy}"
+
+
+_TOGETHER = "restore journal.db, outbox.db and the checkpoint from copies made at the same time"
+_FRESH = "start with an empty state directory (on a cluster: with two empty volumes)"
+
+
+def disagreement(checkpoint: Path, position: Position, held: Held) -> Disagreement | None:
+    """Why *position* of *checkpoint* and what is *held* do not belong together; None if they do."""
+    return _lost_checkpoint(checkpoint, position, held) or _lost_files(checkpoint, position, held)
+
+
+def _lost_checkpoint(checkpoint: Path, position: Position, held: Held) -> Disagreement | None:
+    """What is wrong where the checkpoint has less than journal and outbox."""
+    last = held.published.get(position.run or "", -1)
+    others = max((n for run, n in held.published.items() if run != position.run), default=-1)
+    remedy = f"Restore the checkpoint that belongs to them, or {_TOGETHER}"
+    if position.batch < 0 and (held.trimmed or others >= 0):
+        did = []
+        if held.trimmed:
+            did.append(f"journal.db has deleted messages before {held.trimmed} as processed")
+        if others >= 0:
+            did.append(f"outbox.db has published batches up to {others}")
+        reason = (
+            f"the checkpoint {checkpoint} has no batch (it is new, or was lost), but "
+            f"{' and '.join(did)}: state would restart empty in mid-stream"
+        )
+        return Disagreement(reason, f"{remedy}, or {_FRESH}")
+    if held.trimmed > position.committed:
+        reason = (
+            f"the checkpoint {checkpoint} is older than the journal: its batches are committed "
+            f"up to message {position.committed}, but journal.db has deleted the messages before "
+            f"{held.trimmed} as processed: messages {position.committed} to {held.trimmed - 1} "
+            "would be missing from the state"
+        )
+        return Disagreement(reason, remedy)
+    if last > position.batch:
+        reason = (
+            f"the checkpoint {checkpoint} is older than the outbox: its last batch is "
+            f"{position.batch}, but outbox.db has published batches up to {last}: the outputs of "
+            f"new batches up to {last} would be dropped as published before"
+        )
+        remedy += (
+            f", or start with {ACCEPT}: what journal.db has from message {position.committed} on "
+            "is processed again, so that outputs of it come a second time, and numbered sinks "
+            "start a new numbering"
+        )
+        return Disagreement(reason, remedy, acceptable=True)
+    if last < 0 and others >= 0:
+        reason = (
+            f"the checkpoint {checkpoint} is not the one that outbox.db belongs to: its last "
+            f"batch is {position.batch}, but outbox.db has published batches of another "
+            f"checkpoint, up to {others}"
+        )
+        return Disagreement(reason, remedy)
+    return None
+
+
+def _lost_files(checkpoint: Path, position: Position, held: Held) -> Disagreement | None:
+    """What is wrong where journal or outbox has less than the checkpoint."""
+    departs = held.departure(position)
+    if departs is not None:
+        knows = is_known(held.openings, position.opening) and departs
+        which = f"has only those before {departs}" if knows else "has none of them"
+        reason = (
+            f"the journal is lost or older than the checkpoint: batches in {checkpoint} were "
+            f"planned up to message {position.planned}, but journal.db {which}: new messages "
+            f"numbered below {position.planned} would be skipped as already processed"
+        )
+        remedy = (
+            "Restore the journal.db that belongs to this checkpoint, or start with "
+            f"{ACCEPT}: messages that only the lost journal held are gone, and new messages "
+            f"are numbered from {position.planned} on"
+        )
+        return Disagreement(reason, remedy, acceptable=True)
+    last = held.published.get(position.run or "", -1)
+    if last < position.published:
+        which = f"published only up to batch {last}" if last >= 0 else "no published batch"
+        reason = (
+            f"the outbox is lost or older than the checkpoint: batches in {checkpoint} are "
+            f"committed up to {position.published}, but outbox.db has {which}: outputs that it "
+            "had not delivered are missing"
+        )
+        remedy = (
+            "Restore the outbox.db that belongs to this checkpoint, or start with "
+            f"{ACCEPT}: outputs that only the lost outbox held are gone, and numbered sinks "
+            "start a new numbering"
+        )
+        return Disagreement(reason, remedy, acceptable=True)
+    return None

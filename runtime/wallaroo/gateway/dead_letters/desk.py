@@ -1,0 +1,97 @@
+"""The desk at which dead letters are seen to, whether their gateway runs or not."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.dead_letters.store import Choice, Letter, Origins
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
+from wallaroo.gateway.outbox.outbox import Outbox
+
+_REPLAY_BYTES = 4 * 1024 * 1024
+"""Bytes of letters that arrive again in one transaction."""
+_ACCEPT_TIMEOUT_S = 60.0
+
+
+class LetterDesk(Protocol):
+    """What can be done with dead letters, wherever they are."""
+
+    def letters(self, choice: Choice, most: int) -> list[Letter]:
+        """The last *most* of the letters chosen, the oldest first."""
+
+    def letter_origins(self) -> Origins:
+        """Where letters can be from."""
+
+    def drop_letters(self, choice: Choice) -> int:
+        """Forget the letters chosen; how many there were."""
+
+    def replay_letters(self, choice: Choice) -> int:
+        """Let the letters chosen arrive once more, each exactly once; how many could."""
+
+
+class Desk:
+    """The desk of a gateway.
+
+    Args:
+        outbox: Where the letters are.
+        journal: Where replayed letters arrive.
+    """
+
+    def __init__(self, outbox: Outbox, journal: Journal) -> None:
+        self._outbox = outbox
+        self._journal = journal
+        self._replaying = threading.Lock()
+
+    def letters(self, choice: Choice, most: int) -> list[Letter]:
+        """See `LetterDesk.letters`."""
+        with self._outbox.letters() as letters:
+            return letters.listed(choice, most)
+
+    def letter_origins(self) -> Origins:
+        """See `LetterDesk.letter_origins`."""
+        with self._outbox.letters() as letters:
+            return letters.origins()
+
+    def drop_letters(self, choice: Choice) -> int:
+        """See `LetterDesk.drop_letters`."""
+        with self._outbox.letters() as letters:
+            return letters.drop(choice)
+
+    def replay_letters(self, choice: Choice) -> int:
+        """See `LetterDesk.replay_letters`.
+
+        Raises:
+            RuntimeFailure: The journal did not take them; they are replayed at the next start.
+        """
+        count = 0
+        with self._replaying:
+            while True:
+                with self._outbox.letters() as letters:
+                    replay = letters.begin_replay(choice, _REPLAY_BYTES)
+                if replay is None:
+                    return count
+                count += self._go_on(replay)
+
+    def finish_replays(self) -> None:
+        """Go on with what a gateway that was killed had begun."""
+        with self._replaying:
+            with self._outbox.letters() as letters:
+                begun = letters.replays()
+            for replay in begun:
+                self._go_on(replay)
+
+    def _go_on(self, replay: int) -> int:
+        """Let the letters of a replay arrive, unless they have; then forget them."""
+        with self._outbox.letters() as letters:
+            source, frames = letters.frames(replay)
+        stream = StreamName(source, REPLAYS)
+        if self._journal.marks.last(stream) < replay:
+            self._journal.submit(source, len(frames), b"".join(frames), (stream, replay))
+            if not self._journal.marks.wait(stream, replay, _ACCEPT_TIMEOUT_S):
+                msg = "the journal does not take what is replayed; it will at the next start"
+                raise RuntimeFailure(msg)
+        with self._outbox.letters() as letters:
+            return letters.end_replay(replay)

@@ -1,0 +1,42 @@
+"""What becomes of messages that could not be processed, as `--on-error` says for each source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from wallaroo.errors import UsageError
+from wallaroo.model.application import Application
+
+
+class Policy(StrEnum):
+    """What becomes of a message of a source that is set aside."""
+
+    SET_ASIDE = "set-aside"
+    """It is kept as a dead letter."""
+    STOP = "stop"
+    """Its batch is not published, and the application stops."""
+    DROP = "drop"
+    """It is counted."""
+
+
+def policies(texts: Sequence[str], application: Application) -> dict[str, Policy]:
+    """What `--on-error` asks for, by source.
+
+    Raises:
+        UsageError: There is no such policy or source.
+    """
+    names = [source.name for source in application.sources]
+    chosen: dict[str, Policy] = {}
+    for text in texts:
+        source, equals, policy = text.rpartition("=")
+        if policy not in {*Policy}:
+            due = ", ".join(Policy)
+            msg = f"--on-error {text!r}: {policy!r} is none of {due}"
+            raise UsageError(msg)
+        if equals and source not in names:
+            msg = f"--on-error {text!r}: there is no source {source!r}, but {', '.join(names)}"
+            raise UsageError(msg)
+        for name in [source] if equals else names:
+            chosen[name] = Policy(policy)
+    return chosen

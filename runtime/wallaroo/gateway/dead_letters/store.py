@@ -1,0 +1,374 @@
+"""Dead letters: what was set aside, kept in the outbox's database until somebody sees to it.
+
+A letter is kept in the transaction that publishes the outputs of its batch: so each message that is
+set aside is one letter, whatever dies. A letter of a message that no state has seen carries the
+frame as it arrived, and can be replayed: it arrives once more, behind all that has arrived since.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import structlog
+
+from wallaroo.dataflow.records import Chunk, SetAside
+from wallaroo.engine.gateway_api import Stopped
+from wallaroo.gateway.dead_letters.policy import Policy
+from wallaroo.gateway.journal.journal import NEVER, Journal
+from wallaroo.model.application import Application
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS letter (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, set_aside_ns INTEGER NOT NULL, arrived_ns INTEGER,
+    source INTEGER NOT NULL, source_name TEXT NOT NULL, pipeline TEXT NOT NULL, step TEXT NOT NULL,
+    place TEXT NOT NULL, error TEXT NOT NULL, message TEXT NOT NULL, key TEXT, header INTEGER,
+    frame BLOB, bytes INTEGER NOT NULL, replay INTEGER);
+CREATE TABLE IF NOT EXISTS letter_total (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS letter_origin (
+    kind TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, name));
+"""
+_COLUMNS = (
+    "id, set_aside_ns, arrived_ns, source_name, pipeline, step, place, error, message, key, "
+    "header, frame"
+)
+_ROW_BYTES = 300
+"""What a letter takes besides its texts and its frame, about."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+@dataclass(frozen=True)
+class LetterLimits:
+    """Bounds of what is kept; over either, the oldest letters go, counted."""
+
+    size_bytes: int = 256 * 1024**2
+    """Bytes of letters: a flood of bad messages must not fill the disk."""
+    age_s: float = 30 * 24 * 3600.0
+    """Seconds that a letter is kept: time enough to notice."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter."""
+
+    id: int
+    set_aside_ns: int
+    """When it was set aside, in nanoseconds since the epoch."""
+    arrived_ns: int | None
+    """When it arrived; None where it is not known any more."""
+    source: str
+    pipeline: str
+    step: str
+    place: str
+    error: str
+    message: str
+    """Start of the message, printable, as the step had it."""
+    key: str | None
+    """Its key, printable, where it was known."""
+    payload: bytes | None
+    """What arrived, without its header; None behind a state, and then it cannot be replayed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        payload = None if self.payload is None else base64.b64encode(self.payload).decode("ascii")
+        return {**vars(self), "payload": payload}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Letter:
+        """The letter that `to_json` wrote."""
+        payload = value["payload"]
+        return cls(**{**value, "payload": None if payload is None else base64.b64decode(payload)})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which letters."""
+
+    ids: tuple[int, ...] | None = None
+    """Those with these numbers; None for all."""
+    source: str | None = None
+    """Those of this source; None for all."""
+    pipeline: str | None = None
+    """Those of this pipeline; None for all."""
+
+    def condition(self) -> tuple[str, list[Any]]:
+        """As a condition of SQL, with its values."""
+        terms, values = ["TRUE"], list[Any]()
+        if self.ids is not None:
+            terms.append(f"id IN ({','.join('?' * len(self.ids))})")
+            values += self.ids
+        for column, value in (("source_name", self.source), ("pipeline", self.pipeline)):
+            if value is not None:
+                terms.append(f"{column} = ?")
+                values.append(value)
+        return " AND ".join(terms), values
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Choice:
+        """From plain JSON values."""
+        ids = value["ids"]
+        return cls(None if ids is None else tuple(ids), value["source"], value["pipeline"])
+
+
+class Origins(NamedTuple):
+    """Where letters can be from: what the application has, and what those that are kept name."""
+
+    sources: list[str]
+    pipelines: list[str]
+
+
+class Evidence(NamedTuple):
+    """What the journal has of a message that was set aside."""
+
+    arrived_ns: int
+    header: int
+    """Bytes of the header."""
+    frame: bytes
+
+
+class Judge:
+    """Says what becomes of messages that were set aside, and finds what the journal has of them.
+
+    Args:
+        application: Whose messages they are.
+        journal: Where they arrived.
+        policies: What to do, by the source's name; where there is none, they are kept.
+    """
+
+    def __init__(
+        self, application: Application, journal: Journal, policies: Mapping[str, Policy]
+    ) -> None:
+        self._journal = journal
+        self._policies = policies
+        self._sources = application.sources
+        self._source_of = {
+            pipeline.name: self._sources.index(pipeline.source)
+            for pipeline in application.pipelines
+        }
+
+    def kept(
+        self, letters: Sequence[SetAside], end: int | None
+    ) -> list[tuple[int, str, SetAside, Evidence | None]]:
+        """Those of *letters* that are to be kept, with index and name of their source.
+
+        Args:
+            letters: What was set aside.
+            end: Offset behind their batch, where that is known.
+
+        Raises:
+            Stopped: One is of a source whose policy is to stop.
+        """
+        chosen: list[tuple[int, str, SetAside]] = []
+        for letter in letters:
+            source = self._source_of[letter.pipeline]
+            name = self._sources[source].name
+            policy = self._policies.get(name, Policy.SET_ASIDE)
+            if policy is Policy.STOP:
+                msg = (
+                    f"stopped, as --on-error asks: a message of source {name!r}, "
+                    f"pipeline {letter.pipeline!r}, step {letter.step!r}, {letter.place}: "
+                    f"{letter.error}; the message: {letter.message}"
+                )
+                raise Stopped(" ".join(msg.split()))
+            if policy is Policy.SET_ASIDE:
+                chosen.append((source, name, letter))
+        found = self._evidence(chosen, NEVER if end is None else end)
+        return [(*choice, found.get(number)) for number, choice in enumerate(chosen)]
+
+    def _evidence(
+        self, chosen: Sequence[tuple[int, str, SetAside]], end: int
+    ) -> dict[int, Evidence]:
+        """What the journal has before offset *end*, by the place in *chosen*."""
+        of_arrival: dict[int, list[int]] = defaultdict(list)
+        for number, (_, _, letter) in enumerate(chosen):
+            if letter.arrival is not None:
+                of_arrival[letter.arrival].append(number)
+        found: dict[int, Evidence] = {}
+        arrivals = sorted(of_arrival)
+        last = max(arrivals, default=-1)
+        for chunk in self._journal.unprocessed():
+            if chunk.first >= end or chunk.first > last:
+                break
+            if _has_one_of(chunk, arrivals):
+                for arrival, evidence in self._messages(chunk):
+                    for number in of_arrival.get(arrival, ()):
+                        found[number] = evidence
+        return found
+
+    def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence]]:
+        framing, position = self._sources[chunk.source].framing, 0
+        for place, payload in enumerate(framing.split(chunk.data)):
+            end = position + framing.header_length + len(payload)
+            frame = chunk.data[position:end]
+            evidence = Evidence(chunk.arrived_ns, framing.header_length, frame)
+            yield chunk.first + place, evidence
+            position = end
+
+
+class Letters:
+    """The letters in a database; whoever calls holds it alone, and a transaction where need be.
+
+    Args:
+        database: The outbox's.
+        limits: Bounds of what is kept.
+    """
+
+    def __init__(self, database: sqlite3.Connection, limits: LetterLimits) -> None:
+        self._database = database
+        self._limits = limits
+        database.executescript(SCHEMA)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Letters kept now (`letters`), their bytes, and those that limits made go (`dropped`)."""
+        totals = {"letters": 0, "bytes": 0, "dropped": 0}
+        return totals | dict(self._database.execute("SELECT name, value FROM letter_total"))
+
+    def keep(self, kept: Sequence[tuple[int, str, SetAside, Evidence | None]]) -> None:
+        """Keep letters, and let the oldest go where there are too many now."""
+        now = time.time_ns()
+        for source, name, letter, evidence in kept:
+            texts = (letter.pipeline, letter.step, letter.place, letter.error, letter.message)
+            frame = None if evidence is None else evidence.frame
+            size = sum(map(len, texts)) + len(frame or b"") + _ROW_BYTES
+            arrived_ns, header = (None, None) if evidence is None else evidence[:2]
+            if size > self._limits.size_bytes:  # no letter at all is worse than one without payload
+                size, frame, header = size - len(frame or b""), None, None
+            self._database.execute(
+                "INSERT INTO letter (set_aside_ns, arrived_ns, source, source_name, pipeline, "
+                "step, place, error, message, key, header, frame, bytes) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (now, arrived_ns, source, name, *texts, letter.key, header, frame, size),
+            )
+            self._add("letters", 1)
+            self._add("bytes", size)
+        self._forget(now)
+
+    def listed(self, choice: Choice, most: int) -> list[Letter]:
+        """The last *most* of the letters chosen, the oldest first."""
+        condition, values = choice.condition()
+        rows = self._database.execute(
+            f"SELECT {_COLUMNS} FROM letter WHERE {condition} ORDER BY id DESC LIMIT ?",
+            (*values, most),
+        ).fetchall()
+        return [_letter(row) for row in reversed(rows)]
+
+    def note_origins(self, application: Application) -> None:
+        """Note which sources and pipelines *application* has, for who asks while it is stopped."""
+        names = [("source", source.name) for source in application.sources]
+        names += [("pipeline", pipeline.name) for pipeline in application.pipelines]
+        self._database.execute("DELETE FROM letter_origin")
+        self._database.executemany("INSERT OR IGNORE INTO letter_origin VALUES (?, ?)", names)
+
+    def origins(self) -> Origins:
+        """Where letters can be from."""
+        return Origins(*map(self._origins, ("source", "pipeline"), ("source_name", "pipeline")))
+
+    def _origins(self, kind: str, column: str) -> list[str]:
+        rows = self._database.execute(
+            f"SELECT name FROM letter_origin WHERE kind = ? UNION SELECT {column} FROM letter "
+            "ORDER BY 1",
+            (kind,),
+        )
+        return [name for (name,) in rows]
+
+    def drop(self, choice: Choice) -> int:
+        """Forget the letters chosen; how many there were."""
+        condition, values = choice.condition()
+        return self._delete(condition, values)
+
+    def begin_replay(self, choice: Choice, most_bytes: int) -> int | None:
+        """Note that some of the letters chosen are to arrive once more: the first of one source.
+
+        Returns:
+            The number of the replay; None where there is nothing to replay.
+        """
+        condition, values = choice.condition()
+        rows = self._database.execute(
+            "SELECT id, source, bytes FROM letter "
+            f"WHERE {condition} AND frame IS NOT NULL AND replay IS NULL ORDER BY source, id",
+            values,
+        )
+        chosen: list[int] = []
+        size, of = 0, None
+        for number, source, bytes_ in rows:
+            if chosen and (source != of or size + bytes_ > most_bytes):
+                break
+            of, size = source, size + bytes_
+            chosen.append(number)
+        if not chosen:
+            return None
+        replay = self.totals.get("replays", 0) + 1
+        self._add("replays", 1)
+        self._database.executemany(
+            "UPDATE letter SET replay = ? WHERE id = ?", [(replay, number) for number in chosen]
+        )
+        return replay
+
+    def replays(self) -> list[int]:
+        """Numbers of the replays that have begun, and are not known to be done."""
+        rows = self._database.execute(
+            "SELECT DISTINCT replay FROM letter WHERE replay IS NOT NULL ORDER BY 1"
+        )
+        return [replay for (replay,) in rows]
+
+    def frames(self, replay: int) -> tuple[int, list[bytes]]:
+        """Source and frames of a replay."""
+        rows = self._database.execute(
+            "SELECT source, frame FROM letter WHERE replay = ? ORDER BY id", (replay,)
+        ).fetchall()
+        return rows[0][0], [frame for _, frame in rows]
+
+    def end_replay(self, replay: int) -> int:
+        """Forget the letters of a replay, which have arrived; how many there were."""
+        return self._delete("replay = ?", [replay])
+
+    def _forget(self, now_ns: int) -> None:
+        """Let letters go that are too old or too many."""
+        oldest = now_ns - int(self._limits.age_s * 1e9)
+        dropped = self._delete("set_aside_ns < ? AND replay IS NULL", [oldest])
+        surplus = self.totals["bytes"] - self._limits.size_bytes
+        if surplus > 0:
+            last = 0
+            for number, size in self._database.execute("SELECT id, bytes FROM letter ORDER BY id"):
+                last, surplus = number, surplus - size
+                if surplus <= 0:
+                    break
+            dropped += self._delete("id <= ? AND replay IS NULL", [last])
+        if dropped:
+            self._add("dropped", dropped)
+            log.warning("dead letters dropped", count=dropped, reason="they are too old or many")
+
+    def _delete(self, condition: str, values: Sequence[Any]) -> int:
+        (count, size) = self._database.execute(
+            f"SELECT count(*), coalesce(sum(bytes), 0) FROM letter WHERE {condition}", values
+        ).fetchone()
+        self._database.execute(f"DELETE FROM letter WHERE {condition}", values)
+        self._add("letters", -count)
+        self._add("bytes", -size)
+        return int(count)
+
+    def _add(self, name: str, by: int) -> None:
+        self._database.execute(
+            "INSERT INTO letter_total VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            (name, by),
+        )
+
+
+def _letter(row: Sequence[Any]) -> Letter:
+    *told, header, frame = row
+    values = [*told, None if frame is None else frame[header:]]
+    return Letter(*values)
+
+
+def _has_one_of(chunk: Chunk, arrivals: Sequence[int]) -> bool:
+    place = bisect_left(arrivals, chunk.first)
+    return place < len(arrivals) and arrivals[place] < chunk.first + chunk.messages

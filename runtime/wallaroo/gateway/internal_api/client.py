@@ -1,0 +1,396 @@
+"""The other end of the gateway's inner door: how the engine and the command line reach it.
+
+A gateway may be killed and started anew, or stand still for a while: each call is tried again until
+it is answered, for a bounded time. That is safe because a call that is repeated does nothing that
+it has done before: whoever repeats it cannot know whether only the answer was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from wallaroo.dataflow.records import Chunk, Outputs, Tally
+from wallaroo.engine.gateway_api import Latest, Position, Stopped
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.consistency.agreement import Held
+from wallaroo.gateway.dead_letters.store import Choice, Letter, Origins
+from wallaroo.gateway.internal_api.auth import (
+    AUTHORITIES_VARIABLE,
+    Credentials,
+    authorities_here,
+    token_here,
+)
+from wallaroo.gateway.internal_api.service import NO_ROOM, STOPPED, pack_staged
+from wallaroo.metrics.samples import Sample, from_json
+from wallaroo.system.failpoints import fault
+
+PATIENCE_S = 60.0
+"""Seconds that a gateway may be away: some times what a new one takes to start."""
+_ANSWER_S = 60.0
+"""Seconds that a call may take: the other machine may be gone without a word."""
+_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
+"""Pause before a call is tried again: doubles from the first to the most."""
+_CHANNEL_OPTIONS = [
+    # the channel's own pauses between connections grow to two minutes
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+_GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
+"""What Flight raises where there was no answer; a gateway that closes cancels calls under way."""
+_REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
+
+
+@dataclass(frozen=True)
+class GatewayStatus:
+    """What a gateway has done and holds."""
+
+    sources: tuple[SourceStatus, ...]
+    sinks: tuple[SinkStatus, ...]
+    connections: int
+    """Connections of senders open now."""
+    backlog: int
+    """Messages accepted and not processed by a published batch."""
+    backlog_bytes: int
+    """Bytes of messages that the journal holds."""
+    waited_s: float
+    """Seconds that the first message of the backlog has waited."""
+    undelivered: int
+    """Outputs published and not delivered."""
+    waits_for_time: bool
+    """Whether windows are open that will close as time goes by."""
+    published: int
+    """Outputs that batches have published since the state directory was new."""
+    delivered: int
+    """Outputs that receivers have acknowledged since then."""
+    set_aside: int
+    """Messages set aside since then."""
+    unknown_key: int
+    """Messages dropped since then because their key is not listed."""
+    late: int
+    """Messages dropped since then because their windows had closed."""
+    dead_letters: int = 0
+    """Dead letters kept now."""
+    dead_letters_gone: int = 0
+    """Dead letters that were too old or too many to be kept."""
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """One source of a gateway."""
+
+    name: str
+    where: str
+    """`HOST:PORT` that is bound, or what is read."""
+    accepted: int
+    """Messages accepted since the state directory was new."""
+    backlog: int = 0
+    """Messages accepted and not processed by a published batch."""
+    ended: bool = False
+    """Whether it has come to its end, and gives no more messages in this run."""
+    failures: int = 0
+    """Times that reading has failed since its last message."""
+    problem: str | None = None
+    """Why it failed last; None where it has not since its last message."""
+
+
+@dataclass(frozen=True)
+class SinkStatus:
+    """One sink of a gateway."""
+
+    name: str
+    where: str
+    """`HOST:PORT` that outputs go to, or what writes them."""
+    problem: str | None = None
+    """Why outputs wait on disk now; None while they do not."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A gateway that is this driver's."""
+
+    number: int
+    """Number of the claim."""
+
+
+class Refused(RuntimeFailure):
+    """The gateway does not let this process in: a wrong token, or the gateway is another's."""
+
+
+class GatewayClient:
+    """A connection to a gateway; implements the engine's `Edge`.
+
+    Args:
+        location: Where the gateway's inner door is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or
+            `grpc+tls://HOST:PORT`.
+        claim: Number of the claim under which calls are made; None for calls without one.
+        patience_s: Seconds to go on trying while the gateway does not answer.
+        gone: Tells whether it is known that the gateway will not come back; then nothing is tried
+            again.
+        token: What to show there; None for what this process has in its environment, if anything.
+        verify: Whether a gateway that speaks TLS has to show who it is, to the authorities that
+            this process has in its environment.
+
+    Raises:
+        UsageError: A file that the environment names cannot be read, or TLS lacks authorities.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        claim: int | None = None,
+        patience_s: float = PATIENCE_S,
+        gone: Callable[[], bool] = lambda: False,
+        token: str | None = None,
+        verify: bool = True,
+    ) -> None:
+        self._location = location
+        self._patience_s = patience_s
+        self._gone = gone
+        self._claim = claim
+        credentials = Credentials(token or token_here(), lambda: self._claim)
+        self._client = flight.FlightClient(
+            location,
+            generic_options=_CHANNEL_OPTIONS,
+            middleware=[credentials],
+            **_secrecy(location, verify=verify),
+        )
+
+    def claim(self, holder: str) -> Claim:
+        """Make the gateway this driver's; what this client asks for from now on, it asks as such.
+
+        Args:
+            holder: Name of the driver; one of the same name loses the gateway at once.
+
+        Raises:
+            Refused: Another driver has the gateway, and lives.
+        """
+        claim = Claim(**self._ask("claim", {"holder": holder}))
+        self._claim = claim.number
+        return claim
+
+    def renew_claim(self) -> None:
+        """Say that the driver lives.
+
+        Raises:
+            Refused: Another driver has claimed the gateway since.
+        """
+        self._ask("renew", {})
+
+    def release_claim(self) -> None:
+        """Let any other driver have the gateway at once."""
+        self._ask("release", {})
+
+    def held(self) -> Held:
+        """What the gateway's journal and outbox hold."""
+        return Held.from_json(self._ask("held", {}))
+
+    def accept_lost(self, position: Position) -> None:
+        """Let journal and outbox go on from *position* of the checkpoint, soon: see `held`."""
+        self._ask("accept_lost", position._asdict())
+
+    def latest(
+        self,
+        after: int,
+        max_bytes: int,
+        max_messages: int,
+        wait_s: float,
+        opening: str | None = None,
+    ) -> Latest:
+        """See `Edge.latest`."""
+        asked = {
+            "after": after,
+            "max_bytes": max_bytes,
+            "max_messages": max_messages,
+            "wait_s": wait_s,
+            "opening": opening,
+        }
+        return Latest(*self._ask("latest", asked, wait_s))
+
+    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
+        """See `Edge.plan`."""
+        return [(a, b) for a, b in self._ask("plan", {"start": start, "end": end, "parts": parts})]
+
+    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
+        """See `Edge.read`."""
+        patience = _Patience("read", self._patience_s, self._gone)
+        while True:
+            try:
+                for block in self._blocks(start, end):
+                    start = block[-1].first + block[-1].messages
+                    patience.renew()
+                    yield block
+            except _GONE as error:  # go on behind what came
+                patience.wait(error)
+            except (flight.FlightError, pa.ArrowException) as error:
+                raise _failure(patience.action, error) from error
+            else:
+                return
+
+    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
+        """See `Edge.stage`."""
+        # the call's own name lets the gateway tell a call that is repeated from the next one
+        command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        fault("worker-before-stage")
+        self._call("stage", pack_staged(command, outputs))
+        fault("worker-after-stage")
+
+    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally | None:
+        """See `Edge.publish`."""
+        asked = {"run": run, "batch": batch, "tokens": list(tokens)}
+        fault("driver-before-publish")
+        told = self._ask("publish", asked)
+        fault("driver-after-publish")
+        return None if told is None else Tally.from_json(told)
+
+    def wake(self, at_ns: int | None) -> None:
+        """See `Edge.wake`."""
+        self._ask("wake", {"at_ns": at_ns})
+
+    def consume(self, end: int) -> None:
+        """See `Edge.consume`."""
+        self._ask("consume", {"end": end})
+
+    def status(self) -> GatewayStatus:
+        """What the gateway has done and holds now."""
+        told = self._ask("status", {})
+        sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
+        sinks = tuple(SinkStatus(**sink) for sink in told.pop("sinks"))
+        return GatewayStatus(sources=sources, sinks=sinks, **told)
+
+    def samples(self) -> list[Sample]:
+        """The same in figures, with those of the batches that it has published."""
+        return from_json(self._ask("samples", {}))
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        """State partition, key and recent messages of the keys with the most, the first first."""
+        return [(state, key, count) for state, key, count in self._ask("hot_keys", {})]
+
+    def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
+        """Wait until *count* messages of *source* are accepted; tells whether they are."""
+        asked = {"source": source, "count": count, "timeout_s": timeout_s}
+        return bool(self._ask("wait_accepted", asked, timeout_s))
+
+    def stop_accepting(self) -> None:
+        """Close the sources, once what their senders have delivered is accepted."""
+        self._ask("stop_accepting", {})
+
+    def letters(self, choice: Choice, most: int) -> list[Letter]:
+        """See `LetterDesk.letters`."""
+        found = self._ask("letters", {**asdict(choice), "most": most})
+        return [Letter.from_json(letter) for letter in found]
+
+    def letter_origins(self) -> Origins:
+        """See `LetterDesk.letter_origins`."""
+        return Origins(*self._ask("letter_origins", {}))
+
+    def drop_letters(self, choice: Choice) -> int:
+        """See `LetterDesk.drop_letters`."""
+        return int(self._ask("drop_letters", asdict(choice)))
+
+    def replay_letters(self, choice: Choice) -> int:
+        """See `LetterDesk.replay_letters`."""
+        return int(self._ask("replay_letters", asdict(choice)))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _ask(self, action: str, argument: dict[str, Any], wait_s: float = 0.0) -> Any:
+        return json.loads(self._call(action, json.dumps(argument).encode(), wait_s))
+
+    def _call(self, action: str, body: bytes, wait_s: float = 0.0) -> bytes:
+        """The answer to *action*, which may take *wait_s* seconds longer than others."""
+        request = flight.Action(action, body)
+        options = flight.FlightCallOptions(timeout=wait_s + _ANSWER_S)
+
+        patience = _Patience(action, self._patience_s, self._gone)
+        while True:
+            try:
+                (answer,) = self._client.do_action(request, options)
+            except _GONE as error:
+                patience.wait(error)
+            except (flight.FlightError, pa.ArrowException) as error:
+                raise _failure(action, error) from error
+            else:
+                return bytes(answer.body.to_pybytes())
+
+    def _blocks(self, start: int, end: int) -> Iterator[list[Chunk]]:
+        ticket = flight.Ticket(json.dumps({"start": start, "end": end}).encode())
+        options = flight.FlightCallOptions(timeout=_ANSWER_S)
+        for piece in self._client.do_get(ticket, options):
+            columns = [column.to_pylist() for column in piece.data.columns]
+            yield [Chunk(*row) for row in zip(*columns, strict=True)]
+
+
+def _secrecy(location: str, *, verify: bool) -> dict[str, Any]:
+    """What Flight's client needs for TLS."""
+    if not location.startswith("grpc+tls://"):
+        return {}
+    if not verify:
+        return {"disable_server_verification": True}
+    authorities = authorities_here()
+    if authorities is None:
+        msg = f"the gateway at {location} speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
+        raise UsageError(msg)
+    return {"tls_root_certs": authorities}
+
+
+class _Patience:
+    """How long one call is tried again.
+
+    Args:
+        action: What is called.
+        seconds: Time from the first attempt that failed to the last.
+        gone: Tells whether there is nobody to wait for.
+    """
+
+    def __init__(self, action: str, seconds: float, gone: Callable[[], bool]) -> None:
+        self.action = action
+        self._seconds, self._gone = seconds, gone
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: the gateway has given a sign of life."""
+        self._pause = _PAUSE_FIRST_S
+        self._give_up: float | None = None
+
+    def wait(self, error: Exception) -> None:
+        """Wait before the next attempt, after *error*.
+
+        Raises:
+            RuntimeFailure: It has been long enough.
+        """
+        now = time.monotonic()
+        if self._give_up is None or _code(error) == NO_ROOM:  # which is an answer, too
+            self._give_up = now + self._seconds
+        if now >= self._give_up or self._gone():
+            raise _failure(self.action, error, self._seconds) from error
+        time.sleep(min(self._pause, self._give_up - now))
+        self._pause = min(2 * self._pause, _PAUSE_MOST_S)
+
+
+def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFailure:
+    text = str(error).split(". Detail:")[0]
+    reason = text.splitlines()[0] if text else type(error).__name__
+    if _code(error) == STOPPED:
+        return Stopped(reason)
+    if isinstance(error, _REFUSED):
+        return Refused(f"the gateway refused {action!r}: {reason}")
+    tried = f" in {tried_s:.0f} s" if tried_s else ""
+    return RuntimeFailure(f"the gateway did not do {action!r}{tried}: {reason}")
+
+
+def _code(error: Exception) -> bytes:
+    """What goes with *error* for programs to read, if the gateway has answered with it."""
+    return error.extra_info if isinstance(error, flight.FlightError) else b""

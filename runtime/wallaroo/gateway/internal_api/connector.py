@@ -1,0 +1,27 @@
+"""How a process that Spark starts somewhere reaches the gateway: a small, picklable value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
+
+
+@dataclass(frozen=True)
+class Connector:
+    """Connects to a gateway; equal to its copies, so that a worker keeps what it has of a job.
+
+    The token is no part of it, since it travels in Spark's plans: each process has it in its
+    environment (`guard.TOKEN_VARIABLE`), as it has the authorities for TLS.
+    """
+
+    location: str
+    """Where the inner door is: `grpc+unix:///PATH`, `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`."""
+    claim: int | None = None
+    """Number of the driver's claim."""
+    patience_s: float = PATIENCE_S
+    """Seconds to go on trying while the gateway does not answer."""
+
+    def __call__(self) -> GatewayClient:
+        """A connection."""
+        return GatewayClient(self.location, claim=self.claim, patience_s=self.patience_s)

@@ -1,0 +1,92 @@
+"""Which journal a journal is: random names, one for each time that it was opened to be written.
+
+A copy of a journal has the names of its original up to the moment of the copy; from its next
+opening on it has names of its own. A batch is planned under the name of the latest opening, which
+the checkpoint keeps beside the batch's last offset. So a checkpoint and a journal that do not
+belong together are found out, also where the journal has as many messages as the checkpoint has
+processed, or more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wallaroo.gateway.database import transaction
+
+SCHEMA = "CREATE TABLE IF NOT EXISTS opening (first INTEGER NOT NULL, name TEXT NOT NULL);"
+
+
+class Opening(NamedTuple):
+    """A journal was opened to be written."""
+
+    first: int
+    """Offset of the first message that was accepted then."""
+    name: str
+
+
+def read_openings(database: sqlite3.Connection) -> list[Opening]:
+    """The openings of the journal in *database*, from the first to the last."""
+    rows = database.execute("SELECT first, name FROM opening ORDER BY rowid")
+    return [Opening(*row) for row in rows]
+
+
+def note_opening(database: sqlite3.Connection, trimmed: int, end: int) -> list[Opening]:
+    """Note that the journal is opened; the openings that any checkpoint may still name.
+
+    Args:
+        database: The journal's.
+        trimmed: Offset before which all messages are deleted.
+        end: Offset behind the last message.
+    """
+    database.executescript(SCHEMA)
+    openings = [*read_openings(database), Opening(end, uuid.uuid4().hex)]
+    # a checkpoint that names an opening has an offset of no less than `trimmed`, and no more
+    # than the beginning of the next opening
+    while len(openings) > 1 and openings[1].first < trimmed:
+        del openings[0]
+    with transaction(database):
+        write_openings(database, openings)
+    return openings
+
+
+def write_openings(database: sqlite3.Connection, openings: Sequence[Opening]) -> None:
+    """Let the journal have exactly these *openings*, in the transaction under way."""
+    database.execute("DELETE FROM opening")
+    database.executemany("INSERT INTO opening VALUES (?, ?)", openings)
+
+
+def is_known(openings: Sequence[Opening], name: str | None) -> bool:
+    """Whether a journal with *openings* had one called *name*; None is of before there were any."""
+    return name is None or any(opening.name == name for opening in openings)
+
+
+def departure(openings: Sequence[Opening], end: int, offset: int, name: str | None) -> int | None:
+    """Where a journal departs from the one that *offset* belongs to; None where it does not.
+
+    Args:
+        openings: Openings of the journal.
+        end: Offset behind its last message.
+        offset: Where a batch was planned to end.
+        name: The opening under which it was planned; None where that is not known.
+
+    Returns:
+        Offset of the first of its messages that the other journal does not have.
+
+    Example:
+        >>> first, copied = Opening(0, "a"), Opening(100, "b")
+        >>> departure([first], 250, 200, "a")
+        >>> departure([first, copied], 250, 200, "a")
+        100
+        >>> departure([Opening(0, "c")], 250, 200, "a")
+        0
+    """
+    if openings and openings[-1].name == name:
+        return None if offset <= end else end
+    if not is_known(openings, name):
+        return openings[0].first if openings else end
+    names = [opening.name for opening in openings]
+    later = openings if name is None else openings[names.index(name) + 1 :]
+    return min((o.first for o in later if o.first < offset), default=end if end < offset else None)

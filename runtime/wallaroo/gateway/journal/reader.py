@@ -1,0 +1,125 @@
+"""Reads of the journal's chunks, each over a connection of its own: they wait for no writer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from wallaroo.dataflow.records import Chunk
+from wallaroo.gateway.database import reading
+
+_BLOCK_BYTES = 4 * 1024 * 1024
+"""Bytes of messages that a read gives at a time."""
+
+
+class Chunks:
+    """The chunks that are on disk.
+
+    Args:
+        path: File of the journal's database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def reach(self, after: int, max_bytes: int, max_messages: int) -> int:
+        """The largest offset to which so many messages after *after* reach, one chunk at least."""
+        end, total = after, 0
+        with reading(self._path) as database:
+            rows = database.execute(
+                "SELECT first + count, length(data) FROM chunk WHERE first >= ? ORDER BY first",
+                (after,),
+            )
+            for reached, size in rows:
+                total += size
+                if end > after and (total > max_bytes or reached > after + max_messages):
+                    break
+                end = reached
+        return end
+
+    def split(self, start: int, end: int, parts: int, min_bytes: int) -> list[tuple[int, int]]:
+        """Cut [*start*, *end*) into at most *parts* ranges of about equal bytes.
+
+        A range of less than *min_bytes* is not worth a task of its own.
+        """
+        with reading(self._path) as database:
+            chunks = database.execute(
+                "SELECT first, length(data) FROM chunk WHERE first >= ? AND first < ? "
+                "ORDER BY first",
+                (start, end),
+            ).fetchall()
+        total = sum(size for _, size in chunks)
+        parts = max(1, min(parts, total // min_bytes))
+        borders, seen = [start], 0
+        for first, size in chunks:
+            if seen >= total * len(borders) / parts and first > borders[-1]:
+                borders.append(first)
+            seen += size
+        return list(zip(borders, [*borders[1:], end], strict=True))
+
+    def read(self, start: int, end: int) -> Iterator[list[Chunk]]:
+        """The chunks of [*start*, *end*), in blocks of a few MiB.
+
+        Raises:
+            LookupError: Some of it is not there.
+        """
+        reached = start
+        with reading(self._path) as database:
+            block: list[Chunk] = []
+            size = 0
+            for row in database.execute(
+                "SELECT first, count, source, arrived_ns, data FROM chunk "
+                "WHERE first >= ? AND first < ? ORDER BY first",
+                (start, end),
+            ):
+                chunk = Chunk(*row)
+                _check_gapless(reached, chunk.first)
+                reached = chunk.first + chunk.messages
+                block.append(chunk)
+                size += len(chunk.data)
+                if size >= _BLOCK_BYTES:
+                    yield block
+                    block, size = [], 0
+            _check_gapless(reached, end)
+            if block:
+                yield block
+
+    def arrival(self, number: int) -> tuple[int, int] | None:
+        """Source of message *number*, and when it arrived; None where it is not there any more."""
+        with reading(self._path) as database:
+            row = database.execute(
+                "SELECT source, arrived_ns, first + count FROM chunk WHERE first <= ? "
+                "ORDER BY first DESC LIMIT 1",
+                (number,),
+            ).fetchone()
+        return row[:2] if row and number < row[2] else None
+
+    def beyond(self, offset: int) -> Iterator[Chunk]:
+        """The chunks with messages from *offset* on, in order of arrival."""
+        with reading(self._path) as database:
+            for row in database.execute(
+                "SELECT first, count, source, arrived_ns, data FROM chunk "
+                "WHERE first + count > ? ORDER BY first",
+                (offset,),
+            ):
+                yield Chunk(*row)
+
+    def waiting(self, offset: int) -> tuple[dict[int, int], float]:
+        """Messages of each source from *offset* on, and seconds that the first has waited."""
+        with reading(self._path) as database:
+            rows = database.execute(
+                "SELECT source, sum(count), min(arrived_ns) FROM chunk WHERE first >= ? "
+                "GROUP BY source",
+                (offset,),
+            ).fetchall()
+        first_ns = min((arrived_ns for _, _, arrived_ns in rows), default=None)
+        waited_s = 0.0 if first_ns is None else max(0.0, (time.time_ns() - first_ns) / 1e9)
+        return {source: count for source, count, _ in rows}, waited_s
+
+
+def _check_gapless(reached: int, following: int) -> None:
+    """A journal that was lost, or put back from a copy, must not pass for one without messages."""
+    if reached != following:
+        msg = f"messages {reached} to {following - 1} are not in the journal: was it replaced?"
+        raise LookupError(msg)

@@ -1,0 +1,145 @@
+"""What is handed in to the journal and not on disk yet, and how much more there is room for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wallaroo.gateway.journal.stream_positions import Mark
+
+_GATHER_BYTES = 256 * 1024
+"""Bytes over which messages that come one by one begin a new chunk."""
+
+
+@dataclass(frozen=True)
+class JournalLimits:
+    """Bounds of the journal; over either, sources stop reading their sockets."""
+
+    disk_bytes: int = 4 * 1024**3
+    """Bytes of messages that wait on disk at most: what an engine that stands still may cost."""
+    memory_bytes: int = 32 * 1024**2
+    """Bytes of messages that wait for the disk at most: some commits' worth."""
+    streams: int = 10_000
+    """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
+
+
+class Reached(NamedTuple):
+    """How far a source is read."""
+
+    source: str
+    """Name of the source."""
+    position: bytes
+    """Where to go on."""
+
+
+class Waiting:
+    """A chunk that is not committed yet, small enough that thousands of them are no matter."""
+
+    __slots__ = ("arrived_ns", "count", "data", "mark", "reached", "source")
+
+    def __init__(
+        self,
+        source: int,
+        arrived_ns: int,
+        count: int,
+        data: bytes | bytearray,
+        mark: Mark | None = None,
+    ) -> None:
+        self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
+        self.mark = mark
+        self.reached: Reached | None = None
+
+
+class Intake:
+    """Chunks in order of arrival; the journal's lock guards it.
+
+    Args:
+        limits: How much may wait.
+        stored: Bytes of messages by source that are on disk.
+        clock: Tells the wall clock, in nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self, limits: JournalLimits, stored: Mapping[int, int], clock: Callable[[], int]
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._last_ns = 0
+        """Arrival of the last message: the time of arrival does not run backwards."""
+        self._chunks: list[Waiting] = []
+        self._held = Counter(stored)
+        """Bytes of messages by source, on disk or waiting for it."""
+        self._was_full = False
+        self.waiting_bytes = 0
+        """Bytes of messages that are not on disk."""
+        self.stored_bytes = sum(stored.values())
+        """Bytes of messages that are."""
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    def add(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> bool:
+        """Add a chunk of *count* messages; tells whether there is room for more."""
+        self._chunks.append(Waiting(source, self._arrival(), count, data, mark))
+        return self._grew(source, len(data))
+
+    def add_read(self, source: int, message: bytes, reached: Reached) -> bool:
+        """Add a message, with those that came one by one before; tells whether there is room."""
+        last = self._chunks[-1] if self._chunks else None
+        if (
+            last is None
+            or last.reached is None
+            or last.source != source
+            or len(last.data) > _GATHER_BYTES
+        ):
+            last = Waiting(source, self._arrival(), 0, bytearray())
+            self._chunks.append(last)
+        last.count += 1
+        last.data += message
+        last.reached = reached
+        return self._grew(source, len(message))
+
+    def take(self) -> list[Waiting]:
+        """All chunks, to be committed."""
+        taken, self._chunks = self._chunks, []
+        return taken
+
+    def note_stored(self, size: int) -> None:
+        """Note that *size* bytes of what was taken are on disk."""
+        self.waiting_bytes -= size
+        self.stored_bytes += size
+
+    def note_deleted(self, sizes: Mapping[int, int]) -> None:
+        """Note that so many bytes of each source are no longer there."""
+        self.stored_bytes -= sum(sizes.values())
+        self._held.subtract(sizes)
+
+    def has_room(self, source: int, most: int) -> bool:
+        """Whether it is not full, and there are less than *most* bytes of *source*."""
+        return not self._full() and self._held[source] < most
+
+    def is_free_again(self) -> bool:
+        """Whether there is room, and was none when it was looked for last."""
+        if not self._was_full or self._full():
+            return False
+        self._was_full = False
+        return True
+
+    def _arrival(self) -> int:
+        self._last_ns = max(self._last_ns, self._clock())
+        return self._last_ns
+
+    def _grew(self, source: int, size: int) -> bool:
+        self.waiting_bytes += size
+        self._held[source] += size
+        full = self._full()
+        self._was_full = self._was_full or full
+        return not full
+
+    def _full(self) -> bool:
+        return (
+            self.waiting_bytes >= self._limits.memory_bytes
+            or self.stored_bytes + self.waiting_bytes >= self._limits.disk_bytes
+        )

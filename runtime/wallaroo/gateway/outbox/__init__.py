@@ -1,0 +1,1 @@
+"""The outbox: outputs on disk, until their sink has them."""

@@ -1,0 +1,131 @@
+"""The figures of published batches, in the outbox's database: right whatever is killed.
+
+They are added in the transaction that publishes the batch, so a batch that is done over, or
+published again, counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S, Metric
+from wallaroo.metrics.samples import Distribution, Sample
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS figure (
+    name TEXT NOT NULL, labels TEXT NOT NULL, value NUMERIC NOT NULL, PRIMARY KEY (name, labels));
+CREATE TABLE IF NOT EXISTS state_figure (
+    name TEXT NOT NULL, state TEXT NOT NULL, slot INTEGER NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (name, state, slot));
+"""
+_HOT_KEYS = 20
+"""Keys with the most messages that are told."""
+_FADING = 0.9
+"""What is left, at each batch, of a key's messages: hot is what was hot a moment ago."""
+_LATENCY_SUM = -1
+"""In the place of a class of latencies: the sum of all."""
+_Count = tuple[str, tuple[str | int, ...]]
+
+
+class FigureTable:
+    """Adds figures up in *database*; its caller holds a lock, and the transaction."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._hot: Counter[tuple[str, str]] = Counter()
+
+    def add(self, tally: Tally, now_ns: int) -> None:
+        """Add what the tasks of a batch, which is published at *now_ns*, reported."""
+        counted: Counter[_Count] = Counter()
+        for step, figures in tally.figures.steps.items():
+            counted[catalogue.STEP_MESSAGES.name, step] += figures.entered
+            counted[catalogue.STEP_RESULTS.name, step] += figures.left
+            counted[catalogue.SET_ASIDE.name, step] += figures.set_aside
+            counted["timed", step] += figures.timed
+            counted["seconds", step] += figures.seconds  # type: ignore[assignment]
+        for (source, arrived_ns), messages in tally.figures.arrivals.items():
+            seconds = max(0.0, (now_ns - arrived_ns) / 1e9)
+            place = bisect_left(LATENCY_BOUNDS_S, seconds)
+            counted[catalogue.LATENCY.name, (source, place)] += messages
+            total = seconds * messages
+            counted[catalogue.LATENCY.name, (source, _LATENCY_SUM)] += total  # type: ignore[assignment]
+        for (state, _), messages in tally.unknown_keys.items():
+            counted[catalogue.UNKNOWN_KEY.name, (state,)] += messages
+        for step, messages in tally.late.items():
+            counted[catalogue.LATE.name, step] += messages
+        self._database.executemany(
+            "INSERT INTO figure VALUES (?, ?, ?) "
+            "ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value",
+            [(name, json.dumps(labels), value) for (name, labels), value in counted.items()],
+        )
+        told = [
+            (catalogue.STATE_ENTITIES.name, tally.figures.entities),
+            (catalogue.STATE_BYTES.name, tally.figures.log_bytes),
+        ]
+        self._database.executemany(
+            "INSERT OR REPLACE INTO state_figure VALUES (?, ?, ?, ?)",
+            [(name, *slot, value) for name, slots in told for slot, value in slots.items()],
+        )
+        self._note_hot(tally)
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        """State partition, key and recent messages of the keys with the most, the first first."""
+        return [(*key, round(count, 1)) for key, count in self._hot.most_common(_HOT_KEYS)]
+
+    def samples(self, pipelines: Sequence[Sequence[str]]) -> Iterator[Sample]:
+        """What was added up.
+
+        Args:
+            pipelines: For each source, the names of the pipelines that it feeds.
+        """
+        rows = self._database.execute("SELECT name, labels, value FROM figure").fetchall()
+        counts = {(name, tuple(json.loads(labels))): value for name, labels, value in rows}
+        for metric in (
+            catalogue.STEP_MESSAGES,
+            catalogue.STEP_RESULTS,
+            catalogue.SET_ASIDE,
+            catalogue.UNKNOWN_KEY,
+            catalogue.LATE,
+        ):
+            for (name, labels), value in counts.items():
+                if name == metric.name:
+                    yield Sample(metric, tuple(map(str, labels)), value)
+        for (name, step), value in counts.items():
+            if name == "timed":
+                spent = Distribution((value,), counts["seconds", step])
+                yield Sample(catalogue.STEP_SECONDS, tuple(map(str, step)), spent)
+        yield from self._latencies(counts, pipelines)
+        for metric in (catalogue.STATE_ENTITIES, catalogue.STATE_BYTES):
+            yield from self._of_state(metric)
+
+    def _latencies(
+        self, counts: dict[_Count, float], pipelines: Sequence[Sequence[str]]
+    ) -> Iterator[Sample]:
+        for source, names in enumerate(pipelines):
+            places = [
+                int(counts.get((catalogue.LATENCY.name, (source, place)), 0))
+                for place in range(len(LATENCY_BOUNDS_S) + 1)
+            ]
+            total = counts.get((catalogue.LATENCY.name, (source, _LATENCY_SUM)), 0.0)
+            for pipeline in names:
+                yield Sample(catalogue.LATENCY, (pipeline,), Distribution(tuple(places), total))
+
+    def _of_state(self, metric: Metric) -> Iterator[Sample]:
+        for state, value in self._database.execute(
+            "SELECT state, sum(value) FROM state_figure WHERE name = ? GROUP BY state",
+            (metric.name,),
+        ):
+            yield Sample(metric, (state,), value)
+
+    def _note_hot(self, tally: Tally) -> None:
+        for key in list(self._hot):
+            self._hot[key] *= _FADING  # type: ignore[assignment]
+            if self._hot[key] < 1:
+                del self._hot[key]
+        self._hot.update(tally.figures.hot_keys)

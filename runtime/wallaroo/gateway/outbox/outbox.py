@@ -1,0 +1,340 @@
+"""The outbox: outputs by batch, on disk until the receiver has them.
+
+Tasks stage outputs under a token; a batch publishes the tokens of the task attempts that it is made
+of, once: asked again, the outbox knows the batch. What no batch published is dropped with the next
+batch. Published outputs keep their order for each sink and are deleted when they are delivered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.gateway.database import connect, transaction
+from wallaroo.gateway.dead_letters.store import Judge, LetterLimits, Letters
+from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
+from wallaroo.gateway.outbox.metrics import FigureTable
+from wallaroo.metrics.samples import Sample
+from wallaroo.system.failpoints import fault
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS staged (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
+    lengths BLOB NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS report (
+    call TEXT PRIMARY KEY, token TEXT NOT NULL, tally TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS published (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
+    count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS sequence (sink INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
+"""
+
+
+class Delivery(NamedTuple):
+    """Published outputs, ready to send."""
+
+    position: int
+    """Place in the order of the outbox."""
+    outputs: Outputs
+    number: int = 1
+    """Number of the first of them among all outputs that the sink ever had, from 1 on."""
+
+
+class Outbox:
+    """The outbox in one SQLite database.
+
+    Args:
+        path: File of the database; made if it is not there.
+        limit_bytes: Bytes of undelivered outputs over which `full` is true, and the engine waits.
+        letters: Bounds of the dead letters.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int, letters: LetterLimits | None = None) -> None:
+        self._limit_bytes = limit_bytes
+        self._database = connect(path)
+        self._database.executescript(SCHEMA + FIGURES_SCHEMA)
+        self._figures = FigureTable(self._database)
+        self._letters = Letters(self._database, letters or LetterLimits())
+        self._database.execute(
+            "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
+            (uuid.uuid4().hex,),
+        )
+        (self.identity,) = self._database.execute("SELECT name FROM identity").fetchone()
+        """Random name of this outbox, for as long as its file lives."""
+        self._changed = threading.Condition()
+        self._closing = False
+        self._settled = 0
+        self.last_positions: dict[int, int] = {}
+        """Position of the last output that was published since the outbox was opened, by sink."""
+        self.on_delivered: Callable[[int, int], None] | None = None
+        """Called, in the sink's thread, with a sink and the position up to which it has all."""
+        (self._bytes, self._count) = self._database.execute(
+            "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
+        ).fetchone()
+
+    def delivered_to(self, sink: int) -> int:
+        """Outputs delivered to *sink* since the outbox was new: the number of the next one."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT count FROM delivered WHERE sink = ?", (sink,)
+            ).fetchone()
+        return row[0] if row else 0
+
+    def published_to(self, sink: int) -> int:
+        """Number of the last output that *sink* was ever given, 0 where there was none."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT last FROM sequence WHERE sink = ?", (sink,)
+            ).fetchone()
+        return row[0] if row else 0
+
+    @property
+    def undelivered(self) -> int:
+        """Outputs published and not delivered."""
+        return self._count
+
+    @property
+    def full(self) -> bool:
+        """Whether more outputs wait for their receivers than the limit allows."""
+        return self._bytes >= self._limit_bytes
+
+    def counters(self) -> dict[str, int]:
+        """Totals since the outbox was new.
+
+        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`; and of dead
+        letters, those that are kept now, `letters`, and those that limits made go, `letters_gone`.
+        """
+        with self._changed:
+            counters = dict(self._database.execute("SELECT name, value FROM counter"))
+            totals = self._letters.totals
+        return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
+
+    def figures(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
+        """What published batches have counted; *pipelines* by source, as sources feed them."""
+        with self._changed:
+            return list(self._figures.samples(pipelines))
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        """State partition, key and recent messages of the keys with the most."""
+        with self._changed:
+            return self._figures.hot_keys()
+
+    def by_sink(self) -> dict[int, tuple[int, int]]:
+        """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
+        with self._changed:
+            delivered = dict(self._database.execute("SELECT sink, count FROM delivered"))
+            waiting = dict(
+                self._database.execute("SELECT sink, sum(count) FROM published GROUP BY sink")
+            )
+        return {
+            sink: (delivered.get(sink, 0), waiting.get(sink, 0))
+            for sink in delivered.keys() | waiting.keys()
+        }
+
+    def stage(
+        self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
+    ) -> None:
+        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it.
+
+        Args:
+            token: What the batch will name.
+            outputs: The outputs, behind those that are there under the token.
+            tally: What the task has to report besides.
+            call: Name of this call: asked again with it, nothing is added. None: a new one.
+        """
+        with self._changed, transaction(self._database):
+            added = self._database.execute(
+                "INSERT OR IGNORE INTO report VALUES (?, ?, ?)",
+                (call or uuid.uuid4().hex, token, json.dumps(tally.to_json())),
+            )
+            if added.rowcount:
+                self._database.executemany(
+                    "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
+                    [(token, *of_sink) for of_sink in outputs],
+                )
+
+    @contextlib.contextmanager
+    def letters(self) -> Iterator[Letters]:
+        """The dead letters, for one transaction."""
+        with self._changed, transaction(self._database):
+            yield self._letters
+
+    def publish(
+        self,
+        run: str,
+        batch: int,
+        tokens: Sequence[str],
+        judge: Judge | None = None,
+        end: int | None = None,
+    ) -> Tally | None:
+        """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
+
+        Args:
+            run: Name of the query that numbers the batches.
+            batch: Number of the batch.
+            tokens: What tasks have staged their outputs under.
+            judge: Says what becomes of messages that were set aside; None to keep none.
+            end: Offset behind the batch, where that is known.
+
+        Returns:
+            What the tasks reported, without letters; None where the batch was published before.
+
+        Raises:
+            LookupError: Nothing is staged under a token, or a message was set aside of a source
+                whose policy is to stop.
+        """
+        with self._changed:
+            with transaction(self._database):
+                tally = None if self._published_before(run, batch) else Tally()
+                if tally is not None:
+                    for token in tokens:
+                        tally.merge(self._publish_token(token))
+                    if judge is not None and tally.letters:
+                        self._letters.keep(judge.kept(tally.letters, end))
+                    tally.letters = []
+                    self._count_up("set_aside", tally.set_aside)
+                    self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                    self._count_up("late", sum(tally.late.values()))
+                    self._figures.add(tally, time.time_ns())
+                    self._database.execute(
+                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
+                    )
+                    # not where it was published: tasks of the next batch may have begun to stage
+                    self._forget_unpublished()
+                fault("outbox-before-publish")
+            fault("outbox-after-publish")
+            (self._bytes, self._count) = self._database.execute(
+                "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
+            ).fetchone()
+            self._changed.notify_all()
+        return tally
+
+    def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
+        """The first published outputs of *sink* behind position *after*; None after the timeout."""
+        with self._changed:
+            found = self._first(sink, after)
+            if found is None and not self._closing:
+                self._changed.wait(timeout_s)
+                found = self._first(sink, after)
+            return found
+
+    def delivered(self, sink: int, position: int) -> None:
+        """Delete the outputs of *sink* up to *position*: its receiver has them."""
+        with self._changed, transaction(self._database):
+            (count, size) = self._database.execute(
+                "SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM published "
+                "WHERE sink = ? AND position <= ?",
+                (sink, position),
+            ).fetchone()
+            self._database.execute(
+                "DELETE FROM staged WHERE id IN "
+                "(SELECT staged FROM published WHERE sink = ? AND position <= ?)",
+                (sink, position),
+            )
+            self._database.execute(
+                "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
+            )
+            self._count_up("delivered", count)
+            self._database.execute(
+                "INSERT INTO delivered VALUES (?, ?) "
+                "ON CONFLICT (sink) DO UPDATE SET count = count + excluded.count",
+                (sink, count),
+            )
+            self._bytes -= size
+            self._count -= count
+            self._changed.notify_all()
+        if self.on_delivered is not None:
+            self.on_delivered(sink, position)
+
+    def wait_for_room(self, timeout_s: float) -> bool:
+        """Wait until the outbox is not full; tells whether it is not."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.full or self._closing, timeout_s)
+
+    def close(self) -> None:
+        """Wake whoever waits, and close the database."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            self._database.close()
+
+    def _published_before(self, run: str, batch: int) -> bool:
+        row = self._database.execute("SELECT number FROM batch WHERE run = ?", (run,)).fetchone()
+        return row is not None and batch <= row[0]
+
+    def _publish_token(self, token: str) -> Tally:
+        tally = Tally()
+        reports = self._database.execute(
+            "SELECT tally FROM report WHERE token = ? ORDER BY rowid", (token,)
+        ).fetchall()
+        if not reports:
+            msg = f"nothing is staged under {token}: the gateway was started anew in mid-batch"
+            raise LookupError(msg)
+        for (told,) in reports:
+            tally.merge(Tally.from_json(json.loads(told)))
+        staged = self._database.execute(
+            "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
+            "WHERE token = ? ORDER BY id",
+            (token,),
+        ).fetchall()
+        for sink, row, count, size in staged:
+            added = self._database.execute(
+                "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
+                (sink, row, count, size, self._next_number(sink, count)),
+            )
+            self.last_positions[sink] = int(added.lastrowid or 0)
+        self._count_up("published", sum(count for _, _, count, _ in staged))
+        return tally
+
+    def _next_number(self, sink: int, count: int) -> int:
+        """Give numbers to *count* outputs of *sink*; the first of them."""
+        (last,) = self._database.execute(
+            "INSERT INTO sequence VALUES (?, ?) "
+            "ON CONFLICT (sink) DO UPDATE SET last = last + excluded.last RETURNING last",
+            (sink, count),
+        ).fetchone()
+        return int(last) - count + 1
+
+    def _forget_unpublished(self) -> None:
+        """Drop what was staged since the last batch and is part of no batch."""
+        self._database.execute(
+            "DELETE FROM staged WHERE id > ? AND id NOT IN "
+            "(SELECT staged FROM published WHERE staged > ?)",
+            (self._settled, self._settled),
+        )
+        self._database.execute("DELETE FROM report")
+        (self._settled,) = self._database.execute(
+            "SELECT coalesce(max(id), ?) FROM staged", (self._settled,)
+        ).fetchone()
+
+    def _count_up(self, name: str, by: int) -> None:
+        self._database.execute(
+            "INSERT INTO counter VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            (name, by),
+        )
+
+    def _first(self, sink: int, after: int) -> Delivery | None:
+        if self._closing:
+            return None
+        row = self._database.execute(
+            "SELECT position, lengths, data, number "
+            "FROM published JOIN staged ON staged.id = staged "
+            "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
+            (sink, after),
+        ).fetchone()
+        if row is None:
+            return None
+        position, lengths, data, number = row
+        return Delivery(position, Outputs(sink, lengths, data), number)

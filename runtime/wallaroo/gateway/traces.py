@@ -1,0 +1,156 @@
+"""Sampled messages, followed from a source's socket to the sinks'.
+
+Messages move in bulk, and so does what is told of one: when it arrived, when its batch began and
+was published, and when each sink had taken the outputs of that batch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wallaroo.dataflow.records import TICK_SOURCE
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.observability.spans import Traces
+from wallaroo.observability.tracing import BatchId, Span
+
+_OF_A_BATCH = 20
+"""Messages of one batch that are followed at most."""
+_FOLLOWED_BATCHES = 100
+"""Batches whose outputs are waited for; while a receiver is away, the oldest are let go."""
+
+
+class _Sample(NamedTuple):
+    number: int
+    source: str
+    arrived_ns: int
+
+
+@dataclass
+class _Batch:
+    """A published batch with messages that are followed."""
+
+    id: BatchId
+    begun_ns: int
+    published_ns: int
+    samples: Sequence[_Sample]
+    due: dict[int, int]
+    """Position in the outbox of its last output, by sink, of sinks that have not taken it yet."""
+    taken_ns: dict[int, int] = field(default_factory=dict)
+    """When sinks had taken all of its outputs."""
+
+    def take(self, sink: int, position: int, at_ns: int) -> None:
+        """Note that *sink* has had all outputs up to *position* since *at_ns*."""
+        if self.due.get(sink, position + 1) <= position:
+            del self.due[sink]
+            self.taken_ns[sink] = max(at_ns, self.published_ns)
+
+
+class MessageTraces:
+    """Follows one message in *one_in*.
+
+    Args:
+        traces: Where spans go.
+        journal: Where messages arrive.
+        outbox: Where outputs leave.
+        sources: Names of the sources by index.
+        sinks: Names of the sinks by index.
+        one_in: The messages with an arrival number that this divides are followed.
+    """
+
+    def __init__(
+        self,
+        traces: Traces,
+        journal: Journal,
+        outbox: Outbox,
+        sources: Sequence[str],
+        sinks: Sequence[str],
+        one_in: int,
+    ) -> None:
+        self._traces = traces
+        self._journal = journal
+        self._outbox = outbox
+        self._sources, self._sinks = sources, sinks
+        self._one_in = one_in
+        self._planned = (0, 0, 0)
+        """Offsets of the batch under way, and when it began."""
+        self._last: BatchId | None = None
+        self._positions: Mapping[int, int] = {}
+        """Positions of the last outputs of the batches so far, by sink."""
+        self._taken: dict[int, tuple[int, int]] = {}
+        """By sink, the position up to which it has all, and since when."""
+        self._batches: deque[_Batch] = deque(maxlen=_FOLLOWED_BATCHES)
+        self._lock = threading.Lock()
+        outbox.on_delivered = self._delivered
+
+    def begin(self, start: int, end: int) -> None:
+        """Note that a batch of the offsets [*start*, *end*) begins."""
+        self._planned = (start, end, time.time_ns())
+
+    def published(self, batch: BatchId) -> None:
+        """Note that *batch*, the one under way, is published; asked again, nothing happens."""
+        if batch == self._last:
+            return
+        self._last, now_ns = batch, time.time_ns()
+        start, end, begun_ns = self._planned
+        before, self._positions = self._positions, dict(self._outbox.last_positions)
+        due = dict(self._positions.items() - before.items())
+        if samples := self._samples(start, end):
+            with self._lock:
+                self._batches.append(_Batch(batch, begun_ns, now_ns, samples, due))
+                for sink, (position, at_ns) in self._taken.items():
+                    self._batches[-1].take(sink, position, at_ns)
+                self._tell_of_what_is_over()
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._traces.close()
+
+    def _delivered(self, sink: int, position: int) -> None:
+        now_ns = time.time_ns()
+        with self._lock:
+            self._taken[sink] = (position, now_ns)
+            for batch in self._batches:
+                batch.take(sink, position, now_ns)
+            self._tell_of_what_is_over()
+
+    def _samples(self, start: int, end: int) -> list[_Sample]:
+        first = -(-start // self._one_in) * self._one_in
+        samples: list[_Sample] = []
+        for number in range(first, end, self._one_in)[:_OF_A_BATCH]:
+            found = self._journal.chunks.arrival(number)
+            if found is not None and found[0] != TICK_SOURCE:
+                samples.append(_Sample(number, self._sources[found[0]], found[1]))
+        return samples
+
+    def _tell_of_what_is_over(self) -> None:
+        for batch in [batch for batch in self._batches if not batch.due]:
+            self._batches.remove(batch)
+            for sample in batch.samples:
+                self._tell(batch, sample)
+
+    def _tell(self, batch: _Batch, sample: _Sample) -> None:
+        end_ns = max([batch.published_ns, *batch.taken_ns.values()])
+        whole = Span(
+            "message",
+            sample.arrived_ns,
+            end_ns,
+            {
+                "wallaroo.source": sample.source,
+                "wallaroo.arrival": sample.number,
+                "wallaroo.batch": batch.id.number,
+            },
+        )
+        parts = [
+            Span("wait", sample.arrived_ns, batch.begun_ns),
+            Span("process", batch.begun_ns, batch.published_ns),
+        ]
+        for sink, taken_ns in batch.taken_ns.items():
+            named = {"wallaroo.sink": self._sinks[sink]}
+            parts.append(Span("deliver", batch.published_ns, taken_ns, named))
+        self._traces.tell(whole, parts, through=batch.id)

@@ -1,0 +1,169 @@
+"""Files as message sources and output sinks."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from wallaroo.api.connectors import MessageSource, OutputSink
+from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.system.atomic_write import write_durably
+from wallaroo.wire.framing import Framing
+
+_BLOCK_BYTES = 1024 * 1024
+"""Bytes that are read of a file at a time."""
+
+
+class FileSource(MessageSource[int]):
+    """Reads frames or lines; a message's position is the offset behind it.
+
+    Args:
+        path: The file.
+        framing: How frames are cut; None for lines, which come without their line feeds.
+        max_frame: Largest payload accepted, in bytes.
+        follow: Whether to wait for more at the end of the file.
+    """
+
+    def __init__(
+        self, path: Path, framing: Framing | None, max_frame: int, *, follow: bool
+    ) -> None:
+        self._path = path
+        self._framing = framing
+        self._max_frame = max_frame
+        self._follow = follow
+
+    def read(self, position: int | None) -> Iterator[tuple[bytes, int] | None]:
+        """See `MessageSource.read`."""
+        offset, rest = position or 0, b""
+        cut = self._lines if self._framing is None else self._frames
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            while True:
+                block = file.read(_BLOCK_BYTES)
+                if block:
+                    payloads, header, rest, problem = cut(rest + block)
+                    for payload in payloads:
+                        offset += header + len(payload)
+                        yield payload, offset
+                    if problem is not None:
+                        msg = f"{self._path}, byte {offset}: {problem}"
+                        raise FrameError(msg)
+                    continue
+                size = os.fstat(file.fileno()).st_size
+                if size < offset:
+                    msg = f"{self._path} has {size} bytes, and {offset} of it were read before"
+                    raise RuntimeFailure(msg)
+                if not self._follow:
+                    break
+                yield None
+        if rest and self._framing is not None:
+            msg = f"{self._path}, byte {offset}: {len(rest)} bytes are no whole frame, and the last"
+            raise FrameError(msg)
+        if rest:  # a last line without a line feed
+            yield rest, offset + len(rest)
+
+    def __str__(self) -> str:
+        return f"file {self._path}"
+
+    def _frames(self, data: bytes) -> tuple[list[bytes], int, bytes, str | None]:
+        """Payloads, the bytes that each takes besides, what is behind them, and a problem."""
+        assert self._framing is not None
+        scan, problem = self._framing.scan_until_error(data)
+        payloads = self._framing.split(data[: scan.end])
+        return payloads, self._framing.header_length, data[scan.end :], problem
+
+    def _lines(self, data: bytes) -> tuple[list[bytes], int, bytes, str | None]:
+        *lines, rest = data.split(b"\n")
+        for number, line in enumerate((*lines, rest)):
+            if len(line) > self._max_frame:
+                problem = f"a line of more than {self._max_frame} bytes, which is the limit"
+                return lines[:number], 1, b"", problem
+        return lines, 1, rest, None
+
+
+class FileSink(OutputSink):
+    """Appends to a file, and remembers beside it how far the file is written.
+
+    What is written and not noted is cut off when the file is opened again: it will come again.
+
+    Args:
+        path: The file.
+        lines: Whether to write a line feed after each output.
+    """
+
+    def __init__(self, path: Path, *, lines: bool) -> None:
+        self._path = path
+        self._note_path = path.with_name(f"{path.name}.position")
+        self._end = b"\n" if lines else b""
+        self._file = -1
+        self._numbering = ""
+        self._next = 0
+        """Number of the output that is due, as far as the file is concerned."""
+        self._size = 0
+        """Bytes of the file that count."""
+
+    def open(self, numbering: str) -> None:
+        """See `OutputSink.open`."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._begin(numbering)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, first: int, outputs: Sequence[bytes]) -> None:
+        """See `OutputSink.write`."""
+        due = outputs[max(0, self._next - first) :]
+        if not due:
+            return
+        data = memoryview(b"".join(part for output in due for part in (output, self._end)))
+        size = self._size
+        while data:
+            written = os.pwrite(self._file, data, size)
+            data, size = data[written:], size + written
+        os.fsync(self._file)
+        self._note(first + len(outputs), size)
+
+    def close(self) -> None:
+        """See `OutputSink.close`."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __str__(self) -> str:
+        return f"file {self._path}"
+
+    def _begin(self, numbering: str) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = f"{self._path} is written by another process"
+            raise RuntimeFailure(msg) from None
+        size, noted = os.fstat(self._file).st_size, self._noted()
+        self._numbering = numbering
+        known = noted["next"] if noted.get("numbering") == numbering else 0
+        self._note(known, min(size, noted.get("bytes", size)))
+        os.ftruncate(self._file, self._size)
+
+    def _noted(self) -> dict[str, Any]:
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                noted: dict[str, Any] = json.loads(self._note_path.read_text())
+            except ValueError:
+                msg = (
+                    f"{self._note_path} is not what was written there; put it, and the file, aside"
+                )
+                raise RuntimeFailure(msg) from None
+            return noted
+        return {}
+
+    def _note(self, next_number: int, size: int) -> None:
+        """Let the file count up to *size*: nothing of that is cut off any more."""
+        noted = {"numbering": self._numbering, "next": next_number, "bytes": size}
+        write_durably(self._note_path, json.dumps(noted))
+        self._next, self._size = next_number, size

@@ -1,0 +1,1 @@
+"""Keys: which values can be one, when two are equal, and the bucket of each."""

@@ -1,0 +1,123 @@
+"""Probes over HTTP: is a process alive, is it ready, what does it do.
+
+`/healthz` and `/readyz` answer 200 or 503, with a sentence; `/status` answers JSON; `/metrics`
+answers figures, as Prometheus reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+
+from wallaroo.api.addresses import Address
+from wallaroo.errors import RuntimeFailure
+from wallaroo.system.binding import why_not_bound
+
+
+class Health(NamedTuple):
+    """What a probe finds."""
+
+    good: bool
+    """Whether all is well."""
+    reason: str
+    """A sentence that says what is, or is not."""
+
+
+Probe = Callable[[], Health]
+"""Looks; must answer within a second or so, and may raise what it cannot look through."""
+
+
+class HealthServer:
+    r"""Answers probes, in threads of its own; a context manager.
+
+    Args:
+        address: Where to listen; port 0 lets the system choose.
+        probes: By path, `/healthz` and `/readyz`.
+        status: Gives what `/status` tells.
+        metrics: Gives what `/metrics` tells, in Prometheus's text format; None for nothing.
+
+    Raises:
+        RuntimeFailure: The address cannot be bound.
+
+    Example:
+        >>> import urllib.request
+        >>> probes = {"/healthz": lambda: Health(True, "well")}
+        >>> with HealthServer(Address("127.0.0.1", "0"), probes, dict) as server:
+        ...     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz") as answer:
+        ...         answer.status, answer.read()
+        (200, b'well\n')
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        probes: Mapping[str, Probe],
+        status: Callable[[], Mapping[str, Any]],
+        metrics: Callable[[], str] | None = None,
+    ) -> None:
+        host, port = address
+
+        class Handler(_Handler):
+            def answer(self, path: str) -> tuple[int, str, str]:
+                if path == "/status":
+                    return 200, "application/json", json.dumps(status(), default=str)
+                if path == "/metrics" and metrics is not None:
+                    return 200, "text/plain; version=0.0.4", metrics().rstrip()
+                if path not in probes:
+                    told = [*probes, "/status", *(["/metrics"] if metrics is not None else ())]
+                    return 404, "text/plain", f"there is only {', '.join(told)}"
+                health = probes[path]()
+                return 200 if health.good else 503, "text/plain", health.reason
+
+        try:
+            self._server = ThreadingHTTPServer((host, int(port)), Handler)
+        except (OSError, UnicodeError) as error:
+            reason = why_not_bound(error, host, "--health")
+            msg = f"probes cannot be answered at {host}:{port}: {reason}"
+            raise RuntimeFailure(msg) from error
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        """The port that is bound."""
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="health", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 10.0
+
+    def answer(self, path: str) -> tuple[int, str, str]:
+        """Status, content type and text for *path*."""
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        try:
+            status, kind, text = self.answer(self.path.partition("?")[0])
+        except Exception as error:  # whatever a probe stumbles over is its answer
+            status, kind, text = 503, "text/plain", f"{type(error).__name__}: {error}"
+        body = f"{text}\n".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing: a probe comes every few seconds."""

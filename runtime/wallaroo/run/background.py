@@ -1,0 +1,129 @@
+"""`wallaroo run` as a child process, for what drives an application from outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.internal_api.client import GatewayClient
+
+_READY_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 120.0
+_ACCEPT_TIMEOUT_S = 60.0
+_LOOK_EVERY_S = 0.05
+
+Event = dict[str, Any]
+"""A log event, as parsed from its JSON line."""
+
+
+class BackgroundRun:
+    """A running `wallaroo run`; a context manager that kills what is left of it at the end.
+
+    Args:
+        arguments: Arguments of `wallaroo`, `run` first.
+        on_event: Called, in a thread, with each log event.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], on_event: Callable[[Event], None] = lambda _event: None
+    ) -> None:
+        self.events: list[Event] = []
+        self.client: GatewayClient | None = None
+        self._on_event = on_event
+        self._changed = threading.Condition()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "wallaroo", *arguments],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        try:
+            ready = self.wait_for_event("ready", _READY_TIMEOUT_S)
+        except BaseException:
+            self._kill()
+            raise
+        self.sources: dict[str, str] = ready["sources"]
+        self.client = GatewayClient(ready["gateway"])
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self.client is not None:
+            self.client.close()
+        self._kill()
+
+    def wait_for_event(self, name: str, timeout_s: float) -> Event:
+        """The first event called *name*.
+
+        Raises:
+            RuntimeFailure: The process ended before, or it took too long.
+        """
+
+        def found() -> Event | None:
+            return next((event for event in self.events if event["event"] == name), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or not self._reader.is_alive(), timeout_s)
+        event = found()
+        if event is None:
+            said = " | ".join(str(event["event"]) for event in self.events[-8:])
+            code = self.process.poll()
+            ended = "still runs" if code is None else f"ended with exit code {code}"
+            msg = f"wallaroo run told no {name!r} in {timeout_s:.0f} s and {ended}: {said}"
+            raise RuntimeFailure(msg)
+        return event
+
+    def wait_until_accepted(self, source: str, count: int) -> None:
+        """Wait until *count* messages of *source* are accepted.
+
+        Raises:
+            RuntimeFailure: It took too long.
+        """
+        assert self.client is not None
+        if not self.client.wait_until_accepted(source, count, _ACCEPT_TIMEOUT_S):
+            msg = f"{source}: {count} messages were not accepted in {_ACCEPT_TIMEOUT_S:.0f} s"
+            raise RuntimeFailure(msg)
+
+    def wait_until_processed(self) -> None:
+        """Wait until all that is accepted is processed and delivered, or the process has ended."""
+        assert self.client is not None
+        while self.process.poll() is None:
+            status = self.client.status()
+            if not status.backlog and not status.undelivered:
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+    def stop(self) -> int:
+        """Send SIGTERM and wait for the end; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_STOP_TIMEOUT_S)
+
+    def _kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(_STOP_TIMEOUT_S)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr:
+            for line in self.process.stderr:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    event = {"event": line.decode("utf-8", "replace").rstrip()}
+                with self._changed:
+                    self.events.append(event)
+                    self._changed.notify_all()
+                self._on_event(event)
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,157 @@
+"""What a driver tells of itself: to probes, and to `wallaroo status`."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from wallaroo.engine.base import Batch
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.metrics.exposition import exposition
+from wallaroo.observability.health import Health
+
+if TYPE_CHECKING:
+    from wallaroo.run.engine import Engine
+
+_STARTING_S = 300.0
+"""Seconds that a start may take before the driver counts as dead: Spark, and a gateway to wait for
+are seconds; a gateway's node that is lost, minutes."""
+_STALLED_S = 120.0
+"""Seconds without a batch, with messages waiting, after which the driver is not ready."""
+_RATE_S = 30.0
+"""Seconds that rates are taken over."""
+
+
+class DriverStatus:
+    """Keeps what has happened, and answers for it.
+
+    Args:
+        application: Name of the application.
+        partitions: Partitions of the state.
+    """
+
+    def __init__(self, application: str, partitions: int) -> None:
+        self._application = application
+        self._partitions = partitions
+        self._state = "starting"
+        self._since = time.monotonic()
+        self._lock = threading.Lock()
+        self._batch: int | None = None
+        self._batch_at = time.monotonic()
+        self._batches: deque[float] = deque()
+        """When batches were committed, of late."""
+        self._processed: deque[tuple[float, int]] = deque()
+        """How many messages were processed when the gateway was asked, of late."""
+        self._last_error: str | None = None
+        self.client: GatewayClient | None = None
+        """Asks the gateway, without patience."""
+        self.engine: Engine | None = None
+        """The engine, once it runs."""
+
+    def say(self, state: str) -> None:
+        """Note what the driver is doing now."""
+        self._state, self._since = state, time.monotonic()
+
+    def fail(self, error: str) -> None:
+        """Note what ended it."""
+        self._state, self._last_error = "failed", error
+
+    def on_batch(self, batch: Batch) -> None:
+        """Note a committed batch."""
+        now = time.monotonic()
+        with self._lock:
+            self._batch, self._batch_at = batch.number, now
+            self._batches.append(now)
+            while self._batches[0] < now - _RATE_S:
+                self._batches.popleft()
+        if example := next(iter(batch.tally.examples), None):
+            self._last_error = f"{example.error} in {example.step} ({example.place})"
+
+    def alive(self) -> Health:
+        """Whether the query runs, or is on the way there."""
+        age_s = time.monotonic() - self._since
+        if self._state == "failed":
+            return Health(False, self._last_error or "failed")
+        if self.engine is None and age_s > _STARTING_S:
+            return Health(False, f"{self._state} for {age_s:.0f} s")
+        return Health(True, self._state)
+
+    def ready(self) -> Health:
+        """Whether the query advances, or has nothing to do."""
+        if self._state != "running":
+            return Health(False, self._state)
+        gateway = self.gateway()
+        if gateway is None:
+            return Health(False, "the gateway is away")
+        stalled_s = min(time.monotonic() - self._batch_at, gateway.waited_s)
+        if gateway.backlog and stalled_s > _STALLED_S:
+            msg = f"{gateway.backlog} messages wait, and no batch has ended for {stalled_s:.0f} s"
+            return Health(False, msg)
+        return Health(True, "advancing" if gateway.backlog else "idle")
+
+    def gateway_answers(self) -> bool:
+        """Whether the gateway is there."""
+        return self.gateway() is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        gateway = self.gateway()
+        executors = self.engine.executors if self.engine is not None else None
+        with self._lock:
+            now = time.monotonic()
+            recent = sum(at > now - _RATE_S for at in self._batches)
+            batch, age_s = self._batch, now - self._batch_at
+        return {
+            "application": self._application,
+            "state": self._state,
+            "partitions": self._partitions,
+            "workers": {
+                "wanted": executors.wanted if executors is not None else None,
+                "running": len(executors.running()) if executors is not None else None,
+            },
+            "batch": {"number": batch, "age_s": round(age_s, 1)},
+            "batches_per_s": round(recent / _RATE_S, 2),
+            "messages_per_s": self._rate(),
+            "costs": self._costs(),
+            "lag_s": round(gateway.waited_s, 1) if gateway is not None else None,
+            "backlog": gateway.backlog if gateway is not None else None,
+            "last_error": self._last_error,
+            "gateway": dataclasses.asdict(gateway) if gateway is not None else None,
+        }
+
+    def metrics(self) -> str:
+        """The engine's figures, as Prometheus reads them; the gateway tells its own."""
+        return "" if self.engine is None else exposition(self.engine.samples())
+
+    def _costs(self) -> dict[str, Any] | None:
+        """What a batch costs; None where that is not known yet."""
+        costs = self.engine.costs() if self.engine is not None else None
+        return dataclasses.asdict(costs) if costs is not None else None
+
+    def gateway(self) -> GatewayStatus | None:
+        """What the gateway tells; None while it does not answer."""
+        if self.client is None:
+            return None
+        try:
+            told = self.client.status()
+        except RuntimeFailure:
+            return None
+        now = time.monotonic()
+        with self._lock:
+            done = sum(source.accepted for source in told.sources) - told.backlog
+            self._processed.append((now, done))
+            while self._processed[0][0] < now - _RATE_S:
+                self._processed.popleft()
+        return told
+
+    def _rate(self) -> float | None:
+        """Messages a second, over what probes have seen of late; None after a single look."""
+        with self._lock:
+            if len(self._processed) < 2:  # noqa: PLR2004
+                return None
+            (first_at, first), (last_at, last) = self._processed[0], self._processed[-1]
+        return round((last - first) / max(last_at - first_at, 0.001), 1)

@@ -1,0 +1,1 @@
+"""What a driver and the commands need of Kubernetes."""

@@ -1,0 +1,349 @@
+"""What a cluster knows of a release: its pods, what its driver and gateway tell, what is wrong."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wallaroo.engine.batch_sizing import BatchCosts
+from wallaroo.errors import RuntimeFailure, UsageError
+
+_INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
+_PART_OF = "app.kubernetes.io/part-of=wallaroo"
+_CONTROLLERS = ("gateway", "driver")
+"""Components that a StatefulSet makes."""
+_ORDER = ("gateway", "driver", "executor", "receiver", "test")
+"""Components in the order they are shown in."""
+_HEALTH_PORT = "health"
+"""Name of the port where gateway and driver answer `/status`."""
+_TIMEOUT_S = 10.0
+"""Seconds that the API server may take for an answer."""
+
+MAX_LAG_S = 60.0
+"""Seconds that a message may wait before that is a problem: many times what a batch takes, and what
+the dashboard and the alert rules take for being behind."""
+
+_REMEDIES: Mapping[str, str] = {
+    "ErrImagePull": "check image.repository, image.tag and imagePullSecrets",
+    "ImagePullBackOff": "check image.repository, image.tag and imagePullSecrets",
+    "ErrImageNeverPull": "load the image into the nodes, or set image.pullPolicy=IfNotPresent",
+    "InvalidImageName": "check image.repository and image.tag",
+    "CreateContainerConfigError": "check the Secrets and ConfigMaps that the values name",
+    "OOMKilled": "give it more memory: resources, or executor.memoryOverhead",
+    "FailedMount": "check the volume's claim and storage class",
+    "FailedAttachVolume": "check the volume's claim, and the node that holds the volume",
+    "FailedCreate": "check quotas, ServiceAccounts and admission rules of the namespace",
+}
+"""What to look at, by Kubernetes' name of a reason."""
+
+
+@dataclass(frozen=True)
+class PodStatus:
+    """A pod of a release."""
+
+    name: str
+    component: str
+    """`gateway`, `driver`, `executor`, `receiver` or `test`."""
+    phase: str
+    """As Kubernetes tells it, or `Terminating`."""
+    ready: bool
+    restarts: int
+    age_s: float
+    node: str | None
+    problem: str | None = None
+    """Why it does not run as it should, and what to look at; None where it does."""
+
+
+@dataclass(frozen=True)
+class ReleaseStatus:
+    """A release as its cluster knows it now."""
+
+    release: str
+    namespace: str
+    pods: Sequence[PodStatus]
+    workers_wanted: int | None
+    """Executors wanted, as the release's ConfigMap has it."""
+    partitions: int | None
+    """Partitions of the state."""
+    driver: Mapping[str, Any] | None
+    """What the driver tells of itself; None where it does not answer."""
+    gateway: Mapping[str, Any] | None
+    """What the gateway tells of itself; None where it does not answer."""
+    problems: Sequence[str] = field(default_factory=list)
+    """All that is wrong, in sentences."""
+
+    @property
+    def workers_running(self) -> int:
+        """Executors that run and are ready."""
+        return sum(pod.component == "executor" and pod.ready for pod in self.pods)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        driver, gateway = self.driver or {}, self.gateway or {}
+        return {
+            "release": self.release,
+            "namespace": self.namespace,
+            "application": driver.get("application"),
+            "state": driver.get("state"),
+            "workers": {
+                "wanted": self.workers_wanted,
+                "running": self.workers_running,
+                "partitions": self.partitions,
+            },
+            "pods": [asdict(pod) for pod in self.pods],
+            "sources": gateway.get("sources", []),
+            "sinks": gateway.get("sinks", []),
+            "batch": driver.get("batch"),
+            "batches_per_s": driver.get("batches_per_s"),
+            "messages_per_s": driver.get("messages_per_s"),
+            "costs": driver.get("costs"),
+            "lag_s": gateway.get("waited_s"),
+            "backlog": gateway.get("backlog"),
+            "undelivered": gateway.get("undelivered"),
+            "delivered": gateway.get("delivered"),
+            "set_aside": gateway.get("set_aside"),
+            "last_error": driver.get("last_error"),
+            "problems": list(self.problems),
+        }
+
+
+def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
+    """The Kubernetes API of a context of kubectl's configuration, and the namespace to look in.
+
+    In a pod, where there is no such configuration, it is the pod's own cluster.
+
+    Raises:
+        UsageError: There is no cluster to ask, or no such context.
+    """
+    try:
+        from kubernetes import client, config
+    except ImportError as error:
+        msg = "this needs the Python package kubernetes: install wallaroo[kubernetes]"
+        raise UsageError(msg) from error
+    file = os.environ.get("KUBECONFIG")  # the package looks at it once, when it is imported
+    try:
+        api = client.CoreV1Api(config.new_client_from_config(file, context))
+        contexts, active = config.list_kube_config_contexts(file)
+        chosen = next((c for c in contexts if c["name"] == context), active)
+        default = chosen["context"].get("namespace", "default")
+    except config.ConfigException as error:
+        try:
+            config.load_incluster_config()
+        except config.ConfigException:
+            msg = f"no cluster to ask: {error}; set KUBECONFIG, or give --context"
+            raise UsageError(msg) from error
+        api, default = client.CoreV1Api(), "default"
+    return api, namespace or default
+
+
+def release_status(
+    api: Any, namespace: str, release: str, max_lag_s: float = MAX_LAG_S
+) -> ReleaseStatus:
+    """What the cluster knows of *release* now.
+
+    Args:
+        api: A `kubernetes.client.CoreV1Api`.
+        namespace: Where the release is.
+        release: Its name.
+        max_lag_s: Seconds that a message may wait before that is a problem.
+
+    Raises:
+        RuntimeFailure: The cluster does not answer, or does not let this user look.
+        UsageError: There is no such release.
+    """
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    asked: dict[str, Any] = {
+        "namespace": namespace,
+        "label_selector": f"{_PART_OF},{_INSTANCE}={release}",
+        "_request_timeout": _TIMEOUT_S,
+    }
+    try:
+        pods = api.list_namespaced_pod(**asked).items
+        maps = api.list_namespaced_config_map(**asked).items
+        events = api.list_namespaced_event(namespace, _request_timeout=_TIMEOUT_S).items
+    except (ApiException, HTTPError) as error:
+        reason = getattr(error, "reason", None) or error
+        msg = f"the release {release} in the namespace {namespace} cannot be looked at: {reason}"
+        raise RuntimeFailure(msg) from error
+    if not pods and not maps:
+        msg = f"there is no Wallaroo release {release} in the namespace {namespace}: see helm list"
+        raise UsageError(msg)
+    warnings = _warnings(events)
+    shown = [_pod(pod, warnings) for pod in pods]
+    shown.sort(key=lambda pod: (_rank(pod.component), len(pod.name), pod.name))
+    wanted: dict[str, str] = next(
+        (m.data or {} for m in maps if m.metadata.labels.get(_COMPONENT) == "workers"), {}
+    )
+    told = {component: _ask(api, namespace, pods, component) for component in _CONTROLLERS}
+    driver, gateway = told["driver"], told["gateway"]
+    return ReleaseStatus(
+        release,
+        namespace,
+        shown,
+        _number(wanted.get("workers")),
+        _number(wanted.get("partitions")),
+        driver,
+        gateway,
+        [
+            *_problems(shown, maps, warnings, driver, gateway),
+            *_delays(driver or {}, gateway or {}, max_lag_s),
+        ],
+    )
+
+
+def _rank(component: str) -> int:
+    return _ORDER.index(component) if component in _ORDER else len(_ORDER)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _warnings(events: Sequence[Any]) -> dict[str, tuple[str, str]]:
+    """By object, the reason and the text of the last warning of it."""
+    found: dict[str, tuple[datetime.datetime, str, str]] = {}
+    for event in events:
+        at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
+        name = event.involved_object.name
+        if event.type == "Warning" and (name not in found or at >= found[name][0]):
+            found[name] = (at, event.reason or "", event.message or "")
+    return {name: (reason, text) for name, (_, reason, text) in found.items()}
+
+
+def _pod(pod: Any, warnings: Mapping[str, tuple[str, str]]) -> PodStatus:
+    conditions = {c.type: c for c in pod.status.conditions or []}
+    ready = "Ready" in conditions and conditions["Ready"].status == "True"
+    age = datetime.datetime.now(datetime.UTC) - pod.metadata.creation_timestamp
+    leaving = pod.metadata.deletion_timestamp is not None
+    return PodStatus(
+        pod.metadata.name,
+        pod.metadata.labels.get(_COMPONENT, "?"),
+        "Terminating" if leaving else pod.status.phase,
+        ready and not leaving,
+        sum(c.restart_count for c in pod.status.container_statuses or []),
+        round(age.total_seconds(), 1),
+        pod.spec.node_name,
+        None if leaving else _pod_problem(pod, conditions, ready, warnings),
+    )
+
+
+def _pod_problem(
+    pod: Any,
+    conditions: Mapping[str, Any],
+    ready: bool,
+    warnings: Mapping[str, tuple[str, str]],
+) -> str | None:
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    for status in statuses:
+        last = status.last_state.terminated if status.last_state is not None else None
+        waiting = status.state.waiting
+        ended = status.state.terminated or (None if ready else last)
+        if ended is not None and ended.exit_code:
+            said = (ended.message or "").strip() or ended.reason or "no reason told"
+            return _with_remedy(
+                f"{status.name} ended with exit code {ended.exit_code}: {said}", ended.reason
+            )
+        if waiting is not None and waiting.reason not in {"ContainerCreating", "PodInitializing"}:
+            text = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+            return _with_remedy(text, waiting.reason)
+    scheduled = conditions.get("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return f"no node takes it: {scheduled.message}"
+    if ready or pod.status.phase == "Succeeded":
+        return None
+    if pod.status.phase == "Failed":
+        return _with_remedy(pod.status.message or "failed", pod.status.reason)
+    reason, text = warnings.get(pod.metadata.name, ("", ""))
+    return _with_remedy(text, reason) if text else None
+
+
+def _with_remedy(text: str, reason: str | None) -> str:
+    remedy = _REMEDIES.get(reason or "")
+    return f"{text.rstrip('.')}; {remedy}" if remedy else text
+
+
+def _ask(api: Any, namespace: str, pods: Sequence[Any], component: str) -> Mapping[str, Any] | None:
+    """What the pod of *component* tells at `/status`, through the API server."""
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    for pod in pods:
+        if pod.metadata.labels.get(_COMPONENT) != component or pod.status.phase != "Running":
+            continue
+        ports = [p for c in pod.spec.containers for p in c.ports or [] if p.name == _HEALTH_PORT]
+        if not ports:
+            continue
+        try:
+            answer = api.connect_get_namespaced_pod_proxy_with_path(
+                f"{pod.metadata.name}:{ports[0].container_port}",
+                namespace,
+                "status",
+                _preload_content=False,  # it would make Python's idea of text out of JSON
+                _request_timeout=_TIMEOUT_S,
+            )
+            told: Mapping[str, Any] = json.loads(answer.data)
+        except (ApiException, HTTPError, ValueError):
+            continue
+        return told
+    return None
+
+
+def _problems(
+    pods: Sequence[PodStatus],
+    maps: Sequence[Any],
+    warnings: Mapping[str, tuple[str, str]],
+    driver: Mapping[str, Any] | None,
+    gateway: Mapping[str, Any] | None,
+) -> Iterator[str]:
+    for pod in pods:
+        if pod.problem is not None:
+            yield f"{pod.name}: {pod.problem}"
+    present = {pod.component for pod in pods}
+    fullname = next(
+        (
+            m.metadata.name.removesuffix("-workers")
+            for m in maps
+            if m.metadata.labels.get(_COMPONENT) == "workers"
+        ),
+        None,
+    )
+    for component in _CONTROLLERS:
+        if component not in present:
+            reason, text = warnings.get(f"{fullname}-{component}", ("", ""))
+            told = f": {_with_remedy(text, reason)}" if text else " (is the release stopped?)"
+            yield f"there is no pod of the {component}{told}"
+    if gateway is not None:
+        for kind in ("source", "sink"):
+            for end in gateway.get(f"{kind}s", []):
+                if end.get("problem"):
+                    yield f"{kind} {end['name']} at {end['where']}: {end['problem']}"
+        if gateway.get("set_aside"):
+            yield f"{gateway['set_aside']} messages were set aside: see the driver's log"
+    if driver is not None and driver.get("last_error"):
+        yield f"last error: {driver['last_error']}"
+
+
+def _delays(
+    driver: Mapping[str, Any], gateway: Mapping[str, Any], max_lag_s: float
+) -> Iterator[str]:
+    """What is wrong with how fast messages are processed."""
+    waited_s = gateway.get("waited_s") or 0.0
+    if waited_s > max_lag_s:
+        yield (
+            f"the application is behind its senders: the oldest message has waited for "
+            f"{waited_s:.0f} s, more than {max_lag_s:g} s (--max-lag); more workers may help"
+        )
+    costs = BatchCosts(**told) if (told := driver.get("costs")) else None
+    if costs is not None and costs.exceeded and waited_s > costs.limit_s:
+        yield (
+            f"batches cannot keep to maxBatchSeconds={costs.limit_s:g}: each has a fixed cost of "
+            f"{costs.fixed_s:.1f} s, and takes up to {costs.longest_s:.1f} s; give driver and "
+            f"executors more CPU, use faster storage for the state or fewer partitions, or raise "
+            f"maxBatchSeconds"
+        )

@@ -1,0 +1,73 @@
+"""A batch that a killed driver has left over: it is ended as that driver would have ended it."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from pathlib import Path
+
+import structlog
+
+from wallaroo.api.addresses import Address
+from wallaroo.dataflow.program import Program
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.run.engine import Engine, EngineSettings, launch
+from wallaroo.run.lease import Claiming, introduce
+from wallaroo.run.state.agreement import GatewayFiles, agree
+from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.user_output import hearing
+
+_PATIENCE_S = 600.0
+"""Seconds to go on trying while the gateway is away: as a driver does."""
+
+
+log = structlog.get_logger("wallaroo")
+
+
+def end_batch(
+    settings: EngineSettings,
+    state: StateDirectory,
+    gateway: Address,
+    token_file: Path,
+    authorities: Path | None,
+) -> None:
+    """End the batch that has begun in *state*, and begin no other.
+
+    Args:
+        settings: The application, and how to run it.
+        state: Its state directory.
+        gateway: Where the inner door of its gateway is.
+        token_file: File with the gateway's token.
+        authorities: File with those that it must have a certificate of; None for plain TCP.
+
+    Raises:
+        WallarooError: The gateway is away, another driver has it, or the batch failed.
+    """
+    with hearing():
+        application = settings.application.load()
+        check_state_classes(state.path, application)
+    location = introduce(gateway, token_file, authorities)
+    # in a pod of the driver's name, for it is in place of the driver that was killed
+    claiming = Claiming(location, socket.gethostname())
+    claim = claiming.claim(_PATIENCE_S)
+    program = Program(application, state.fixed.buckets)
+    connector = Connector(location, claim.number, _PATIENCE_S)
+    try:
+        agree(state, GatewayFiles(location, claim.number))
+        with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+            launched = launch(settings, state, Path(scratch))
+            engine = Engine(settings, program, state, connector, launched, Path(scratch))
+            try:
+                engine.hold()
+                engine.finish_batch()
+            except Exception as error:
+                failure = engine.failure() or str(error)
+                msg = f"the batch that was left over failed again: {failure}"
+                raise RuntimeFailure(msg) from error
+            finally:
+                engine.stop()
+    finally:
+        claiming.release()
+    log.info("ended the batch that was left over", state_dir=str(state.path))

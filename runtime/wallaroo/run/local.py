@@ -1,0 +1,388 @@
+"""The parts of a running application on one machine: gateway, Spark, query; in good order."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.user_logs import Spoken
+from wallaroo.engine.base import Batch
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.dead_letters.policy import policies
+from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
+from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.gateway.settings import check_sinks
+from wallaroo.model.application import Application, TCPSource
+from wallaroo.observability.log_channel import Channel
+from wallaroo.observability.logs import relay
+from wallaroo.run.dashboard_feed import WatchedRun, serve_dashboard
+from wallaroo.run.engine import Engine, EngineSettings, launch
+from wallaroo.run.live_view import LiveView
+from wallaroo.run.settings import RunSettings
+from wallaroo.run.state.agreement import LocalFiles, agree
+from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.stopping import BrokenOff, StopSignals
+from wallaroo.run.supervisor import GatewayProcess, reserved_ports
+from wallaroo.run.user_output import hearing
+
+_LOOK_EVERY_S = 0.2
+"""Pause between looks at whether all parts are alive."""
+_MOST_FAILURES = 5
+"""Failures of a source in a row after which a run that waits for its end gives up."""
+_SOCKET, _LONGEST_SOCKET = "gateway.sock", 107
+"""Name of the gateway's socket, and bytes that the path of one may have."""
+_HOLDER = "run"
+"""Name under which the gateway is claimed: it is this process's child, and nobody else's."""
+
+log = structlog.get_logger("wallaroo")
+
+
+class Runner:
+    """Starts the parts, waits for a signal or a failure, drains, and stops them; a context manager.
+
+    Args:
+        settings: What to run.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._signals = StopSignals()
+        self._stack: list[Any] = []
+        self._engine: Engine | None = None
+        self._stopped: dict[str, Any] | None = None
+        """What there was when it stopped; None while it has not, and after a failure."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        while self._stack:
+            self._stack.pop()()
+        if self._stopped is not None:
+            log.info("stopped", **self._stopped)
+        self._signals.leave()
+
+    def start(self) -> bool:
+        """Start everything; returns when messages flow.
+
+        Returns:
+            Whether they do: False where a stop signal came before.
+
+        Raises:
+            WallarooError: A part could not start.
+        """
+        try:
+            with self._signals.during_start():
+                self._start()
+        except BrokenOff:
+            self._stopped = {"during": "start"}
+            return False
+        return True
+
+    def _start(self) -> None:
+        settings = self._settings
+        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
+        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        _check_that_sockets_fit(scratch)
+        self._hear(scratch)
+        with hearing():
+            application = settings.application.load()
+        policies(settings.on_error, application)  # says what is wrong with them before all else
+        check_sinks(application)
+        if settings.until_done:
+            _check_that_sources_end(application)
+        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
+        state = StateDirectory(path, application.name, settings.partitions)
+        self._stack.append(state.close)
+        self._state_dir = state.path
+        with hearing(application.name):
+            check_state_classes(state.path, application)
+        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
+        program = Program(application, state.fixed.buckets)
+        if state.fixed.partitions != settings.partitions:
+            log.warning(
+                "partitions are fixed",
+                wanted=settings.partitions,
+                partitions=state.fixed.partitions,
+                reason=f"the state in {state.path} was made with them",
+            )
+        self._signals.listen()  # user code may have
+        location = f"grpc+unix://{scratch}/{_SOCKET}"
+        token, given = None, {}
+        if settings.gateway is not None:
+            secret = settings.gateway_tls.authorities is not None
+            location = location_of(settings.gateway, secret=secret)
+            token = secrets.token_urlsafe(32)
+            given = {TOKEN_VARIABLE: token}
+            if secret:
+                given[AUTHORITIES_VARIABLE] = str(settings.gateway_tls.authorities)
+            self._give(given)
+        log.info(
+            "starting",
+            application=application.name,
+            state_dir=str(state.path),
+            master=settings.master,
+            resumes=not state.is_new,
+        )
+        extra = dict(settings.spark)  # Spark keeps settings of the token's name out of its logs
+        extra |= {f"spark.executorEnv.{name}": value for name, value in given.items()}
+        engine = EngineSettings(
+            settings.application,
+            settings.master,
+            settings.workers,
+            settings.batch,
+            spark=extra,
+            call_limit_s=settings.call_limit_s,
+        )
+        launched = launch(engine, state, scratch)  # Java takes longest: all else starts beside it
+        self._stack.append(launched.stop)
+        self._start_gateway(application, state, location, token, scratch)
+        claim = self._client.claim(_HOLDER)
+        connector = Connector(location, claim.number)
+        self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
+        self._stack.append(self._stop_engine)
+        status = self.status()
+        shown = self._show(application, location)
+        log.info(
+            "ready",
+            application=application.name,
+            sources={s.name: s.where for s in status.sources},
+            sinks={s.name: s.where for s in application.sinks},
+            gateway=location,
+            **({} if shown is None else {"dashboard": shown}),
+        )
+
+    def wait(self) -> str | None:
+        """Wait for a stop signal, or until all is done where that was asked for.
+
+        Returns:
+            What failed, if something did before that.
+        """
+        while not self._signals.came.wait(_LOOK_EVERY_S):
+            if (failure := self._failure()) is not None:
+                return failure
+            if self._settings.until_done:
+                status = self.status()
+                if (stuck := _stuck(status)) is not None:
+                    return stuck
+                if _done(status) and self._batch_leaves_it_done():
+                    break
+        return None
+
+    def drain(self) -> bool:
+        """Close the sources, then go on until all is processed and delivered.
+
+        Returns:
+            Whether all is: False where the time for it was over, or another signal came.
+
+        Raises:
+            RuntimeFailure: A part failed on the way.
+        """
+        starts = self._gateway.starts
+        self._client.stop_accepting()
+        started = time.monotonic()
+        status = self.status()
+        log.info(
+            "stopping",
+            accepted={source.name: source.accepted for source in status.sources},
+            backlog=status.backlog,
+            undelivered=status.undelivered,
+        )
+        self._signals.came.clear()
+        limit_s, cut_short = self._settings.drain_timeout_s, None
+        while status.backlog or status.undelivered:
+            if (failure := self._failure()) is not None:
+                raise RuntimeFailure(failure)
+            if self._gateway.starts != starts:  # the new one listens
+                starts = self._gateway.starts
+                self._client.stop_accepting()
+            if self._signals.came.wait(_LOOK_EVERY_S / 4):
+                cut_short = "another signal came"
+            elif time.monotonic() - started > limit_s:
+                cut_short = f"the {limit_s:g} s of --drain-timeout are over"
+            status = self.status()
+            if cut_short is not None:
+                break
+        if not status.backlog and self._engine is not None:
+            self._engine.finish_batch()
+        kept = status.backlog + status.undelivered
+        if kept:
+            self._warn_of_kept(status, cut_short or "")
+        self._stopped = {
+            "accepted": {source.name: source.accepted for source in status.sources},
+            "delivered": status.delivered,
+            "set_aside": status.set_aside,
+            "unknown_key": status.unknown_key,
+            "kept_for_next_start": kept,
+        }
+        return not kept
+
+    def _warn_of_kept(self, status: GatewayStatus, reason: str) -> None:
+        away = {sink.name: sink.problem for sink in status.sinks if sink.problem is not None}
+        log.warning(
+            "stopping before all is delivered",
+            reason=reason,
+            not_processed=status.backlog,
+            not_delivered=status.undelivered,
+            **({"receivers_away": away} if away else {}),
+            kept_in=str(self._state_dir),
+            advice="start again with the same --state-dir, which continues with them",
+        )
+
+    def status(self) -> GatewayStatus:
+        """What the gateway has done and holds.
+
+        Raises:
+            RuntimeFailure: It does not answer, or is not started any more.
+        """
+        try:
+            return self._client.status()
+        except RuntimeFailure as error:
+            if self._gateway.failure is None:
+                raise
+            raise RuntimeFailure(self._gateway.failure) from error
+
+    def _show(self, application: Application, location: str) -> str | None:
+        """Serve the dashboard, if it is wanted; returns where."""
+        if self._settings.ui is None:
+            return None
+        assert self._engine is not None
+        watched = WatchedRun(location, self._engine)
+        self._stack.append(watched.close)
+        server = serve_dashboard(self._settings.ui, application, watched, self._settings.ui_token)
+        self._stack.append(server.close)
+        if self._settings.live is not None:
+            view = LiveView(application.name, server.watch.now, self._settings.live)
+            self._stack.append(view.__enter__().stop)
+        return server.url
+
+    def _batch_leaves_it_done(self) -> bool:
+        """Whether all is done also behind a batch under way, which may open windows at its end."""
+        assert self._engine is not None
+        try:
+            self._engine.finish_batch()
+        except Exception:  # the query has failed: the next look sees to that
+            return False
+        return _done(self.status())
+
+    def _on_batch(self, _batch: Batch) -> None:
+        self._gateway.worked()  # it gave the batch's messages, and has published its outputs
+
+    def _stop_engine(self) -> None:
+        assert self._engine is not None
+        self._engine.stop(at_once=self._gateway.failure is not None)
+
+    def _failure(self) -> str | None:
+        if self._gateway.failure is not None:
+            return self._gateway.failure
+        assert self._engine is not None
+        return self._engine.failure()
+
+    def _hear(self, scratch: Path) -> None:
+        """Take in what the processes of this run log and print."""
+        directory = scratch / "logs"
+        directory.mkdir()
+        said = Spoken(None, relay, {})
+        channel = Channel(directory, relay, said.output)
+        self._stack.append(channel.close)
+        self._give(channel.environment)
+
+    def _give(self, given: Mapping[str, str]) -> None:
+        """Let what this process starts find *given* in its environment, until it stops."""
+        for name, value in given.items():
+            os.environ[name] = value
+            self._stack.append(functools.partial(os.environ.pop, name, None))
+
+    def _start_gateway(
+        self,
+        application: Application,
+        state: StateDirectory,
+        location: str,
+        token: str | None,
+        scratch: Path,
+    ) -> None:
+        reference = self._settings.application
+        reserved = reserved_ports(application.sources)
+        ports = reserved.__enter__()
+        self._stack.append(lambda: reserved.__exit__(None, None, None))
+        shown = []
+        if token is not None:
+            file = scratch / "token"
+            file.touch(mode=0o600)
+            file.write_text(token)
+            shown = ["--token-file", str(file)]
+            tls = self._settings.gateway_tls
+            if tls.authorities is not None:
+                shown += ["--listen-tls-cert", str(tls.certificate)]
+                shown += ["--listen-tls-key", str(tls.key)]
+        command = [
+            *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
+            *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
+            *("--ports", ",".join(map(str, ports))),
+            *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
+            *("--max-connections", str(self._settings.sources.connections)),
+            *("--idle-timeout", str(self._settings.sources.idle_s)),
+            *("--frame-timeout", str(self._settings.sources.frame_s)),
+            *(
+                f"--{name.replace('_', '-')}={file}"
+                for name, file in self._settings.tls.items()
+                if file is not None
+            ),
+            *(f"--on-error={policy}" for policy in self._settings.on_error),
+            *("--trace-one-in", str(self._settings.trace_one_in)),
+            *("--max-frame", str(reference.max_frame)),
+            *("--log-level", self._settings.log_level),
+            *("--", *reference.args),
+        ]
+        self._gateway = GatewayProcess(command)
+        self._stack.append(self._gateway.stop)
+        self._gateway.start()
+        self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
+        self._stack.append(self._client.close)
+
+
+def _check_that_sockets_fit(scratch: Path) -> None:
+    if len(os.fsencode(scratch / _SOCKET)) > _LONGEST_SOCKET:
+        msg = (
+            f"the directory for temporary files, {scratch.parent}, has too long a name for the "
+            "sockets in it: set the environment variable TMPDIR to a shorter one, such as /tmp"
+        )
+        raise UsageError(msg)
+
+
+def _check_that_sources_end(application: Application) -> None:
+    for source in application.sources:
+        if isinstance(source, TCPSource):
+            msg = f"--until-done: source {source.name!r} listens on {source.where} and never ends"
+            raise UsageError(msg)
+
+
+def _stuck(status: GatewayStatus) -> str | None:
+    """What keeps a source from its end, if something does again and again."""
+    for source in status.sources:
+        if source.failures >= _MOST_FAILURES or (source.ended and source.problem):
+            return f"source {source.name!r} ({source.where}) does not go on: {source.problem}"
+    return None
+
+
+def _done(status: GatewayStatus) -> bool:
+    ended = all(source.ended for source in status.sources)
+    return ended and not (status.backlog or status.undelivered or status.waits_for_time)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-").lower() or "application"

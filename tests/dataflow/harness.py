@@ -1,0 +1,107 @@
+"""A program driven in one process, as an engine on several drives it."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Tally
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.router import Router
+from wallaroo.dataflow.worker import Worker
+from wallaroo.engine.microbatch.job import codecs_of
+from wallaroo.model.application import Application
+
+BUCKETS = 3
+Sent = list[tuple[str, bytes]]
+
+
+class Driven:
+    """A program that runs batches in this process."""
+
+    def __init__(self, application: Application) -> None:
+        self.program = Program(application, BUCKETS)
+        self.tally = Tally()
+        self.outputs: dict[str, list[bytes]] = defaultdict(list)
+        self._levels = range(1, self.program.levels.count + 1)
+        names = [partition.name for partition in self.program.partitions]
+        self._cache = EntityCache(names, codecs_of(self.program))
+        self._logs: dict[tuple[int, int], list[bytes]] = {
+            (level, bucket): [] for level in self._levels for bucket in range(BUCKETS)
+        }
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what is in memory, and read it from the logs of the buckets."""
+        self._buckets = {bucket: self._cache.read(log) for bucket, log in self._logs.items()}
+
+    def batch(self, blocks: Sequence[Sequence[Chunk]]) -> None:
+        """Run *blocks*, each in a task of its own, then level by level what is sent to buckets."""
+        sent: list[Packed] = []
+        for block in blocks:
+            results = TaskResults(self._deliver)
+            sent += Router(self.program, results).route(block)
+            results.close()
+        for level in self._levels:
+            for bucket in reversed(range(BUCKETS)):
+                blobs = [p.blob for p in sent if (p.level, p.bucket) == (level, bucket)]
+                if blobs:
+                    results = TaskResults(self._deliver)
+                    worker = Worker(self.program, results, level)
+                    changes = worker.run(blobs, bucket, self._buckets[level, bucket])
+                    if changes:
+                        record = self._cache.record(changes.changed, changes.forgotten)
+                        self._logs[level, bucket].append(record)
+                    results.close()
+                    new = worker.sent()
+                    assert all(packed.level > level for packed in new)
+                    sent += new
+
+    def state(self) -> dict[str, dict[Any, Any]]:
+        merged: dict[str, dict[Any, Any]] = {p.name: {} for p in self.program.partitions}
+        for bucket in self._buckets.values():
+            for partition, entities in zip(self.program.partitions, bucket.entities, strict=True):
+                assert not merged[partition.name].keys() & entities.keys()
+                merged[partition.name].update(entities)
+        return merged
+
+    def due_ns(self) -> int | None:
+        """When the clock has to close windows next."""
+        return min((due for due in self.tally.due.values() if due is not None), default=None)
+
+    def _deliver(self, outputs: Sequence[Outputs], tally: Tally) -> None:
+        self.tally.merge(tally)
+        for sink, lengths, data in outputs:
+            name, position = self.program.application.sinks[sink].name, 0
+            for length in array("I", lengths):
+                self.outputs[name].append(data[position : position + length])
+                position += length
+
+
+def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[list[list[Chunk]]]:
+    """*sent* in batches of blocks of chunks; *cuts* tell what ends before each message."""
+    indices = {source.name: number for number, source in enumerate(application.sources)}
+    batches: list[list[list[Chunk]]] = [[[]]]
+    for first, ((name, payload), cut) in enumerate(zip(sent, cuts, strict=True)):
+        if cut == 3:
+            batches.append([[]])
+        elif cut == 2:
+            batches[-1].append([])
+        block, source = batches[-1][-1], indices[name]
+        data = application.sources[source].framing.frame(payload)
+        if cut or not block or block[-1].source != source:
+            block.append(Chunk(first, 1, source, 0, data))
+        else:
+            last = block[-1]
+            block[-1] = last._replace(messages=last.messages + 1, data=last.data + data)
+    return batches
+
+
+def tick(number: int, now_ns: int) -> Chunk:
+    """What the journal holds where the clock is to be looked at."""
+    return Chunk(number, 1, TICK_SOURCE, now_ns, b"")

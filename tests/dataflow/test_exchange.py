@@ -1,0 +1,122 @@
+"""Messages with keys on their way to buckets: in groups where keys recur, else as rows.
+
+That both give the same is held by the property of `test_program`, whose blocks are of either kind.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import wallaroo
+from tests.dataflow.harness import Driven, chunks
+from wallaroo.dataflow.packing import Packed, holds_rows
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.router import Router
+from wallaroo.model.application import Application
+from wallaroo.model.resolve import resolve
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Unknown:
+    """Neither key nor message for a process that does not know it."""
+
+    def __reduce__(self) -> str:
+        return "nowhere"
+
+
+class Leaving:
+    """A key that leaves the process rather than to be hashed."""
+
+    def __hash__(self) -> int:  # noqa: PLE0309
+        sys.exit("leaving")
+
+
+@wallaroo.decoder(header_length=2, length_fmt=">H")
+def decode(bs: bytes) -> bytes:
+    return bs
+
+
+@wallaroo.computation(name="odd ones")
+def odd_ones(message: bytes) -> Any:
+    return Unknown() if message == b"no pickle" else message
+
+
+@wallaroo.partition
+def key_of(message: Any) -> Any:
+    odd = {b"no hash": [], b"no key": Unknown(), b"leaving": Leaving()}
+    return odd.get(message, message) if isinstance(message, bytes) else b"key"
+
+
+@wallaroo.state_computation(name="count")
+def count(message: bytes, seen: Seen) -> tuple[bytes, bool]:
+    seen.count += 1
+    return (b"%s %d" % (message, seen.count), True)
+
+
+@wallaroo.encoder
+def encode(output: bytes) -> bytes:
+    return output
+
+
+def application_of(*steps: Any, keys: list[bytes] | None = None) -> Application:
+    builder = wallaroo.ApplicationBuilder("app")
+    builder.new_pipeline("in", wallaroo.TCPSourceConfig("", 0, decode))
+    for step in steps:
+        builder.to(step)
+    builder.to_state_partition(count, Seen, "seen", key_of, keys, "drop" if keys else None)
+    return resolve(builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build())
+
+
+def route(driven: Driven, *payloads: bytes) -> list[Packed]:
+    sent = [("in", payload) for payload in payloads]
+    ((block,),) = chunks(driven.program.application, sent, [0] * len(sent))
+    return Router(driven.program, TaskResults(lambda _outputs, _tally: None)).route(block)
+
+
+MANY = [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.parametrize("steps", [(), (odd_ones,)])
+def test_the_block_after_one_of_many_keys_travels_as_rows(steps: Any) -> None:
+    driven = Driven(application_of(*steps))
+    assert not any(holds_rows(packed.blob) for packed in route(driven, *MANY))
+    assert all(holds_rows(packed.blob) for packed in route(driven, *[b"a"] * 100))
+    assert not any(holds_rows(packed.blob) for packed in route(driven, b"a"))
+
+
+def test_keys_that_are_listed_travel_in_groups() -> None:
+    driven = Driven(application_of(keys=MANY))
+    for _ in range(2):
+        assert not any(holds_rows(packed.blob) for packed in route(driven, *MANY))
+
+
+@pytest.mark.parametrize("sparse", [set(), {0}], ids=["groups", "rows"])
+@pytest.mark.parametrize(
+    ("odd", "step"),
+    [
+        (b"no hash", "key of count"),
+        (b"no key", "key of count"),
+        (b"leaving", "key of count"),
+        (b"no pickle", "count"),
+    ],
+)
+@pytest.mark.parametrize("steps", [(), (odd_ones,)], ids=["payloads", "messages"])
+def test_what_cannot_travel_is_set_aside_and_the_rest_arrives(
+    steps: Any, odd: bytes, step: str, sparse: set[int]
+) -> None:
+    driven = Driven(application_of(*steps))
+    driven.program.sparse = set(sparse)
+    sent = [("in", payload) for payload in (b"a", odd, b"a", b"b")]
+    for batch in chunks(driven.program.application, sent, [0, 0, 1, 0]):
+        driven.batch(batch)
+    aside = [step] if steps or odd != b"no pickle" else []  # payloads do not meet `odd_ones`
+    assert [example.step for example in driven.tally.examples] == aside
+    arrived = [b"a 1", b"a 2", b"b 1"] + [b"no pickle 1"] * (not aside)
+    assert sorted(driven.outputs["in"]) == arrived

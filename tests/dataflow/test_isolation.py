@@ -1,0 +1,180 @@
+"""Messages on which user code kills its process, or does not return: found, and set aside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import wallaroo
+from tests.dataflow.harness import chunks
+from wallaroo.dataflow.call_timeout import Patience
+from wallaroo.dataflow.entities import Bucket
+from wallaroo.dataflow.isolation import run_isolated
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import Tally
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.router import Router
+from wallaroo.dataflow.worker import Worker
+from wallaroo.model.application import Application
+from wallaroo.model.resolve import resolve
+
+LIMIT_S = 1.0
+
+
+@wallaroo.decoder(header_length=2, length_fmt=">H")
+def decode(payload: bytes) -> str:
+    if payload == b"killing":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return payload.decode()
+
+
+@wallaroo.computation(name="careful")
+def careful(text: str) -> str:
+    if text == "exiting":
+        os._exit(3)
+    if text == "leaving":
+        os._exit(0)
+    if text == "becoming":
+        os.execv(sys.executable, [sys.executable, "-c", ""])
+    if text == "forking":
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+    if text == "quitting":
+        sys.exit(0)
+    if text == "odd":
+        raise asyncio.CancelledError(text)
+    if text == "blocking":
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        time.sleep(3600)
+    return text
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+
+@wallaroo.state_computation(name="note")
+def note(text: str, seen: Seen) -> tuple[str, bool]:
+    seen.texts.append(text)
+    if text == "crashing":
+        signal.raise_signal(signal.SIGTERM)
+    return text, True
+
+
+def application() -> Application:
+    builder = wallaroo.ApplicationBuilder("isolated")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to(careful)
+    builder.to_state_partition(note, Seen, "seen", wallaroo.partition(len))
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    return resolve(builder.build())
+
+
+def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on() -> None:
+    made = application()
+    program = Program(made, 1)
+    texts = ["one", "killing", "two", "exiting", "blocking", "six", "crashing", "ten", "odd", "end"]
+    sent = [("p", text.encode()) for text in texts]
+    ((block,),) = chunks(made, sent, [0] * len(sent))
+    delivered: list[bytes] = []
+    tally = Tally()
+
+    def deliver(outputs: Any, told: Tally) -> None:
+        tally.merge(told)
+        delivered.extend(data for _, _, data in outputs)
+
+    results = TaskResults(deliver)
+    (packed,) = run_isolated(program, results, LIMIT_S, lambda p, r: Router(p, r).route(block))
+    bucket = Bucket([{}])
+    run_isolated(program, results, LIMIT_S, lambda p, r: Worker(p, r).run([packed.blob], 0, bucket))
+    results.close()
+    assert b"".join(delivered) == b"onetwosixtenend"
+    assert [(letter.step, letter.arrival, letter.error) for letter in tally.letters] == [
+        ("decoder", 1, "Refused: it killed its process (SIGKILL)"),
+        ("careful", 3, "Refused: it ended its process (exit code 3)"),
+        ("careful", 4, "Refused: it took longer than 1 s"),
+        ("careful", 8, "CancelledError: odd"),
+        ("note", 6, "Refused: it killed its process (SIGTERM)"),
+    ]
+    state = {key: entity.texts for key, entity in bucket.entities[0].items()}
+    assert state == {3: ["one", "two", "six", "ten", "end"], 8: []}
+
+
+def endless(text: str) -> str:
+    while text == "endless":
+        try:
+            time.sleep(0.001)
+        except Exception:
+            continue
+    return text
+
+
+def test_a_function_that_does_not_return_is_interrupted() -> None:
+    builder = wallaroo.ApplicationBuilder("endless")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to(wallaroo.computation(name="endless")(endless))
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    made = resolve(builder.build())
+    sent = [("p", text) for text in (b"a", b"endless", b"b")]
+    ((block,),) = chunks(made, sent, [0] * len(sent))
+    results = TaskResults(lambda _outputs, _tally: None)
+    patience = Patience(LIMIT_S)
+    patience.start()
+    try:
+        Router(Program(made, 1), results).route(block)
+    finally:
+        patience.stop()
+    (letter,) = results.tally.letters
+    assert (letter.error, letter.arrival) == ("OutOfTime: it took longer than 1 s", 1)
+    assert letter.place.startswith("test_isolation.py:")
+
+
+def slow(text: str) -> str:
+    time.sleep(0.03)
+    return text
+
+
+def test_what_goes_on_is_not_interrupted() -> None:
+    patience = Patience(0.1)
+    patience.start()
+    try:
+        builder = wallaroo.ApplicationBuilder("slow")
+        builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+        builder.to(wallaroo.computation(name="slow")(slow))
+        builder.done()
+        made = resolve(builder.build())
+        sent = [("p", b"a")] * 12
+        ((block,),) = chunks(made, sent, [0] * len(sent))
+        results = TaskResults(lambda _outputs, _tally: None)
+        Router(Program(made, 1), results).route(block)
+    finally:
+        patience.stop()
+    assert results.tally.set_aside == 0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_only_a_copy_that_says_so_has_got_through() -> None:
+    made = application()
+    texts = ["one", "leaving", "becoming", "forking", "quitting", "end"]
+    ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * len(texts))
+    tally = Tally()
+    results = TaskResults(lambda _outputs, told: tally.merge(told))
+    (packed,) = run_isolated(
+        Program(made, 1), results, LIMIT_S, lambda p, r: Router(p, r).route(block)
+    )
+    results.close()
+    assert [(letter.arrival, letter.error) for letter in tally.letters] == [
+        (1, "Refused: it ended its process (exit code 0)"),
+        (2, "Refused: it ended its process (exit code 0)"),
+        (3, "Refused: it forked its process, and returned in the new one, too"),
+        (4, "SystemExit: 0"),
+    ]
+    bucket = Bucket([{}])
+    Worker(Program(made, 1), results).run([packed.blob], 0, bucket)
+    assert [one.texts for one in bucket.entities[0].values()] == [["one", "end"]]

@@ -1,0 +1,111 @@
+"""State classes whose attributes or pickling are odd: simulation and engine agree on each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import wallaroo
+from tests.dataflow.test_entity_checks import Engine, decode
+from wallaroo.model.application import Application
+from wallaroo.model.resolve import resolve
+from wallaroo.testing import simulate
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Forwards(Counted):
+    """Finds what it does not have in what it wraps, also while it is loaded and has nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrapped: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return self.wrapped[name]
+
+
+class ForwardsOnlyNames(Forwards):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "wrapped" not in vars(self):
+            raise AttributeError(name)
+        return self.wrapped.get(name)
+
+
+class AnswersAnything(Counted):
+    def __getattr__(self, name: str) -> Any:
+        return 0
+
+
+class GivesNothing(Counted):
+    """Python then calls no `__setstate__`: the count would be gone."""
+
+    count = 0
+
+    def __getstate__(self) -> Any:
+        return None
+
+
+class GivesNoDictionary(Counted):
+    def __getstate__(self) -> Any:
+        return [self.count]
+
+
+class RaisesLater(Counted):
+    def __getstate__(self) -> Any:
+        if self.count >= 2:
+            raise SystemExit(2)
+        return vars(self)
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+class LooksItUp(Counted):
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__reduce_ex__":
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+KINDS = [
+    *(Forwards, ForwardsOnlyNames, AnswersAnything, GivesNothing, GivesNoDictionary),
+    *(RaisesLater, Slotted, LooksItUp),
+]
+
+
+def count(text: str, state: Any) -> tuple[str, bool]:
+    state.count += 1
+    return f"{text} {state.count}", True
+
+
+def application(kind: Any) -> Application:
+    builder = wallaroo.ApplicationBuilder("odd")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    step = wallaroo.state_computation(name="count")(count)
+    builder.to_state_partition(step, kind, "counts", wallaroo.partition(lambda text: text[0]))
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    return resolve(builder.build())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_what_the_simulation_refuses_the_engine_refuses_in_the_same_words(kind: Any) -> None:
+    engine, sent = Engine(application(kind)), ["a", "b", "a", "a", "b", "c"]
+    engine.batch(sent[:3])
+    engine.batch(sent[3:])
+    due = simulate(engine.application, [("p", text.encode()) for text in sent])
+    assert sorted(engine.outputs) == sorted(due.outputs)
+    assert sorted(letter.error for letter in engine.tally.letters) == sorted(
+        f"Unsavable: {error}" for *_, error in due.set_aside
+    )

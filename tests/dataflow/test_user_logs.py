@@ -1,0 +1,99 @@
+"""What user code prints and logs becomes events, and is never the reason why a message fails."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wallaroo.dataflow.user_logs import Spoken, SpokenStream, _Handler, tell
+from wallaroo.observability import log_channel
+from wallaroo.observability.log_channel import Write, _Descriptor
+
+
+@pytest.fixture
+def heard() -> io.StringIO:
+    return io.StringIO()
+
+
+def lines(heard: io.StringIO) -> Write:
+    return lambda line: heard.write(line + "\n")
+
+
+def events(heard: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in heard.getvalue().splitlines()]
+
+
+def logged(spoken: Spoken, message: str, *arguments: object) -> None:
+    record = logging.LogRecord("mine", logging.INFO, "f.py", 7, message, arguments, None)
+    _Handler(spoken).handle(record)
+
+
+def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
+    spoken = Spoken("Words", lines(heard), {})
+    print("printed", file=SpokenStream(spoken, "print", 1))
+    logged(spoken, "%s of %d", "one", 2)
+    first, second = events(heard)
+    assert (first["event"], first["said"], first["application"]) == ("printed", "print", "Words")
+    assert first["place"].startswith("test_spoken.py:")
+    assert (second["event"], second["said"], second["place"]) == ("one of 2", "mine", "f.py:7")
+
+
+def test_what_is_logged_wrongly_is_told_as_it_is(heard: io.StringIO) -> None:
+    logged(Spoken("Words", lines(heard), {}), "%d words", "no")
+    (event,) = events(heard)
+    assert event["event"].startswith("'%d words' cannot be logged: %d format")
+    assert (event["level"], event["place"]) == ("error", "f.py:7")
+
+
+def test_user_code_does_not_fail_where_nobody_takes_what_it_says() -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115  (closing it raises)
+    spoken = Spoken("Words", _Descriptor(full.fileno()), {})
+    print("printed", file=SpokenStream(spoken, "print", 1))
+    logged(spoken, "logged")
+    full.close()
+
+
+def test_what_is_no_line_is_told_when_it_is_flushed_or_long(heard: io.StringIO) -> None:
+    stream = SpokenStream(Spoken("Words", lines(heard), {}), "print", 1)
+    print("one", 2, end="", file=stream)
+    assert not events(heard)
+    print(file=stream)
+    print("three", end="", file=stream, flush=True)
+    stream.buffer.write(b"fo\xffur\nfive")
+    stream.flush()
+    stream.write("x" * 10_000)
+    stream.write("x" * 10_000 + "\n")
+    told = [event["event"] for event in events(heard)]
+    assert told[:4] == ["one 2", "three", r"fo\xffur", "five"]
+    assert "".join(told[4:]) == "x" * 20_000
+    assert stream.fileno() == 1
+
+
+def test_threads_do_not_mix_their_lines(heard: io.StringIO) -> None:
+    stream = SpokenStream(Spoken("Words", lines(heard), {}), "print", 1)
+    stream.write("on")
+    other = threading.Thread(target=print, args=("two",), kwargs={"file": stream})
+    other.start()
+    other.join()
+    stream.write("e\n")
+    assert [event["event"] for event in events(heard)] == ["two", "one"]
+
+
+def test_what_a_worker_says_of_itself_is_not_what_the_application_printed(
+    heard: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_channel, "_write", lines(heard))
+    monkeypatch.setattr("sys.stdout", SpokenStream(Spoken("Words", lines(heard), {}), "print", 1))
+    tell("warning", "a message ends its process", call=7)
+    (event,) = events(heard)
+    assert (event["part"], event["level"]) == ("worker", "warning")
+    assert (event["event"], event["call"]) == ("a message ends its process", 7)
+    assert event["application"] == "Words"
+    assert event["worker"].startswith("pid ")
+    assert "said" not in event

@@ -1,0 +1,113 @@
+"""How long a connection may be at one frame: from its first byte on, however the bytes come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.harness import U32, source
+from wallaroo.gateway.connectors.tcp.acknowledged import AckedConnection
+from wallaroo.gateway.connectors.tcp.connection import Connection
+from wallaroo.gateway.connectors.tcp.limits import Load, Progress, SourceLimits
+from wallaroo.wire.acknowledged import Hello, Messages, encode
+
+
+class Host:
+    """What connections need of an ingress, with a clock of its own."""
+
+    is_secret = False
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.buffer = memoryview(bytearray(256 * 1024))
+        self.load = Load(SourceLimits())
+        self.streams: Any = self
+        self.taken = self.accepted = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def take(self, source: int, count: int, data: bytes, mark: object = None) -> None: ...
+
+    def open(self, *_: object) -> Any:
+        return self
+
+    def opened(self, connection: object) -> None: ...
+
+    def closed(self, connection: object) -> None: ...
+
+
+class Transport:
+    def write(self, data: bytes) -> None: ...
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.host = Host()
+        self.connection = Connection(self.host, 0, source(), ("127.0.0.1", 1))
+
+    def send(self, data: bytes, now: float) -> None:
+        self.host.now = now
+        while data:
+            room = self.connection.get_buffer(-1)
+            piece = data[: len(room)]
+            room[: len(piece)] = piece
+            self.connection.buffer_updated(len(piece))
+            data = data[len(piece) :]
+
+    def frame(self, payload: bytes, _number: int) -> bytes:
+        return U32.frame(payload)
+
+
+class Acked:
+    def __init__(self) -> None:
+        self.host = Host()
+        made: Any = Transport()
+        self.connection = AckedConnection(self.host, 0, source(), made, lambda *_: None, "here")
+
+    def send(self, data: bytes, now: float) -> None:
+        self.host.now = now
+        self.connection.data_received(data)
+
+    def frame(self, payload: bytes, number: int) -> bytes:
+        return encode(Messages(number, U32.frame(payload)))
+
+
+@pytest.fixture(params=[Plain, Acked])
+def sender(request: pytest.FixtureRequest) -> Any:
+    made = request.param()
+    if isinstance(made, Acked):
+        made.send(encode(Hello(1, "s")), 0.0)
+    return made
+
+
+def test_bytes_that_trickle_do_not_make_a_frame_younger(sender: Any) -> None:
+    for place, byte in enumerate(sender.frame(bytes(100), 1)[:-1]):
+        sender.send(bytes([byte]), 10.0 + place)
+    assert sender.connection.is_in_frame
+    assert sender.connection.progress.since == 10.0
+
+
+def test_each_frame_has_its_own_time(sender: Any) -> None:
+    first, second = sender.frame(b"a", 1), sender.frame(b"b", 2)
+    sender.send(first[:3], 1.0)
+    sender.send(first[3:] + second[:3], 2.0)
+    assert sender.connection.progress.since == 2.0
+    sender.send(second[3:], 3.0)
+    assert not sender.connection.is_in_frame
+    sender.send(sender.frame(b"c", 3)[:1], 100.0)
+    assert sender.connection.progress.since == 100.0
+
+
+def test_each_piece_of_a_large_frame_has_its_own_time(sender: Any) -> None:
+    frame = sender.frame(bytes(1_000_000), 1)
+    sender.send(frame[:10], 1.0)
+    sender.send(frame[10 : Progress.PIECE - 1], 2.0)
+    assert sender.connection.progress.since == 1.0
+    sender.send(frame[Progress.PIECE - 1 : Progress.PIECE + 100], 3.0)
+    assert sender.connection.progress.since == 3.0
+    sender.send(frame[Progress.PIECE + 100 : 600_000], 4.0)
+    assert sender.connection.progress.since == 4.0
+    sender.send(frame[600_000:600_001], 5.0)
+    assert sender.connection.progress.since == 4.0

@@ -1,0 +1,188 @@
+"""TLS on the ports of sources and sinks, with certificates of both sides."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from structlog.testing import capture_logs
+
+from tests.gateway.connectors.tcp.test_acknowledged import Speaker
+from tests.gateway.harness import U32, Authority, RunningIngress, outputs, sink, source
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.cli.main import main
+from wallaroo.client import Sender
+from wallaroo.dataflow.records import Tally
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.connectors.tcp import listener
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.gateway.connectors.tcp.sender import Egress
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.system.tls import TLSFiles
+from wallaroo.wire.numbered import NUMBER, SequenceCutter
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "authority")
+
+
+@pytest.fixture
+def listening(tmp_path: Path, authority: Authority) -> Iterator[RunningIngress]:
+    tls = authority.files(trusts=authority).serving()
+    with RunningIngress(tmp_path, [source()], tls=tls) as running:
+        yield running
+
+
+def address(running: RunningIngress) -> str:
+    host, port = running.addresses[0]
+    return f"{host}:{port}"
+
+
+def test_a_sender_with_a_certificate_is_heard(
+    listening: RunningIngress, authority: Authority, tmp_path: Path
+) -> None:
+    tls = authority.files(trusts=authority).connecting()
+    with Sender(address(listening), "stream", tls=tls) as sender:
+        for number in range(5_000):
+            sender.send(b"%d" % number)
+    assert listening.payloads() == [b"%d" % number for number in range(5_000)]
+
+
+def test_send_speaks_tls(listening: RunningIngress, authority: Authority, tmp_path: Path) -> None:
+    files, lines = authority.files(trusts=authority), tmp_path / "lines"
+    lines.write_text("a\nb\n")
+    options = ("--tls-ca", files.authorities, "--tls-cert", files.certificate, "--tls-key")
+    to = ("--to", address(listening), "--framing", "lines")
+    arguments = ["send", lines, *to, *options, files.key]
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    listening.wait_for(2)
+    assert listening.payloads() == [b"a", b"b"]
+
+
+def test_who_shows_no_certificate_of_the_right_authority_is_not_heard(
+    listening: RunningIngress, authority: Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "other")
+    stranger = other.files(trusts=authority).connecting()
+    with pytest.raises(RuntimeFailure, match="took nothing"):  # noqa: SIM117
+        with Sender(address(listening), "stream", tls=stranger, timeout_s=0.5) as sender:
+            sender.send(b"hello")
+    with socket.create_connection(listening.addresses[0], PATIENCE_S) as plain:
+        plain.sendall(U32.frame(b"hello"))
+        plain.settimeout(PATIENCE_S)
+        while plain.recv(4096):
+            pass
+    assert listening.journal.end == 0
+
+
+def test_a_sender_does_not_talk_to_whom_it_does_not_trust(
+    listening: RunningIngress, authority: Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "other")
+    distrusting = authority.files(trusts=other).connecting()
+    with pytest.raises(RuntimeFailure, match=r"certificate|issuer"):  # noqa: SIM117
+        with Sender(address(listening), "stream", tls=distrusting, timeout_s=0.5) as sender:
+            sender.send(b"hello")
+
+
+def test_who_does_not_begin_tls_holds_a_place_and_is_cut_off(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 2.0)
+    limits = SourceLimits(connections_per_peer=2)
+    tls = authority.files(trusts=authority)
+    with (
+        RunningIngress(tmp_path, [source()], senders=limits, tls=tls.serving()) as running,
+        capture_logs() as logs,
+    ):
+        where = running.addresses[0]
+        silent = [socket.create_connection(where, PATIENCE_S) for _ in range(2)]
+        with socket.create_connection(where, PATIENCE_S) as third:
+            assert third.recv(1) == b""
+        for connection in silent:
+            with connection:
+                assert connection.recv(1) == b""
+        with Sender(address(running), "stream", tls=tls.connecting()) as sender:
+            sender.send(b"hello")
+    assert running.journal.accepted == {0: 1}
+    reasons = [log["reason"] for log in logs]
+    assert reasons[0] == "2 connections from 127.0.0.1 are open"
+    assert [reason.split(":")[0] for reason in reasons[1:3]] == ["TLS did not begin"] * 2
+
+
+def test_a_stop_while_senders_begin_ends(listening: RunningIngress) -> None:
+    with socket.create_connection(listening.addresses[0], PATIENCE_S):
+        listening.stop()
+
+
+def test_a_stop_does_not_take_what_is_secret_for_frames(
+    listening: RunningIngress, authority: Authority
+) -> None:
+    tls = authority.files(trusts=authority).connecting()
+    with Speaker(listening.addresses[0], tls=tls) as speaker:
+        speaker.acknowledged(0)
+
+        async def send_and_stop() -> None:
+            speaker.send(1, b"late")  # nobody reads meanwhile
+            await listening.ingress.stop()
+
+        listening.loop.run(send_and_stop())
+        listening.loop.run(listening.ingress.close())
+        assert speaker.socket.recv(1) == b""  # and no refusal: it may come again
+    assert listening.journal.end == 0
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_outputs_go_to_a_receiver_with_a_certificate(
+    tmp_path: Path, authority: Authority, numbered: bool
+) -> None:
+    tls = authority.files(trusts=authority)
+    serving, connecting = tls.serving(), tls.connecting()
+    assert serving is not None
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
+    made = [b"%d;" % number for number in range(1_000)]
+    outbox.stage("t", [outputs(*made)], Tally())
+    outbox.publish("run", 0, ["t"])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        to = sink(listener.getsockname())
+        if numbered:
+            to = type(to)(to.name, to.encode, to.place, to.host, to.port, sequenced=True)
+        egress = Egress(0, to, outbox, tls=connecting)
+        accepted, _ = listener.accept()
+        with serving.wrap_socket(accepted, server_side=True) as connection:
+            assert connection.getpeercert() is not None
+            take(connection, b"".join(made), numbered)
+            wait_until(lambda: outbox.undelivered == 0, "delivery")
+            egress.stop()
+    outbox.close()
+
+
+def take(connection: ssl.SSLSocket, due: bytes, numbered: bool) -> None:
+    received, cutter = b"", SequenceCutter({})
+    while len(received) < len(due):
+        data = connection.recv(4096)
+        received += b"".join(cutter.feed(data)) if numbered else data
+        if numbered:
+            connection.sendall(NUMBER.pack(cutter.last))
+    assert received == due
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: Authority) -> None:
+    files = authority.files()
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(UsageError, match=r"missing.pem cannot be used.*No such file"):
+        TLSFiles(authorities=missing).connecting()
+    with pytest.raises(UsageError, match=r"certificate.pem with the key .*authority.pem"):
+        TLSFiles(files.certificate, authority.file).serving()
+    with pytest.raises(UsageError, match="give --in-tls-cert"):
+        TLSFiles(authorities=authority.file).serving()
+    with pytest.raises(UsageError, match="whom to trust"):
+        TLSFiles(certificate=files.certificate, key=files.key).connecting()

@@ -1,0 +1,198 @@
+"""Which checkpoints, journals and outboxes belong together, and what an accepted loss leaves."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.harness import U32, outputs
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.dataflow.records import TICK_SOURCE, Tally
+from wallaroo.engine.gateway_api import Position
+from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
+from wallaroo.gateway.consistency.agreement import disagreement, read_held
+from wallaroo.gateway.database import claim
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+
+CHECKPOINT = Path("/state/checkpoint")
+
+
+def take(directory: Path, *payloads: bytes, consumed: int = 0) -> str:
+    """Let the journal in *directory* accept messages; under which opening it does."""
+    directory.mkdir(exist_ok=True)
+    claim(directory / "journal.db", "app")
+    journal = Journal(directory / "journal.db", JournalLimits())
+    for payload in payloads:
+        journal.submit(0, 1, U32.frame(payload))
+    assert journal.flush(PATIENCE_S)
+    journal.note_processed(consumed)
+    journal.consume(consumed)
+    wait_until(lambda: read_held(directory).trimmed >= consumed, "the deletion", PATIENCE_S)
+    journal.close()
+    return journal.opening
+
+
+def publish(directory: Path, batches: range, deliver: bool = False) -> None:
+    """Let the outbox in *directory* publish *batches* of an output each."""
+    claim(directory / "outbox.db", "app")
+    outbox = Outbox(directory / "outbox.db", 1 << 20)
+    for batch in batches:
+        outbox.stage(f"{batch}", [outputs(b"%d" % batch)], Tally())
+        outbox.publish("run", batch, [f"{batch}"])
+        if deliver:
+            outbox.delivered(0, outbox.last_positions[0])
+    outbox.close()
+
+
+def problem(directory: Path, position: Position) -> str:
+    return str(disagreement(CHECKPOINT, position, read_held(directory)) or "")
+
+
+def content(directory: Path, start: int) -> list[tuple[int, int, bytes]]:
+    """The chunks from *start* on: number, messages, payload."""
+    journal = Journal(directory / "journal.db", JournalLimits())
+    found = [
+        (chunk.first, chunk.messages, chunk.data[4:])
+        for block in journal.read(start, journal.end)
+        for chunk in block
+    ]
+    journal.close()
+    return found
+
+
+def accept(directory: Path, position: Position) -> None:
+    ask_to_accept(directory, position)
+    claim(directory / "journal.db", "app")
+    claim(directory / "outbox.db", "app")
+    accept_if_asked(directory)
+
+
+def test_a_copy_that_has_gone_its_own_way_is_recognised_however_much_it_has(tmp_path: Path) -> None:
+    directory, copy = tmp_path / "first", tmp_path / "copy"
+    take(directory, b"0", b"1")
+    shutil.copytree(directory, copy)
+    opening = take(directory, b"2", b"3")
+    take(directory, b"4")
+    position = Position("run", 3, 4, opening, 4)
+    assert not problem(directory, position)
+    take(copy, b"x", b"y", b"z", b"!")
+    assert read_held(copy).end == 6
+    assert "journal.db has none of them" in problem(copy, position)
+    known = Position("run", 3, 4, read_held(copy).openings[0].name, 4)
+    assert "journal.db has only those before 2" in problem(copy, known)
+
+
+def test_what_a_copy_has_accepted_since_is_numbered_after_what_was_processed(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "first"
+    opening = take(directory, b"0", b"1")
+    take(directory, b"x", b"y", b"z")
+    position = Position("run", 3, 4, opening, 1, -1)
+    for _ in range(2):  # a second time changes nothing
+        accept(directory, position)
+        assert not problem(directory, position)
+        assert [(n, many, data) for n, many, data in content(directory, 1)] == [
+            *((1, 1, b"1"), (2, 2, b"")),  # of the batch that was planned, and what is gone of it
+            *((4, 1, b"x"), (5, 1, b"y"), (6, 1, b"z")),
+        ]
+    journal = Journal(directory / "journal.db", JournalLimits())
+    assert [c.source for block in journal.read(2, 4) for c in block] == [TICK_SOURCE]
+    assert (journal.consumed, journal.backlog) == (1, 6)
+    journal.close()
+
+
+@pytest.mark.parametrize("committed", [2, 9])
+def test_a_new_journal_goes_on_behind_the_checkpoint(tmp_path: Path, committed: int) -> None:
+    position = Position("run", 3, 9, "gone", committed, -1)
+    take(tmp_path, b"x", b"y")
+    accept(tmp_path, position)
+    assert not problem(tmp_path, position)
+    gone = [(committed, 9 - committed, b"")] if committed < 9 else []
+    assert content(tmp_path, committed) == [*gone, (9, 1, b"x"), (10, 1, b"y")]
+
+
+def test_files_of_a_version_that_noted_no_openings_go_on(tmp_path: Path) -> None:
+    take(tmp_path, b"0", b"1", b"2", consumed=1)
+    with sqlite3.connect(tmp_path / "journal.db") as journal:
+        journal.execute("DROP TABLE opening")
+    position = Position("run", 1, 3, None, 2, -1)
+    assert not problem(tmp_path, position)
+    take(tmp_path, b"3")
+    assert not problem(tmp_path, position)
+    assert "planned up to message 7, but journal.db has only those before 3" in problem(
+        tmp_path, position._replace(planned=7)
+    )
+
+
+def test_the_outbox_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
+    opening = take(tmp_path, b"0")
+    publish(tmp_path, range(1))
+    position = Position("another", 0, 1, opening, 1, 0)
+    assert "is not the one that outbox.db belongs to" in problem(tmp_path, position)
+
+
+def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Path) -> None:
+    opening = take(tmp_path, b"0", b"1", b"2", b"3")
+    publish(tmp_path, range(2), deliver=True)
+    publish(tmp_path, range(2, 3))
+    position = Position("run", 5, 4, opening, 4, 5)
+    assert "published only up to batch 2" in problem(tmp_path, position)
+    before = Outbox(tmp_path / "outbox.db", 1 << 20)
+    identity, letters = before.identity, before.letters
+    with letters() as kept:
+        kept._add("replays", 2)
+    before.close()
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    journal.submit(0, 1, U32.frame(b"again"), (StreamName(0, REPLAYS), 7))
+    journal.close()
+    accept(tmp_path, position)
+    assert not problem(tmp_path, position)
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    assert outbox.identity != identity
+    waiting = outbox.next(0, 0, 0.0)
+    assert waiting is not None
+    assert (waiting.number, waiting.outputs.data) == (1, b"2")
+    assert (outbox.published_to(0), outbox.delivered_to(0)) == (1, 0)
+    assert outbox.publish("run", 5, []) is None  # which was published
+    assert outbox.publish("run", 6, []) is not None
+    with outbox.letters() as kept:
+        assert kept.totals["replays"] == 7  # so that no later one is taken for one that arrived
+    outbox.close()
+
+
+@pytest.mark.parametrize(("planned", "published"), [(2, 2), (2, 1)])
+def test_an_outbox_that_is_ahead_takes_the_batches_that_the_checkpoint_lost_again(
+    tmp_path: Path, planned: int, published: int
+) -> None:
+    opening = take(tmp_path, b"0", b"1", b"2", b"3", b"4", consumed=2)
+    publish(tmp_path, range(5), deliver=True)
+    position = Position("run", planned, planned + 1, opening, published + 1, published)
+    told = problem(tmp_path, position)
+    assert "its last batch is 2, but outbox.db has published batches up to 4" in told
+    assert f"what journal.db has from message {published + 1} on is processed again" in told
+    accept(tmp_path, position)
+    assert not problem(tmp_path, position)
+    assert [data for *_, data in content(tmp_path, 3)] == [b"3", b"4"]
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    assert outbox.publish("run", 2, []) is None  # done over as it was
+    assert outbox.publish("run", 3, []) is not None
+    outbox.close()
+
+
+def test_a_checkpoint_whose_messages_are_deleted_has_no_option(tmp_path: Path) -> None:
+    opening = take(tmp_path, b"0", b"1", b"2", b"3", consumed=3)
+    publish(tmp_path, range(4))
+    found = disagreement(CHECKPOINT, Position("run", 1, 2, opening, 2, 1), read_held(tmp_path))
+    assert found is not None
+    assert not found.acceptable
+    assert "messages 2 to 2 would be missing from the state" in str(found)
+    assert "restore journal.db, outbox.db and the checkpoint from copies made at the same" in str(
+        found
+    )

@@ -1,0 +1,153 @@
+"""Parts of the edge, run in the test's process over real sockets and databases."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from array import array
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import trustme
+
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.api.places import Place
+from wallaroo.dataflow.records import Outputs
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.gateway.connectors.tcp.listener import Ingress
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.stream_positions import StreamName
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.model.application import Source, TCPSink, TCPSource
+from wallaroo.system.tls import TLSFiles
+from wallaroo.wire.framing import Framing
+
+T = TypeVar("T")
+U32 = Framing(4, ">I")
+NOWHERE = Place("nowhere.py", 0)
+
+
+def source(name: str = "lines", framing: Framing = U32, port: int = 0) -> TCPSource:
+    """A source, on a port that the system chooses where none is given."""
+    return TCPSource(name, framing, bytes, NOWHERE, "127.0.0.1", port)
+
+
+def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
+    """A sink that sends to *address*."""
+    return TCPSink(name, bytes, NOWHERE, *address)
+
+
+def outputs(*made: bytes, to: int = 0) -> Outputs:
+    """Outputs for the sink *to*, as tasks stage them."""
+    return Outputs(to, array("I", map(len, made)).tobytes(), b"".join(made))
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run *coroutine* in the loop and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
+
+    def close(self) -> None:
+        """Let transports close, then end the loop and its thread."""
+        self.run(asyncio.sleep(0.01))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE_S)
+        self.loop.close()
+
+
+class RunningIngress:
+    """Sources that listen, and the journal that they fill."""
+
+    def __init__(
+        self,
+        directory: Path,
+        sources: Sequence[Source],
+        limits: JournalLimits | None = None,
+        senders: SourceLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.sources = sources
+        self._tls = tls
+        self._senders = senders
+        self.loop = Loop()
+        self.journal = Journal(
+            directory / "journal.db",
+            limits or JournalLimits(),
+            on_room=self._on_room,
+            on_accepted=self._on_accepted,
+        )
+        self.addresses = self.loop.run(self._listen())
+
+    async def _listen(self) -> dict[int, tuple[str, int]]:
+        self.ingress = Ingress(self.sources, self.journal, self._senders, self._tls)
+        return await self.ingress.listen()
+
+    def _on_room(self) -> None:
+        self.ingress.resume()
+
+    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
+        self.ingress.accepted(marks)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+        self.loop.run(self.ingress.close())
+        self.loop.close()
+        self.journal.close()
+
+    def stop(self) -> None:
+        """Stop accepting, and wait until what was taken is on disk."""
+        self.loop.run(self.ingress.stop())
+        assert self.journal.flush(PATIENCE_S)
+
+    def wait_until_idle(self) -> None:
+        """Wait until every connection has ended and all is on disk."""
+        wait_until(lambda: not self.ingress.connections, "the end of all connections")
+        assert self.journal.flush(PATIENCE_S)
+
+    def wait_for(self, count: int, source: int = 0) -> None:
+        """Wait until *count* messages of a source are accepted."""
+        assert self.journal.wait_accepted(source, count, PATIENCE_S)
+        assert self.journal.accepted.get(source, 0) == count
+
+    def payloads(self, start: int = 0, source: int = 0) -> list[bytes]:
+        """The payloads of a source from offset *start* on, in order of arrival."""
+        framing = self.sources[source].framing
+        return [
+            payload
+            for block in self.journal.read(start, self.journal.end)
+            for chunk in block
+            if chunk.source == source
+            for payload in framing.split(chunk.data)
+        ]
+
+
+class Authority:
+    """An authority, and the files that it makes."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory, self._name = directory, name
+        self._authority = trustme.CA()
+        self.file = directory / f"{name}.pem"
+        self._authority.cert_pem.write_to_path(self.file)
+
+    def files(self, trusts: Authority | None = None) -> TLSFiles:
+        """A certificate for this machine, its key, and whom its holder trusts."""
+        made = self._authority.issue_cert("127.0.0.1")
+        key, certificate = self._directory / "key.pem", self._directory / "certificate.pem"
+        made.private_key_pem.write_to_path(key)
+        certificate.unlink(missing_ok=True)
+        for pem in made.cert_chain_pems:
+            pem.write_to_path(certificate, append=True)
+        return TLSFiles(certificate, key, None if trusts is None else trusts.file)

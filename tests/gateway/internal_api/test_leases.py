@@ -1,0 +1,153 @@
+"""One driver at a time has a gateway; a call of an earlier one is turned away at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wallaroo.errors import UsageError
+from wallaroo.gateway.internal_api.auth import (
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    Guard,
+    read_token,
+)
+from wallaroo.gateway.internal_api.client import GatewayClient, Refused
+from wallaroo.gateway.internal_api.leases import LAPSE_S, ClaimHeld, Claims
+from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+
+TOKEN = "0123456789abcdef"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def claims(tmp_path: Path, clock: Clock) -> Claims:
+    return Claims(tmp_path / "claim.json", clock)
+
+
+def test_a_second_driver_waits_until_the_first_has_been_silent(
+    claims: Claims, clock: Clock
+) -> None:
+    assert claims.claim("first") == 1
+    clock.now += LAPSE_S - 1
+    with pytest.raises(ClaimHeld, match=r"the driver first has this gateway, .* 14 s ago"):
+        claims.claim("second")
+    claims.renew()
+    clock.now += LAPSE_S - 1
+    with pytest.raises(ClaimHeld):
+        claims.claim("second")
+    clock.now += 1
+    assert claims.claim("second") == 2
+    assert claims.holder == "second"
+
+
+def test_a_pod_that_takes_its_predecessors_place_need_not_wait(claims: Claims) -> None:
+    assert claims.claim("driver-0") == 1
+    assert claims.claim("driver-0") == 2
+    assert claims.problem(2) is None
+    assert claims.problem(1) == "fenced out: the driver driver-0 has claimed this gateway since"
+
+
+def test_a_driver_that_ends_in_good_order_leaves_at_once(claims: Claims) -> None:
+    claims.claim("first")
+    claims.release()
+    assert claims.problem(1) == "fenced out: the driver (gone) has claimed this gateway since"
+    assert claims.claim("second") == 2
+
+
+def test_claims_outlive_the_gateway_and_its_pause_counts_for_the_holder(
+    tmp_path: Path, claims: Claims, clock: Clock
+) -> None:
+    claims.claim("first")
+    clock.now += 100 * LAPSE_S
+    reopened = Claims(tmp_path / "claim.json", clock)
+    assert reopened.holder == "first"
+    assert reopened.problem(1) is None
+    with pytest.raises(ClaimHeld):
+        reopened.claim("second")
+
+
+def test_a_claim_of_another_volume_is_told(claims: Claims) -> None:
+    claims.claim("first")
+    assert claims.problem(7) == (
+        "this gateway's volume is another than the one the driver had claimed"
+    )
+
+
+@pytest.fixture
+def location(tmp_path: Path, claims: Claims) -> Iterator[str]:
+    """A gateway's inner door that asks for TOKEN."""
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    control = {
+        "claim": lambda asked: {"number": claims.claim(asked["holder"])},
+        "renew": lambda _: claims.renew(),
+        "release": lambda _: claims.release(),
+    }
+    where = f"grpc+unix://{tmp_path}/door.sock"
+    service = Service(where, journal, outbox, control, Guard(TOKEN, claims))
+    yield where
+    service.shutdown()
+    journal.close()
+    outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [(None, "it asks for its token"), (TOKEN[::-1], "the token is not this gateway's")],
+)
+def test_who_has_not_the_token_is_turned_away_without_another_try(
+    location: str, monkeypatch: pytest.MonkeyPatch, token: str | None, reason: str
+) -> None:
+    monkeypatch.delenv(TOKEN_FILE_VARIABLE, raising=False)
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    if token is not None:
+        monkeypatch.setenv(TOKEN_VARIABLE, token)
+    with pytest.raises(Refused, match=reason):
+        GatewayClient(location).latest(0, 1, 1 << 30, 0)
+
+
+def test_an_earlier_driver_may_do_nothing_any_more(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(file))
+    first, second = GatewayClient(location), GatewayClient(location)
+    assert first.claim("first").number == 1
+    assert first.latest(0, 1, 1 << 30, 0).end == 0
+    with pytest.raises(Refused, match="two drivers cannot run one application"):
+        second.claim("second")
+    clock.now += LAPSE_S
+    assert second.claim("second").number == 2
+    worker = GatewayClient(location, claim=1)
+    with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
+        first.renew_claim()
+    with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
+        worker.publish("run", 1, [])
+    assert second.latest(0, 1, 1 << 30, 0).end == 0
+
+
+def test_a_token_file_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"token cannot be read: No such file"):
+        read_token(tmp_path / "token")
+    (tmp_path / "token").write_text("secret\n")
+    with pytest.raises(UsageError, match="has 6 characters, and 16 are due"):
+        read_token(tmp_path / "token")

@@ -1,0 +1,233 @@
+"""The outbox: what a batch publishes goes out once, whatever was staged, asked or restarted."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.harness import outputs
+from tests.helpers import PATIENCE_S
+from wallaroo.dataflow.records import SetAside, Tally
+from wallaroo.gateway.outbox.outbox import Delivery, Outbox
+
+LIMIT = 1_000
+
+
+@contextlib.contextmanager
+def opened(directory: Path) -> Iterator[Outbox]:
+    outbox = Outbox(directory / "outbox.db", LIMIT)
+    try:
+        yield outbox
+    finally:
+        outbox.close()
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    with opened(tmp_path) as opened_outbox:
+        yield opened_outbox
+
+
+def waiting(outbox: Outbox, sink: int = 0) -> list[tuple[int, bytes]]:
+    """Undelivered outputs of *sink*: position and bytes of each delivery."""
+    found: list[tuple[int, bytes]] = []
+    while (delivery := outbox.next(sink, found[-1][0] if found else 0, 0.0)) is not None:
+        found.append((delivery.position, delivery.outputs.data))
+    return found
+
+
+def publish(outbox: Outbox, batch: int, *made: bytes, sink: int = 0) -> None:
+    outbox.stage(f"token {batch}", [outputs(*made, to=sink)], Tally())
+    assert told(outbox, f"token {batch}", batch) == Tally()
+
+
+def told(outbox: Outbox, token: str, batch: int = 0) -> Tally:
+    """What the task of *token* has reported, which is published for that."""
+    tally = outbox.publish("run", batch, [token])
+    assert tally is not None
+    return tally
+
+
+def test_outputs_keep_the_order_of_their_batches_and_tokens(outbox: Outbox) -> None:
+    outbox.stage("second", [outputs(b"c"), outputs(b"d")], Tally())
+    outbox.stage("first", [outputs(b"a", b"b")], Tally())
+    outbox.publish("run", 0, ["first", "second"])
+    publish(outbox, 1, b"e")
+    assert [data for _, data in waiting(outbox)] == [b"ab", b"c", b"d", b"e"]
+
+
+def test_a_delivery_tells_where_each_output_ends(outbox: Outbox) -> None:
+    publish(outbox, 0, b"a", b"", b"ccc")
+    delivery = outbox.next(0, 0, 0.0)
+    assert isinstance(delivery, Delivery)
+    assert list(array("I", delivery.outputs.lengths)) == [1, 0, 3]
+
+
+def test_each_sink_has_its_own_outputs(outbox: Outbox) -> None:
+    outbox.stage("t", [outputs(b"zero", to=0), outputs(b"one", to=1)], Tally())
+    outbox.publish("run", 0, ["t"])
+    assert [data for _, data in waiting(outbox, 1)] == [b"one"]
+    outbox.delivered(1, 100)
+    assert [data for _, data in waiting(outbox, 0)] == [b"zero"]
+
+
+def test_a_call_that_is_repeated_stages_nothing_twice(outbox: Outbox) -> None:
+    for _ in range(2):
+        outbox.stage("t", [outputs(b"a")], Tally(set_aside=1), "call 1")
+    outbox.stage("t", [outputs(b"b")], Tally(set_aside=1), "call 2")
+    outbox.stage("t", [outputs(b"a")], Tally(set_aside=1), "call 1")
+    assert told(outbox, "t").set_aside == 2
+    assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+
+
+def test_a_publish_that_is_repeated_late_leaves_what_the_next_batch_stages(outbox: Outbox) -> None:
+    publish(outbox, 0, b"a")
+    outbox.stage("next", [outputs(b"b")], Tally())
+    outbox.publish("run", 0, ["token 0"])
+    outbox.publish("run", 1, ["next"])
+    assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+
+
+def test_a_batch_is_published_once_however_often_it_is_asked(outbox: Outbox) -> None:
+    publish(outbox, 0, b"a")
+    outbox.stage("again", [outputs(b"a")], Tally(set_aside=1))
+    assert outbox.publish("run", 0, ["again"]) is None
+    assert outbox.publish("run", 0, ["nothing was staged under this"]) is None
+    assert [data for _, data in waiting(outbox)] == [b"a"]
+    assert outbox.counters()["published"] == 1
+
+
+def test_batches_of_another_run_are_other_batches(outbox: Outbox) -> None:
+    publish(outbox, 0, b"a")
+    outbox.stage("t", [outputs(b"b")], Tally())
+    outbox.publish("another run", 0, ["t"])
+    assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+
+
+def test_that_a_batch_was_published_survives_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        publish(outbox, 3, b"a")
+        outbox.delivered(0, 1)
+    with opened(tmp_path) as outbox:
+        outbox.stage("again", [outputs(b"a")], Tally())
+        assert outbox.publish("run", 3, ["again"]) is None
+        assert waiting(outbox) == []
+
+
+def test_what_no_batch_publishes_is_forgotten(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        outbox.stage("an attempt that failed", [outputs(b"lost")], Tally())
+        publish(outbox, 0, b"a")
+        assert [data for _, data in waiting(outbox)] == [b"a"]
+        with pytest.raises(LookupError):
+            outbox.publish("run", 1, ["an attempt that failed"])
+
+
+def test_what_was_staged_before_a_restart_is_forgotten_with_the_next_batch(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        publish(outbox, 0, b"a")
+        outbox.stage("before", [outputs(b"lost")], Tally())
+    with opened(tmp_path) as outbox:
+        publish(outbox, 1, b"b")
+        assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+        (left,) = outbox._database.execute("SELECT count(*) FROM staged").fetchone()
+        assert left == 2
+
+
+def test_an_unknown_token_publishes_nothing_of_its_batch(outbox: Outbox) -> None:
+    outbox.stage("known", [outputs(b"a")], Tally())
+    with pytest.raises(LookupError, match="nothing is staged under unknown"):
+        outbox.publish("run", 0, ["known", "unknown"])
+    assert waiting(outbox) == []
+    outbox.publish("run", 0, ["known"])
+    assert [data for _, data in waiting(outbox)] == [b"a"]
+
+
+def test_a_task_without_outputs_still_reports(outbox: Outbox) -> None:
+    example = SetAside("p", "s", "f.py:1", "E: x", "b'm'")
+    outbox.stage("t", [], Tally(2, [example], unknown_keys={("state", "'k'"): 3}))
+    tally = told(outbox, "t")
+    assert (tally.set_aside, tally.examples) == (2, [example])
+    assert tally.unknown_keys == {("state", "'k'"): 3}
+    counters = {"published": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
+    assert outbox.counters() == {**counters, "letters": 0, "letters_gone": 0}
+
+
+def test_a_task_may_stage_several_times(outbox: Outbox) -> None:
+    outbox.stage("t", [outputs(b"a")], Tally(set_aside=1))
+    outbox.stage("t", [outputs(b"b")], Tally(set_aside=1))
+    assert told(outbox, "t").set_aside == 2
+    assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
+
+
+def test_what_is_delivered_is_gone(outbox: Outbox) -> None:
+    for batch, made in enumerate((b"a", b"b", b"c")):
+        publish(outbox, batch, made)
+    (_, (second, _), _) = waiting(outbox)
+    outbox.delivered(0, second)
+    assert [data for _, data in waiting(outbox)] == [b"c"]
+    assert outbox.undelivered == 1
+    assert outbox.counters()["delivered"] == 2
+
+
+def test_positions_are_never_given_again_after_all_was_delivered(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        publish(outbox, 0, b"a", b"b")
+        ((first, _),) = waiting(outbox)
+        outbox.delivered(0, first)
+        publish(outbox, 1, b"c")
+        ((second, _),) = waiting(outbox)
+        assert second > first
+        outbox.delivered(0, second)
+    with opened(tmp_path) as outbox:
+        publish(outbox, 2, b"d")
+        ((third, data),) = waiting(outbox)
+        assert third > second
+        assert data == b"d"
+
+
+def test_undelivered_outputs_survive_a_restart_in_order(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        for batch in range(5):
+            publish(outbox, batch, b"%d" % batch, b".")
+        before = waiting(outbox)
+        outbox.delivered(0, before[1][0])
+    with opened(tmp_path) as outbox:
+        assert waiting(outbox) == before[2:]
+        assert outbox.undelivered == 6
+        assert outbox.counters()["published"] == 10
+        assert outbox.counters()["delivered"] == 4
+
+
+def test_an_outbox_is_full_until_its_receivers_have_enough(outbox: Outbox) -> None:
+    publish(outbox, 0, bytes(LIMIT // 2))
+    assert outbox.wait_for_room(0.0)
+    publish(outbox, 1, bytes(LIMIT // 2))
+    assert outbox.full
+    assert not outbox.wait_for_room(0.0)
+    outbox.delivered(0, waiting(outbox)[0][0])
+    assert not outbox.full
+    assert outbox.wait_for_room(0.0)
+
+
+def test_whoever_waits_for_outputs_gets_them(outbox: Outbox) -> None:
+    got: list[Delivery | None] = []
+    thread = threading.Thread(target=lambda: got.append(outbox.next(0, 0, PATIENCE_S)))
+    thread.start()
+    publish(outbox, 0, b"a")
+    thread.join(PATIENCE_S)
+    assert [delivery.outputs.data for delivery in got if delivery] == [b"a"]
+
+
+def test_closing_wakes_whoever_waits(tmp_path: Path) -> None:
+    got: list[Delivery | None] = []
+    with opened(tmp_path) as outbox:
+        thread = threading.Thread(target=lambda: got.append(outbox.next(0, 0, PATIENCE_S)))
+        thread.start()
+    thread.join(PATIENCE_S)
+    assert got == [None]

@@ -1,0 +1,144 @@
+"""The files of journal and outbox: whose they are, and what happens when the disk is full."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.harness import outputs
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.dataflow.records import Tally
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.database import claim, connect, lacks_room
+from wallaroo.gateway.journal import journal as journal_module
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+
+
+def fill(database: sqlite3.Connection) -> None:
+    """Let *database* grow no more, as on a full disk."""
+    database.execute("PRAGMA max_page_count=1")  # what it has, it may keep
+
+
+def clear(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA max_page_count=1000000")
+
+
+def test_a_file_is_of_one_application_for_its_life(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    claim(file, "Votes")
+    claim(file, "Votes")
+    with pytest.raises(RuntimeFailure) as told:
+        claim(file, "Word Count")
+    assert str(told.value) == (
+        f"{file} belongs to the application 'Votes', and this is 'Word Count'; "
+        "give another --state-dir"
+    )
+
+
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    claim(file, "Votes")
+    database = connect(file)
+    database.execute("PRAGMA user_version=7")
+    database.close()
+    with pytest.raises(RuntimeFailure, match="has format 7, and this version of wallaroo reads"):
+        claim(file, "Votes")
+
+
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    database = connect(file)
+    database.execute("CREATE TABLE songs (name TEXT)")
+    database.close()
+    with pytest.raises(RuntimeFailure, match="has format 0"):
+        claim(file, "Votes")
+    database = connect(file)
+    assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
+    database.close()
+
+
+def test_a_journal_waits_for_a_full_disk_and_goes_on(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    journal.submit(0, 1, b"before")
+    assert journal.flush(PATIENCE_S)
+    with journal._database_lock:
+        fill(journal._database)
+    journal.submit(0, 1, bytes(1_000_000))
+    assert not journal.flush(0.2)
+    assert journal.end == 1
+    with journal._database_lock:
+        clear(journal._database)
+    assert journal.flush(PATIENCE_S)
+    assert [chunk.data for block in journal.read(0, 2) for chunk in block] == [
+        *(b"before", bytes(1_000_000)),
+    ]
+    journal.close()
+
+
+def test_deleting_waits_for_a_full_disk_and_does_not_hold_up_senders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger stands for the disk: SQLite deletes without a new page where it can."""
+    monkeypatch.setattr(journal_module, "_ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(journal_module, "lacks_room", lambda error: "no room" in str(error))
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    journal.submit(0, 1, b"first")
+    assert journal.flush(PATIENCE_S)
+    with journal._database_lock:
+        journal._database.execute(
+            "CREATE TRIGGER full BEFORE DELETE ON chunk BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+    journal.consume(1)
+    for number in range(2, 5):
+        journal.submit(0, 1, b"later")
+        assert journal.flush(PATIENCE_S)
+        assert journal.end == number
+    assert journal.disk_bytes == 20
+    with journal._database_lock:
+        journal._database.execute("DROP TRIGGER full")
+    wait_until(lambda: journal.disk_bytes == 15)
+    journal.close()
+
+
+def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
+    large = bytes(1_000_000)
+    fill(outbox._database)
+    for _ in range(2):
+        with pytest.raises(sqlite3.Error) as told:
+            outbox.stage("t", [outputs(b"a"), outputs(large)], Tally(), "call")
+        assert lacks_room(told.value)
+    clear(outbox._database)
+    outbox.stage("t", [outputs(b"a"), outputs(large)], Tally(), "call")
+    outbox.publish("run", 0, ["t"])
+    first = outbox.next(0, 0, 0.0)
+    assert first is not None
+    second = outbox.next(0, first.position, 0.0)
+    assert second is not None
+    assert (first.outputs.data, second.outputs.data) == (b"a", large)
+    assert outbox.undelivered == 2
+    outbox.close()
+
+
+def test_what_was_written_half_is_as_if_it_had_not_been(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    journal.submit(0, 1, b"whole")
+    assert journal.flush(PATIENCE_S)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in tmp_path.glob("journal.db*"):
+        (copy / file.name).write_bytes(file.read_bytes())
+    journal.close()
+    with (copy / "journal.db-wal").open("ab") as log:
+        log.write(os.urandom(5_000))
+    again = Journal(copy / "journal.db", JournalLimits())
+    assert [chunk.data for block in again.read(0, 1) for chunk in block] == [b"whole"]
+    again.submit(0, 1, b"next")
+    assert again.flush(PATIENCE_S)
+    assert again.end == 2
+    again.close()

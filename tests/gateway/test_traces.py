@@ -1,0 +1,144 @@
+"""Messages that are followed, through a real journal and a real outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.gateway.harness import outputs
+from tests.helpers import PATIENCE_S
+from wallaroo.dataflow.records import Tally
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.traces import MessageTraces
+from wallaroo.observability.spans import Traces
+from wallaroo.observability.tracing import BatchId
+
+
+class Followed:
+    """Journal and outbox of two sources and two sinks; every tenth message is followed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.journal = Journal(directory / "journal.db", JournalLimits())
+        self.outbox = Outbox(directory / "outbox.db", 1 << 20)
+        self._exporter = InMemorySpanExporter()
+        self._batch = 0
+        self.traces = MessageTraces(
+            Traces(self._exporter, "app"),
+            self.journal,
+            self.outbox,
+            ["one", "two"],
+            ["left", "right"],
+            10,
+        )
+
+    def accept(self, source: int, count: int) -> None:
+        before = self.journal.accepted.get(source, 0)
+        self.journal.submit(source, count, b"x" * count)
+        assert self.journal.wait_accepted(source, before + count, PATIENCE_S)
+
+    def batch(
+        self, start: int, end: int, sinks: Sequence[int], quick: Sequence[int] = ()
+    ) -> BatchId:
+        """Publish a batch of the offsets, with an output for each of *sinks*.
+
+        Those of *quick* take it before it is known that the batch is published.
+        """
+        self.traces.begin(start, end)
+        token, self._batch = f"token {self._batch}", self._batch + 1
+        self.outbox.stage(token, [outputs(b"out", to=sink) for sink in sinks], Tally())
+        self.outbox.publish("run", self._batch, [token])
+        for sink in quick:
+            self.deliver(sink)
+        batch = BatchId("run", self._batch)
+        self.traces.published(batch)
+        return batch
+
+    def deliver(self, sink: int) -> None:
+        """Let *sink* take the next output."""
+        delivery = self.outbox.next(sink, 0, PATIENCE_S)
+        assert delivery is not None
+        self.outbox.delivered(sink, delivery.position)
+
+    def told(self) -> tuple[ReadableSpan, ...]:
+        """All spans; nothing is followed any more."""
+        self.traces.close()
+        return self._exporter.get_finished_spans()
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[Followed]:
+    followed = Followed(tmp_path)
+    yield followed
+    followed.journal.close()
+    followed.outbox.close()
+
+
+def names(spans: Sequence[ReadableSpan]) -> list[str]:
+    return [span.name for span in spans]
+
+
+def test_a_message_is_followed_until_every_sink_has_taken_the_outputs_of_its_batch(
+    followed: Followed,
+) -> None:
+    followed.accept(0, 4)
+    followed.accept(1, 12)
+    batch = followed.batch(0, 16, sinks=[0, 1])
+    followed.deliver(1)
+    followed.deliver(0)
+    told = followed.told()
+    assert names(told) == ["wait", "process", "deliver", "deliver", "message"] * 2
+    first, second = told[:5], told[5:]
+    for spans, source, number in ((first, "one", 0), (second, "two", 10)):
+        wait, process, right, left, message = spans
+        assert message.attributes == {
+            "wallaroo.source": source,
+            "wallaroo.arrival": number,
+            "wallaroo.batch": batch.number,
+        }
+        assert right.attributes == {"wallaroo.sink": "right"}
+        assert left.attributes == {"wallaroo.sink": "left"}
+        assert (message.start_time, wait.end_time) == (wait.start_time, process.start_time)
+        assert process.end_time == left.start_time == right.start_time
+        assert (right.end_time or 0) <= (left.end_time or 0)
+        assert left.end_time == message.end_time
+        assert len(message.links) == 1
+
+
+def test_a_sink_that_is_quick_is_told_of_too(followed: Followed) -> None:
+    followed.accept(0, 1)
+    followed.batch(0, 1, sinks=[0], quick=[0])
+    assert names(followed.told()) == ["wait", "process", "deliver", "message"]
+
+
+def test_a_batch_without_outputs_ends_when_it_is_published(followed: Followed) -> None:
+    followed.accept(0, 1)
+    followed.batch(0, 1, sinks=[0])
+    followed.accept(0, 10)
+    followed.batch(1, 11, sinks=[])  # the output of the first one waits, and is not waited for
+    assert names(followed.told()) == ["wait", "process", "message"]
+
+
+def test_messages_between_are_not_followed(followed: Followed) -> None:
+    followed.accept(0, 10)
+    followed.batch(1, 10, sinks=[0])
+    followed.deliver(0)
+    assert not followed.told()
+
+
+def test_a_batch_that_is_published_again_is_told_once(followed: Followed) -> None:
+    followed.accept(0, 1)
+    batch = followed.batch(0, 1, sinks=[])
+    followed.traces.published(batch)
+    assert names(followed.told()) == ["wait", "process", "message"]
+
+
+def test_few_messages_of_a_large_batch_are_followed(followed: Followed) -> None:
+    followed.accept(0, 5_000)
+    followed.batch(0, 5_000, sinks=[])
+    assert names(followed.told()).count("message") == 20

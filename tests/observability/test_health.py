@@ -1,0 +1,69 @@
+"""What probes get to hear."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from wallaroo.api.addresses import Address
+from wallaroo.cli.main import main
+from wallaroo.errors import RuntimeFailure
+from wallaroo.observability.health import Health, HealthServer
+
+
+def broken() -> Health:
+    raise LookupError("nothing to look at")  # noqa: EM101
+
+
+@pytest.fixture
+def server() -> Iterator[HealthServer]:
+    probes = {
+        "/healthz": lambda: Health(True, "well"),
+        "/readyz": lambda: Health(False, "7 messages wait"),
+        "/broken": broken,
+    }
+    with HealthServer(Address("127.0.0.1", "0"), probes, lambda: {"backlog": 7}) as running:
+        yield running
+
+
+def get(server: HealthServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}") as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_each_probe_answers_with_a_code_and_a_sentence(server: HealthServer) -> None:
+    assert get(server, "/healthz?verbose") == (200, "well\n")
+    assert get(server, "/readyz") == (503, "7 messages wait\n")
+    assert get(server, "/broken") == (503, "LookupError: nothing to look at\n")
+    assert get(server, "/")[0] == 404
+
+
+def test_the_status_is_json(server: HealthServer) -> None:
+    status, body = get(server, "/status")
+    assert (status, json.loads(body)) == (200, {"backlog": 7})
+
+
+def test_the_images_health_check_asks_the_process_beside_it(server: HealthServer) -> None:
+    done = CliRunner().invoke(main, ["probe", "--port", str(server.port)])
+    assert (done.exit_code, done.output) == (0, "")
+    server.close()
+    done = CliRunner().invoke(main, ["probe", "--port", str(server.port)])
+    assert done.exit_code == 1
+    assert f"no answer on port {server.port}" in done.output
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(RuntimeFailure, match=f"answered at 127.0.0.1:{port}: Address already"):
+            HealthServer(Address("127.0.0.1", port), {}, dict)

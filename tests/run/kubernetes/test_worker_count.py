@@ -1,0 +1,133 @@
+"""The wanted number of workers follows a ConfigMap, whatever becomes of the watch."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.helpers import PATIENCE_S
+from tests.run.kubernetes.kubernetes_api import DROP, END, KubernetesAPI
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.run.kubernetes import worker_count
+from wallaroo.run.kubernetes.worker_count import WantedWorkers
+
+PATH = "/api/v1/namespaces/here/configmaps"
+
+
+def config_map(workers: str | None, version: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "words-workers", "resourceVersion": version},
+        "data": {} if workers is None else {"workers": workers},
+    }
+
+
+def listed(*items: dict[str, Any], version: str) -> tuple[int, dict[str, Any]]:
+    return 200, {
+        "apiVersion": "v1",
+        "kind": "ConfigMapList",
+        "metadata": {"resourceVersion": version},
+        "items": list(items),
+    }
+
+
+def modified(workers: str | None, version: str) -> dict[str, Any]:
+    return {"type": "MODIFIED", "object": config_map(workers, version)}
+
+
+class Following:
+    """What a driver does with it: reads it, then follows it."""
+
+    def __init__(self, api: KubernetesAPI) -> None:
+        self.numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.wanted = WantedWorkers(api.client(), "here", "words-workers", self.numbers.put)
+
+    def next(self) -> int:
+        return self.numbers.get(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesAPI]:
+    monkeypatch.setattr(worker_count, "_PAUSE_FIRST_S", 0.01)
+    with KubernetesAPI() as server:
+        server.answers[PATH] = lambda _: listed(config_map("2", "5"), version="7")
+        yield server
+
+
+def test_a_change_is_told_once_and_from_what_was_read_on(api: KubernetesAPI) -> None:
+    following = Following(api)
+    assert following.wanted.read() == 2
+    following.wanted.start()
+    asked = api.asked_to_watch()
+    assert asked["fieldSelector"] == "metadata.name=words-workers"
+    assert asked["resourceVersion"] == "7"
+    for workers, version in [("2", "8"), ("4", "9"), ("4", "10"), ("1", "11")]:
+        api.watch.put(modified(workers, version))
+    assert [following.next(), following.next()] == [4, 1]
+    following.wanted.stop()
+
+
+@pytest.mark.parametrize("end", [DROP, END], ids=["broken off", "ended"])
+def test_a_watch_that_ends_goes_on_behind_what_it_has_seen(api: KubernetesAPI, end: object) -> None:
+    following = Following(api)
+    following.wanted.read()
+    following.wanted.start()
+    api.asked_to_watch()
+    api.watch.put(modified("3", "9"))
+    assert following.next() == 3
+    api.watch.put(end)
+    assert api.asked_to_watch()["resourceVersion"] == "9"
+    api.watch.put(modified("5", "12"))
+    assert following.next() == 5
+    following.wanted.stop()
+
+
+def test_where_the_cluster_has_forgotten_the_version_the_number_is_read_anew(
+    api: KubernetesAPI,
+) -> None:
+    following = Following(api)
+    following.wanted.read()
+    following.wanted.start()
+    api.asked_to_watch()
+    api.answers[PATH] = lambda _: listed(config_map("6", "90"), version="91")
+    gone = {
+        "kind": "Status",
+        "code": 410,
+        "reason": "Expired",
+        "message": "too old",
+        "metadata": {},
+    }
+    api.watch.put({"type": "ERROR", "object": gone})
+    api.watch.put(END)
+    assert following.next() == 6
+    following.wanted.stop()
+
+
+def test_what_is_no_number_changes_nothing(api: KubernetesAPI) -> None:
+    following = Following(api)
+    following.wanted.read()
+    following.wanted.start()
+    api.asked_to_watch()
+    for workers in ("0", "many", None, "3"):
+        api.watch.put(modified(workers, "20"))
+    assert following.next() == 3
+    following.wanted.stop()
+
+
+def test_no_leave_to_read_it_is_told_with_what_to_do(api: KubernetesAPI) -> None:
+    api.answers[PATH] = lambda _: (403, {"message": "forbidden"})
+    with pytest.raises(RuntimeFailure, match=r"words-workers cannot be read: 403 .*get, list and"):
+        Following(api).wanted.read()
+
+
+@pytest.mark.parametrize("items", [[], [config_map(None, "5")], [config_map("0", "5")]])
+def test_a_missing_number_is_told_with_what_to_do(
+    api: KubernetesAPI, items: list[dict[str, Any]]
+) -> None:
+    api.answers[PATH] = lambda _: listed(*items, version="7")
+    with pytest.raises(UsageError, match="give it a number of 1 or more under 'workers'"):
+        Following(api).wanted.read()

@@ -1,0 +1,105 @@
+"""A start with other state classes than those of the saved entities."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wallaroo.api.places import Place
+from wallaroo.errors import UsageError
+from wallaroo.model.application import Application, Serialization, StatePartition
+from wallaroo.run.state.classes import check_state_classes
+
+BEFORE = "class Seen:\n    def __init__(self):\n        self.count = 0\n        self.last = None\n"
+
+
+class Upgrades:
+    """A state directory, and a module whose code changes between starts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._module = directory / "upgraded_application.py"
+
+    def start(
+        self, code: str, serialization: Serialization | None = None, name: str = "Seen"
+    ) -> None:
+        self._module.write_text(code)
+        sys.modules.pop(self._module.stem, None)
+        importlib.invalidate_caches()
+        sys.dont_write_bytecode = True
+        try:
+            kind: Any = getattr(importlib.import_module(self._module.stem), name)
+        finally:
+            sys.dont_write_bytecode = False
+        partition = StatePartition("seen", kind, None, Place("", 0))
+        check_state_classes(
+            self.directory, Application("app", (), {"seen": partition}, serialization)
+        )
+
+
+@pytest.fixture
+def upgrades(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upgrades:
+    monkeypatch.syspath_prepend(tmp_path)
+    return Upgrades(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        BEFORE,
+        BEFORE.replace("self.count = 0", "self.count = 0.0"),
+        BEFORE.replace("self.last = None", "self.last = 'text'"),
+        BEFORE.replace("        self.last = None\n", ""),
+        BEFORE.replace(":\n    def", ":\n    total = 0\n    def") + "        self.total = 0\n",
+        BEFORE + "        self.total = 0\n    def __setstate__(self, state): pass\n",
+    ],
+)
+def test_a_class_that_fits_goes_on(upgrades: Upgrades, after: str) -> None:
+    upgrades.start(BEFORE)
+    upgrades.start(after)
+
+
+@pytest.mark.parametrize(
+    ("after", "problem"),
+    [
+        (BEFORE + "        self.total = 0\n", r"Seen has the field 'total' now.*\(total = …\)"),
+        (BEFORE.replace("= 0", "= []"), "field 'count' of class Seen was int and is list now"),
+        ("Seen = dict", "makes dict now"),
+    ],
+)
+def test_a_class_that_does_not_fit_is_refused(upgrades: Upgrades, after: str, problem: str) -> None:
+    upgrades.start(BEFORE)
+    kept = (upgrades.directory / "state-classes.json").read_text()
+    with pytest.raises(UsageError, match=rf"state 'seen'.*(?:{problem}).*--state-dir"):
+        upgrades.start(after)
+    assert (upgrades.directory / "state-classes.json").read_text() == kept
+
+
+def test_a_class_that_is_not_there_any_more_is_refused(upgrades: Upgrades) -> None:
+    upgrades.start(BEFORE)
+    kept = (upgrades.directory / "state-classes.json").read_text()
+    with pytest.raises(
+        UsageError, match=r"class upgraded_application\.Seen, which is not there now"
+    ):
+        upgrades.start(BEFORE.replace("Seen", "Counted"), name="Counted")
+    assert (upgrades.directory / "state-classes.json").read_text() == kept
+    upgrades.start(BEFORE.replace("Seen", "Counted") + "Seen = Counted\n", name="Counted")
+
+
+def test_a_field_that_came_with_a_default_is_not_taken_for_one_that_all_have(
+    upgrades: Upgrades,
+) -> None:
+    with_default = BEFORE.replace(":\n    def", ":\n    total = 0\n    def")
+    upgrades.start(BEFORE)
+    upgrades.start(with_default + "        self.total = 0\n")
+    with pytest.raises(UsageError, match="'total'"):
+        upgrades.start(BEFORE + "        self.total = 0\n")
+
+
+def test_an_application_that_serializes_by_itself_is_not_judged(upgrades: Upgrades) -> None:
+    upgrades.start(BEFORE)
+    upgrades.start(BEFORE + "        self.total = 0\n", Serialization(bytes, bytes))

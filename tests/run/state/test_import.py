@@ -1,0 +1,206 @@
+"""What `wallaroo state import` takes, and what it refuses before anything is written."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import enum
+import json
+import pickle
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers import ROOT
+from wallaroo.cli.main import main
+from wallaroo.errors import UsageError
+from wallaroo.run.state.json_codec import from_plain, to_plain
+
+APP = str(ROOT / "apps" / "word_count")
+A = {"$class": "application:WordTotals", "word_totals": {"a": 1}}
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclass(slots=True)
+class Slotted:
+    values: list[Point]
+    color: Color = Color.RED
+
+
+@dataclass(frozen=True)
+class Frozen:
+    at: datetime.datetime
+    by_point: dict[Point, Slotted] = field(default_factory=dict)
+
+
+class OwnState:
+    def __init__(self) -> None:
+        self.doubled = 4
+
+    def __getstate__(self) -> int:
+        return self.doubled // 2
+
+    def __setstate__(self, half: int) -> None:
+        self.doubled = half * 2
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.decimals(allow_nan=False)
+    | st.datetimes(timezones=st.just(datetime.UTC) | st.none())
+    | st.dates()
+    | st.timedeltas()
+    | st.uuids()
+    | st.complex_numbers(allow_nan=False)
+    | st.builds(Point, st.integers(), st.integers())
+    | st.sampled_from(Color)
+)
+keys = scalars | st.tuples(scalars, scalars) | st.frozensets(scalars, max_size=3)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.sets(keys, max_size=3)
+        | st.dictionaries(keys, inner, max_size=3)
+        | st.dictionaries(keys, inner, max_size=3).map(collections.OrderedDict)
+        | st.lists(inner, max_size=3).map(collections.deque)
+    ),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_values_come_back_from_json_as_they_were(value: Any) -> None:
+    back = from_plain(json.loads(json.dumps(to_plain(value))))
+    assert type(back) is type(value)
+    assert back == value
+
+
+def test_objects_come_back_from_json_as_pickling_gives_them() -> None:
+    slotted = Slotted([Point(1, 2)])
+    frozen = Frozen(datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC), {Point(1, 2): slotted})
+    counts = collections.defaultdict(int, {"a": 1})
+    for value in (
+        slotted,
+        frozen,
+        counts,
+        collections.Counter("abca"),
+        decimal.Decimal("1.50"),
+        uuid.UUID(int=7),
+    ):
+        back = from_plain(json.loads(json.dumps(to_plain(value))))
+        assert (type(back), back) == (type(value), value)
+    back = from_plain(to_plain(counts))
+    assert back["new"] == 0
+    assert from_plain(to_plain(OwnState())).doubled == 4
+
+
+def test_what_json_does_not_carry_is_shown_and_not_read_back() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    for value in (circle, lambda: None, {"a": open}):
+        told = to_plain(value)
+        assert "$repr" in json.dumps(told)
+        with pytest.raises(ValueError, match=r"JSON does not carry .*--format pickle"):
+            from_plain(told)
+
+
+def refused(tmp_path: Path, content: bytes, *options: str) -> str:
+    """Why an import into a new state directory is refused; none is made."""
+    file, state = tmp_path / "export", tmp_path / "state"
+    file.write_bytes(content)
+    called = ["state", "import", APP, str(file), "--state-dir", str(state), *options]
+    result = CliRunner().invoke(main, called, standalone_mode=False)
+    assert isinstance(result.exception, click.ClickException)
+    assert result.exception.exit_code == UsageError.exit_code
+    assert not state.exists()
+    return str(result.exception)
+
+
+def line(state: str = "word totals", key: Any = "a", entity: Any = A) -> bytes:
+    return json.dumps({"state": state, "key": key, "entity": entity}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"nonsense\n", "line 1: this is no entity of an export as json: it is no JSON: Expecting"),
+        (b'"\xff"\n', "line 1: this is no entity of an export as json: it is no UTF-8: "),
+        (
+            line() + b"{}\n",
+            "export, line 2: this is no entity of an export as json: it has no field 'state': an "
+            "object with state, key and entity is due",
+        ),
+        (
+            b'{"state": "word totals", "key": "a"}\n',
+            "line 1: this is no entity of an export as json: it has no field 'entity'",
+        ),
+        (b'["word totals", "a", {}]\n', 'entity is due, and this is ["word totals", "a", {}]'),
+        (b'{"state": 3, "key": 1, "entity": 2}\n', "'state' is the name of a state, and this is 3"),
+        (line(entity={"$set": 3}), "its field 'entity' tells of no value: TypeError: "),
+        (line(key={"$nothing": 3}), "its field 'key' tells of no value: ValueError: there is no"),
+        (pickle.dumps((("word totals", "a"), 1)), "it is pickled: give --format pickle"),
+        (
+            line(state="others"),
+            "line 1: the application has no state 'others'; it has 'word totals'",
+        ),
+        (line(key="?"), "key '?': the key is not among those that the state lists"),
+        (line(key=[]), "key []: InvalidKey: an object of class list is not a valid key"),
+        (
+            line() + line(),
+            "line 2: state 'word totals', key 'a': an entity of this key came before",
+        ),
+        (line(entity={"a": 1}), "of class dict, and the application makes application.WordTotals"),
+        (
+            line(entity={"$class": "application:WordTotals"}),
+            "the entity lacks the field 'word_totals' that class application.WordTotals has",
+        ),
+        (line(entity={"$class": "application:Gone"}), "there is no class application:Gone"),
+        (line(entity={**A, "word_totals": {"$repr": "f"}}), "export with --format pickle"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    assert reason in refused(tmp_path, content)
+
+
+def test_pickles_are_checked_alike(tmp_path: Path) -> None:
+    one = pickle.dumps((("word totals", "a"), {"a": 1}))
+    assert "entity 1: state 'word totals', key 'a': the entity is of class dict" in refused(
+        tmp_path, one, "--format", "pickle"
+    )
+    assert "entity 1: this is no entity" in refused(tmp_path, one[:-3], "--format", "pickle")
+    listed = pickle.dumps(["word totals", "a"])
+    assert "((state, key), entity) is due, and this is ['word totals', 'a']" in refused(
+        tmp_path, listed, "--format", "pickle"
+    )
+    assert "leave out --format pickle" in refused(tmp_path, line(), "--format", "pickle")
+
+
+def test_what_comes_on_standard_input_is_called_so(tmp_path: Path) -> None:
+    called = ["state", "import", APP, "-", "--state-dir", str(tmp_path / "state")]
+    result = CliRunner().invoke(main, called, input=line() + b"{}\n")
+    assert "Error: standard input, line 2: this is no entity of an export" in result.stderr

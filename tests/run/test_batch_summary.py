@@ -1,0 +1,86 @@
+"""What a driver's log says of batches, every now and then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.dataflow.task_metrics import Figures
+from wallaroo.engine.base import Batch, Progress
+from wallaroo.engine.metrics import TimedBatch
+from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.run.batch_summary import BatchSummary
+
+GATEWAY = GatewayStatus((), (), 1, 138_000, 0, 12.34, 0, False, 0, 0, 0, 0, 0)
+IDLE = GatewayStatus((), (), 1, 0, 0, 0.0, 0, False, 0, 0, 0, 0, 0)
+
+
+class Driver:
+    """What a summary asks of its driver."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.gateway: GatewayStatus | None = GATEWAY
+        self.timed: list[TimedBatch] = []
+        self.summary = BatchSummary(lambda: self.timed, lambda: self.gateway, lambda: self.now)
+
+    def batch(self, messages: int, seconds: float) -> None:
+        number = len(self.timed)
+        progress = Progress(number, 0.0, {"wait": 0.5, "run": seconds})
+        self.timed.append(TimedBatch(messages, progress))
+        tally = Tally(figures=Figures(arrivals={(0, 0): messages}))
+        self.summary.on_batch(Batch(number, tally))
+
+    def reported(self) -> list[Any]:
+        with capture_logs() as logs:
+            self.summary.report()
+        return logs
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+def test_a_minute_of_batches_is_one_line(driver: Driver) -> None:
+    for seconds in (1.0, 3.0, 2.0):
+        driver.batch(20_000, seconds)
+    driver.now = 60.0
+    assert driver.reported() == [
+        {
+            "event": "batches",
+            "log_level": "info",
+            "batches": 3,
+            "messages": 60_000,
+            "messages_per_s": 1_000,
+            "batch_s": 2.0,
+            "backlog": 138_000,
+            "waited_s": 12.3,
+        }
+    ]
+    driver.batch(600, 7.0)
+    driver.now = 120.0
+    (line,) = driver.reported()
+    assert (line["batches"], line["messages_per_s"], line["batch_s"]) == (1, 10, 7.0)
+
+
+def test_messages_that_wait_without_a_batch_are_reported(driver: Driver) -> None:
+    (line,) = driver.reported()
+    assert (line["batches"], line["batch_s"], line["backlog"]) == (0, None, 138_000)
+
+
+def test_nothing_is_reported_while_nothing_happens(driver: Driver) -> None:
+    driver.gateway = IDLE
+    assert driver.reported() == []
+    driver.batch(0, 0.2)  # the clock closed windows
+    assert driver.reported() == []
+
+
+def test_a_gateway_that_is_away_is_reported_by_what_is_missing(driver: Driver) -> None:
+    driver.gateway = None
+    driver.batch(10, 0.2)
+    (line,) = driver.reported()
+    assert (line["messages"], line["backlog"], line["waited_s"]) == (10, None, None)

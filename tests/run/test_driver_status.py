@@ -1,0 +1,144 @@
+"""What a driver's probes say, with a gateway behind a real inner door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Batch
+from wallaroo.gateway.internal_api.auth import Guard
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.run import driver_status
+from wallaroo.run.driver_status import DriverStatus
+
+
+class Clock:
+    """Stands in for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@dataclass
+class Gateway:
+    """A gateway that tells what a test wants."""
+
+    location: str
+    accepted: int = 0
+    backlog: int = 0
+    waited_s: float = 0.0
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def status(self, _asked: dict[str, Any]) -> Any:
+        numbers = (
+            *("connections", "backlog_bytes", "undelivered", "published", "delivered"),
+            *("set_aside", "unknown_key", "late"),
+        )
+        return {
+            **dict.fromkeys(numbers, 0),
+            "sources": [{"name": "s", "where": "w:1", "accepted": self.accepted}],
+            "sinks": [],
+            "backlog": self.backlog,
+            "waited_s": self.waited_s,
+            "waits_for_time": False,
+            **self.more,
+        }
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(driver_status, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    gateway = Gateway(f"grpc+unix://{tmp_path}/door.sock")
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    guard = Guard(None, Claims(tmp_path / "claim.json"))
+    control: dict[str, Callable[[dict[str, Any]], Any]] = {"status": gateway.status}
+    service = Service(gateway.location, journal, outbox, control, guard)
+    yield gateway
+    service.shutdown()
+    journal.close()
+    outbox.close()
+
+
+@pytest.fixture
+def status(clock: Clock, gateway: Gateway) -> DriverStatus:
+    status = DriverStatus("Votes", 8)
+    status.client = GatewayClient(gateway.location, patience_s=0)
+    return status
+
+
+def test_a_start_may_take_minutes_and_not_for_ever(status: DriverStatus, clock: Clock) -> None:
+    status.say("waiting for the gateway")
+    clock.now += 299
+    assert status.alive() == (True, "waiting for the gateway")
+    assert status.ready() == (False, "waiting for the gateway")
+    clock.now += 2
+    assert status.alive() == (False, "waiting for the gateway for 301 s")
+
+
+def test_it_is_ready_while_batches_advance_or_there_is_nothing_to_do(
+    status: DriverStatus, gateway: Gateway, clock: Clock
+) -> None:
+    status.say("running")
+    assert status.ready() == (True, "idle")
+    gateway.backlog, gateway.waited_s = 7, 119.0
+    clock.now += 600  # idle for long, and the first message has not waited as long
+    assert status.ready() == (True, "advancing")
+    gateway.waited_s = 125.0
+    assert status.ready() == (False, "7 messages wait, and no batch has ended for 125 s")
+    status.on_batch(Batch(3, Tally()))
+    assert status.ready() == (True, "advancing")
+
+
+def test_without_its_gateway_it_is_not_ready(clock: Clock, tmp_path: Path) -> None:
+    status = DriverStatus("Votes", 8)
+    status.client = GatewayClient(f"grpc+unix://{tmp_path}/nobody.sock", patience_s=0)
+    status.say("running")
+    assert status.ready() == (False, "the gateway is away")
+    assert not status.gateway_answers()
+    assert status.to_json()["gateway"] is None
+
+
+def test_what_ended_it_is_its_last_error(status: DriverStatus) -> None:
+    status.say("running")
+    status.fail("the query failed 6 times in a row: disk full")
+    assert status.alive() == (False, "the query failed 6 times in a row: disk full")
+    told = status.to_json()
+    assert (told["state"], told["last_error"]) == ("failed", status.alive().reason)
+
+
+def test_rates_are_those_of_the_last_half_minute(
+    status: DriverStatus, gateway: Gateway, clock: Clock
+) -> None:
+    status.say("running")
+    assert status.to_json()["messages_per_s"] is None
+    for number in range(15):
+        clock.now += 2.0
+        gateway.accepted += 500
+        status.on_batch(Batch(number, Tally()))
+        status.ready()
+    told = status.to_json()
+    assert told["messages_per_s"] == 250.0
+    assert told["batches_per_s"] == 0.5
+    assert told["batch"] == {"number": 14, "age_s": 0.0}
+    clock.now += 60
+    assert status.to_json()["batches_per_s"] == 0.0

@@ -1,0 +1,201 @@
+"""Stop signals, of which the first breaks off a start, and what a stop leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.helpers import WORD_COUNT
+from wallaroo.engine.spark.java import _pump
+from wallaroo.errors import UsageError
+from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.run.background import BackgroundRun
+from wallaroo.run.local import Runner
+from wallaroo.run.settings import RunSettings
+from wallaroo.run.stopping import BrokenOff, StopSignals
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+_TIMEOUT_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_before() -> Iterator[None]:
+    before = {stop: signal.getsignal(stop) for stop in (*STOPS, signal.SIGALRM)}
+    yield
+    for stop, handler in before.items():
+        signal.signal(stop, handler)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_signal_breaks_off_a_start(stop: signal.Signals) -> None:
+    signals = StopSignals()
+    with pytest.raises(BrokenOff), signals.during_start():
+        signal.raise_signal(stop)
+    assert signals.came.is_set()
+
+
+def test_a_start_that_has_not_heard_of_the_signal_is_broken_off_again() -> None:
+    signals = StopSignals()
+
+    def start() -> None:
+        with signals.during_start():
+            with contextlib.suppress(BaseException):  # as Python's own callbacks do
+                signal.raise_signal(signal.SIGTERM)
+            threading.Event().wait(_TIMEOUT_S)
+
+    with pytest.raises(BrokenOff):
+        start()
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_signal_behind_the_start_is_noted_alone(stop: signal.Signals) -> None:
+    signals = StopSignals()
+    with signals.during_start():
+        pass
+    signal.raise_signal(stop)
+    assert signals.came.is_set()
+
+
+def test_signals_do_what_they_did_once_a_run_has_ended() -> None:
+    before = [signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)]
+    signals = StopSignals()
+    with signals.during_start():
+        signals.listen()
+    signals.leave()
+    assert [signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)] == before
+
+
+STATUS = GatewayStatus(
+    sources=(),
+    sinks=(SinkStatus("Results", "nowhere:1", "Connection refused"),),
+    connections=0,
+    backlog=0,
+    backlog_bytes=0,
+    waited_s=0.0,
+    undelivered=0,
+    waits_for_time=False,
+    published=7,
+    delivered=4,
+    set_aside=0,
+    unknown_key=0,
+    late=0,
+)
+
+
+def drained(status: GatewayStatus) -> tuple[bool, list[Any]]:
+    """Whether a run whose gateway has *status* drains at once; what it logs, to its end."""
+    settings = RunSettings(ApplicationRef("app"), drain_timeout_s=0.0)
+    with capture_logs() as logged, Runner(settings) as runner:
+        runner._gateway = SimpleNamespace(starts=1, failure=None)  # type: ignore[assignment]
+        client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
+        runner._client = client  # type: ignore[assignment]
+        engine = SimpleNamespace(failure=lambda: None, finish_batch=lambda: None)
+        runner._engine = engine  # type: ignore[assignment]
+        runner._state_dir = Path("state")
+        runner._stack.append(lambda: logged.append({"event": "parts end"}))
+        done = runner.drain()
+    return done, logged
+
+
+def test_a_stop_with_nothing_left_is_done() -> None:
+    done, logged = drained(STATUS)
+    assert done
+    assert [event["event"] for event in logged] == ["stopping", "parts end", "stopped"]
+
+
+def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> None:
+    done, logged = drained(replace(STATUS, backlog=2, undelivered=3))
+    assert not done
+    warning = logged[1]
+    assert warning["log_level"] == "warning"
+    assert warning["reason"] == "the 0 s of --drain-timeout are over"
+    assert (warning["not_processed"], warning["not_delivered"]) == (2, 3)
+    assert warning["receivers_away"] == {"Results": "Connection refused"}
+    assert warning["kept_in"] == "state"
+    assert "start again with the same --state-dir" in warning["advice"]
+    assert logged[-1]["event"] == "stopped"
+    assert logged[-1]["kept_for_next_start"] == 5
+
+
+def test_java_that_was_told_to_end_complains_unheard() -> None:
+    printed = b"ERROR one\n"
+    event = b'{"part": "spark", "event": "x", "level": "info"}\n'
+    heard: list[str] = []
+    ending = threading.Event()
+    _pump(io.BytesIO(printed), heard.append, ending)
+    ending.set()
+    _pump(io.BytesIO(printed + event), heard.append, ending)
+    assert heard == ["ERROR one", event.decode().rstrip()]
+
+
+def run_on(java: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The arguments of a run whose Java is a script that does *java*."""
+    program = directory / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\ncase $1 in -version) echo 'version \"17\"' >&2;; *) {java};; esac\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("JAVA_HOME", str(directory))
+    addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
+    return ["run", str(WORD_COUNT), *addresses, "--no-ui", "--state-dir", str(directory / "state")]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_run_that_waits_for_java_stops_at_once_and_in_good_order(
+    stop: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = run_on("exec sleep 1000", tmp_path, monkeypatch)
+    with tempfile.TemporaryDirectory() as scratch:  # short, as the name of a socket must be
+        monkeypatch.setenv("TMPDIR", scratch)
+        running = BackgroundRun(arguments)
+        running.wait_for_event("claimed", _TIMEOUT_S)
+        os.kill(running.process.pid, stop)
+        assert running.process.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
+        running._reader.join()
+        assert running.events[-1]["event"] == "stopped"
+        assert not any(event.get("level") == "error" for event in running.events)
+        assert list(Path(scratch).iterdir()) == []
+
+
+def test_a_directory_whose_name_is_too_long_for_sockets_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with pytest.raises(UsageError, match="set the environment variable TMPDIR to a shorter one"):
+        Runner(RunSettings(ApplicationRef("app"))).start()
+
+
+@pytest.mark.parametrize(
+    ("java", "said"),
+    [
+        ("kill -9 $$", "Spark's Java was killed by SIGKILL while it was starting: the system does"),
+        ("exit 3", "Spark's Java ended with exit code 3 while it was starting: see what was"),
+    ],
+)
+def test_a_run_whose_java_ends_while_it_starts_tells_how(
+    java: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-m", "wallaroo", *run_on(java, tmp_path, monkeypatch)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    assert ended.returncode == 1
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,348 @@
+"""A gateway that dies and comes back: nothing is lost or doubled, and nobody has to notice."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.harness import U32, outputs
+from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
+from tests.spark.harness import Receiver
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Failure, OnBatch, Progress, RunningApplication
+from wallaroo.engine.gateway_api import Position
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.consistency.agreement import disagreement
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.run import supervisor
+from wallaroo.run.state.agreement import GatewayFiles
+from wallaroo.run.supervisor import GatewayProcess, Restarts, SupervisedEngine, reserved_ports
+from wallaroo.system import lockfile
+
+MIB = 1024 * 1024
+
+
+class Running:
+    """A gateway of the word count in a process of its own, its client, and the receiver."""
+
+    def __init__(self, directory: Path) -> None:
+        self.receiver = Receiver("lines")
+        arguments = ("--in", "127.0.0.1:0", "--out", self.receiver.address)
+        application = ApplicationRef(str(WORD_COUNT), arguments).load()
+        self._reserved = reserved_ports(application.sources)
+        (self.port,) = self._reserved.__enter__()
+        location = f"grpc+unix://{directory}/gateway.sock"
+        self.command = [
+            *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *arguments),
+            *(
+                "--child",
+                "--state-dir",
+                str(directory),
+                "--listen",
+                location,
+            ),
+            *("--ports", str(self.port)),
+        ]
+        self.process = GatewayProcess(self.command)
+        self.process.start()
+        self.client = GatewayClient(location, patience_s=PATIENCE_S)
+
+    def signal(self, number: int) -> None:
+        assert self.process._process is not None
+        os.kill(self.process._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill the gateway, and wait for the next one."""
+        starts = self.process.starts
+        self.signal(signal.SIGKILL)
+        wait_until(lambda: self.process.starts > starts, "the next gateway")
+
+    def send(self, *payloads: bytes) -> None:
+        """Send *payloads*, and wait until they are accepted."""
+        (source,) = self.client.status().sources
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE_S) as connection:
+            connection.sendall(b"".join(map(U32.frame, payloads)))
+            count = source.accepted + len(payloads)
+            assert self.client.wait_until_accepted(source.name, count, PATIENCE_S)
+
+    def published(self) -> list[bytes]:
+        """Publish what was staged under `t`; what the receiver gets of it."""
+        self.client.publish("run", 0, ["t"])
+        wait_until(lambda: not self.client.status().undelivered, "the delivery")
+        return self.receiver.wait_for(1)
+
+    def close(self) -> None:
+        self.client.close()
+        self.process.stop()
+        self._reserved.__exit__(None, None, None)
+        self.receiver.__exit__()
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    with tempfile.TemporaryDirectory() as directory:  # short, as the name of a Unix socket must be
+        made = Running(Path(directory))
+        yield made
+        made.close()
+
+
+def in_thread(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function)
+    thread.start()
+    return thread
+
+
+def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
+    running: Running,
+) -> None:
+    running.send(b"a", b"b")
+    running.kill()
+    (source,) = running.client.status().sources
+    assert (source.where, source.accepted) == (f"127.0.0.1:{running.port}", 2)
+    running.send(b"c")
+    assert running.client.latest(0, MIB, 1 << 30, 0.0).end == 3
+
+
+def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
+    for _ in range(4):
+        running.send(*[bytes(MIB)] * 5)
+    reading = running.client.read(0, 20)
+    read = list(next(reading))
+    running.kill()
+    read += [chunk for block in reading for chunk in block]
+    reached = 0
+    for chunk in read:
+        assert chunk.first == reached
+        reached += chunk.messages
+    assert reached == 20
+
+
+def test_outputs_that_were_staged_outlive_the_gateway(running: Running) -> None:
+    running.client.stage("t", [outputs(b"a\n")], Tally())
+    running.kill()
+    running.client.stage("t", [outputs(b"b\n")], Tally())
+    assert running.published() == [b"a\n", b"b\n"]
+
+
+def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
+    running: Running,
+) -> None:
+    running.signal(signal.SIGSTOP)
+    staging = in_thread(lambda: running.client.stage("t", [outputs(b"a\n")], Tally()))
+    running.kill()
+    staging.join(PATIENCE_S)
+    assert running.published() == [b"a\n"]
+
+
+def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) -> None:
+    running.send(b"a", b"b")
+    latest = running.client.latest(0, MIB, 1 << 30, 0.0)
+    running.client.plan(0, latest.end, 1)
+    running.client.stage("t", [], Tally())
+    running.kill()
+    running.client.publish("run", 0, ["t"])
+    running.client.latest(2, MIB, 1 << 30, 0.0, latest.opening)  # as the engine does behind a batch
+    assert running.client.status().backlog == 0
+
+
+def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_again(
+    running: Running,
+) -> None:
+    running.send(b"a", b"b")
+    checkpoint = Position("run", 4, 7, "lost", 7, 4)
+    assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is not None
+    files = GatewayFiles(running.client._location, running.client.claim("driver").number)
+    files.accept(checkpoint)
+    assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is None
+    running.send(b"c")
+    assert running.process.starts == 1  # the process is the same
+    latest = running.client.latest(7, MIB, 1 << 30, 0.0, "lost")
+    (block,) = running.client.read(7, latest.end)
+    assert [(chunk.first, chunk.data) for chunk in block] == [
+        *((7, U32.frame(b"a") + U32.frame(b"b")), (9, U32.frame(b"c"))),
+    ]
+
+
+def test_a_second_gateway_is_refused_the_directory_of_the_first(
+    running: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lockfile, "_WAIT_S", 0.0)
+    file = tmp_path / "lock"
+    held = lockfile.hold(file, "…")
+    with pytest.raises(RuntimeFailure, match="is in use by another process; is there another"):
+        lockfile.hold(file, "is there another?")
+    os.close(held)
+    os.close(lockfile.hold(file, "…"))
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("print('{\"sources\": []}'); raise SystemExit(7)", "it ended with exit code 7"),
+        (
+            "import os; first = not os.path.exists('up'); open('up', 'w').close(); "
+            'print(\'{"sources": []}\' if first else \'{"error": "no such port"}\')',
+            "no such port",
+        ),
+    ],
+)
+def test_a_gateway_that_fails_again_and_again_is_given_up_with_its_reason(
+    program: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.01)
+    process = GatewayProcess([sys.executable, "-c", program])
+    process.start()
+    wait_until(lambda: process.failure, "the end")
+    assert process.failure == (
+        f"the gateway failed 6 times in a row: {reason}; "
+        "mend that, then start again with the same --state-dir"
+    )
+    process.stop()
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL while it was starting: the sys"),
+        ("import os; os.kill(os.getpid(), 15)", "killed by SIGTERM while it was starting: someb"),
+        (
+            "raise SystemExit(3)",
+            "ended with exit code 3 while it was starting: see what was logged",
+        ),
+        ('print(\'{"error": "no disk"}\')', "^no disk$"),
+    ],
+)
+def test_a_gateway_that_ends_while_it_starts_is_told_with_how_it_ended(
+    program: str, said: str
+) -> None:
+    process = GatewayProcess([sys.executable, "-c", program])
+    with pytest.raises(RuntimeFailure, match=said):
+        process.start()
+    process.stop()
+
+
+def test_a_gateway_that_works_for_a_while_between_its_deaths_is_never_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+    monkeypatch.setattr(supervisor.GatewayProcess, "WORKS_S", 0.0)
+    process = GatewayProcess([sys.executable, "-c", "print('{\"sources\": []}')"])
+    process.start()
+    wait_until(lambda: process.starts > 2 * Restarts.MOST, "many starts")
+    assert process.failure is None
+    process.stop()
+
+
+def _has_started(process: GatewayProcess, times: int) -> bool:
+    return process.starts == times
+
+
+def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+    program = "print('{\"sources\": []}', flush=True); input()"
+    process = GatewayProcess([sys.executable, "-c", program])
+    process.start()
+    for starts in range(1, 2 * Restarts.MOST):
+        wait_until(functools.partial(_has_started, process, starts), "the next start")
+        process.worked()
+        assert process._process is not None
+        process._process.kill()
+    assert process.failure is None
+    process.stop()
+
+
+class Query:
+    """A query that has failed, or runs."""
+
+    def __init__(self, failure: str | None = None, *, final: bool = False) -> None:
+        self._failure = None if failure is None else Failure(failure, final)
+
+    def failure(self) -> Failure | None:
+        return self._failure
+
+    def progress(self) -> Sequence[Progress]:
+        return ()
+
+    def waits(self) -> bool:
+        return True
+
+    def finish_batch(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
+    starts: Iterator[Query | None] = iter([Query("a worker died"), None, Query()])
+
+    def start(_on_batch: OnBatch) -> RunningApplication:
+        query = next(starts)
+        if query is None:
+            raise BrokenPipeError
+        return query
+
+    engine = SupervisedEngine(start, lambda: None, lambda _batch: None)
+    assert [engine.failure() for _ in range(4)] == [None] * 4
+    assert engine.restarts == 1
+    assert not list(starts)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
+    queries = iter([Query("a worker died")])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
+    told = [engine.failure() for _ in range(Restarts.MOST + 1)]
+    assert told[:-1] == [None] * Restarts.MOST
+    assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
+
+
+def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
+    queries = iter([Query("a message was set aside", final=True)])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
+    assert engine.failure() == "a message was set aside"
+
+
+def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
+    queries = iter([Query("stopped, as --on-error asks: so says the application")])
+    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
+    assert engine.failure() is None
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
+    queries = iter([Query("a worker died")])
+    ended = "Spark's Java was killed by SIGKILL"
+    engine = SupervisedEngine(lambda _: next(queries), lambda: ended, lambda _batch: None)
+    assert engine.failure() is None
+    assert engine.failure() == ended
+
+
+def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:
+    asked = threading.Event()
+
+    def gone() -> bool:
+        asked.set()
+        return True
+
+    client = GatewayClient("grpc://127.0.0.1:1", patience_s=float("inf"), gone=gone)
+    with pytest.raises(RuntimeFailure, match="the gateway did not do 'status'"):
+        client.status()
+    assert asked.is_set()
