@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from tests.gateway.harness import U32, RunningIngress, source
 from tests.helpers import PATIENCE_S, wait_until
-from tests.run.test_supervisor import Running
+from tests.run.test_gateway_process import Running
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
 from wallaroo.errors import RuntimeFailure, UsageError

@@ -26,8 +26,8 @@ from wallaroo.errors import FrameError, RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
 from wallaroo.run.background import BackgroundRun
+from wallaroo.run.gateway_process import reserved_ports
 from wallaroo.run.state.dead_letters import letter_desk
-from wallaroo.run.supervisor import reserved_ports
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
-from wallaroo.engine.microbatch.job import codecs_of
 from wallaroo.model.application import Application
 
 BUCKETS = 3

@@ -15,12 +15,11 @@ from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
-from wallaroo.engine.microbatch.job import codecs_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
@@ -235,7 +234,7 @@ def test_messages_that_spoil_their_entity_are_set_aside_as_simulated() -> None:
     assert sorted(eval(letter.message) for letter in letters) == sorted(spoiling)
     for letter in letters:
         assert letter.step == "note"
-        assert letter.place.startswith("test_checks.py:")
+        assert letter.place.startswith("test_entity_checks.py:")
         assert SPOILT[eval(letter.message)] in letter.error
         assert "state 'seen': " in letter.error
         assert letter.key == repr(eval(letter.message)[0])

@@ -40,7 +40,7 @@ def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
     logged(spoken, "%s of %d", "one", 2)
     first, second = events(heard)
     assert (first["event"], first["said"], first["application"]) == ("printed", "print", "Words")
-    assert first["place"].startswith("test_spoken.py:")
+    assert first["place"].startswith("test_user_logs.py:")
     assert (second["event"], second["said"], second["place"]) == ("one of 2", "mine", "f.py:7")
 
 

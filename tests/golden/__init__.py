@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.program import Program
+from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.state.directory import FORMAT
-from wallaroo.run.state.saved import SavedState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ ALL = {
 def entities(session: SparkSession, directory: Path, golden: Golden) -> list[Entity]:
     """The entities of the state in *directory*, as `wallaroo state` reads them."""
     program = Program(golden.application.load(), BUCKETS)
-    saved = SavedState(session, directory / "checkpoint", program)
+    saved = CheckpointState(session, directory / "checkpoint", program)
     found = list(saved.entities())
     assert not saved.unloaded, saved.unloaded
     return found

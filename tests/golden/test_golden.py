@@ -15,8 +15,7 @@ import pytest
 from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.entities import Changes, EntityCache
-from wallaroo.dataflow.program import Program
-from wallaroo.engine.microbatch.job import codecs_of
+from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed

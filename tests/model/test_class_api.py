@@ -78,6 +78,6 @@ def test_a_header_without_a_length_is_told_with_the_decoder(
     header_length: Any, reason: str
 ) -> None:
     with pytest.raises(
-        ApplicationError, match=rf"test_classes.py:\d+: pipeline 'lines': .*{reason}"
+        ApplicationError, match=rf"test_class_api.py:\d+: pipeline 'lines': .*{reason}"
     ):
         framing(header_length, len)

@@ -91,7 +91,7 @@ def test_a_single_message_in_the_place_of_a_list_is_set_aside(step: Any, cut: in
         f"TypeError: {error}" for _, _, error in told
     )
     assert {letter.place.partition(":")[0] for letter in driven.tally.letters} == {
-        "test_several.py"
+        "test_multiple_outputs.py"
     }
 
 

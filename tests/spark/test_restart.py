@@ -25,7 +25,7 @@ from tests.spark.harness import (
     send,
 )
 from wallaroo.run.background import BackgroundRun
-from wallaroo.run.supervisor import Restarts
+from wallaroo.system.restarts import Restarts
 
 pytestmark = pytest.mark.spark
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import click
@@ -18,13 +17,12 @@ from wallaroo.cli.options import (
     engine_options,
     setting_pairs,
 )
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
-from wallaroo.engine.spark.checkpoint.repartition import last_batch
+from wallaroo.engine.registry import engine
 from wallaroo.errors import UsageError
 from wallaroo.observability import logs
-from wallaroo.run.engine import EngineSettings
 from wallaroo.run.leftover_batch import end_batch
-from wallaroo.run.reports import Reports
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.user_output import hearing
 
@@ -115,12 +113,17 @@ def repartition(
             return
         state.check_repartition(partitions)
         if not state.is_new:
-            _number, ended, found = last_batch(state.checkpoint)
+            last, master = engine().last_batch(state.checkpoint), f"local[{_CORES}]"
             # one with another number is this command's own, broken off
-            if gateway is not None and token_file is not None and not ended and found == before:
-                engine = EngineSettings(
+            if (
+                gateway is not None
+                and token_file is not None
+                and not last.ended
+                and last.partitions == before
+            ):
+                how = EngineSettings(
                     reference,
-                    f"local[{_CORES}]",
+                    master,
                     _CORES,
                     BatchLimits(),  # that batch is planned already
                     memory,
@@ -128,24 +131,9 @@ def repartition(
                     spark=setting_pairs(conf),
                     call_limit_s=function_timeout,
                 )
-                end_batch(engine, state, gateway, token_file, gateway_ca)
-            _rewrite(state, partitions, memory)
+                end_batch(how, state, gateway, token_file, gateway_ca)
+            engine().repartition(state.layout, partitions, master, memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)
     finally:
         state.close()
-
-
-def _rewrite(state: StateDirectory, partitions: int, memory: str) -> None:
-    from wallaroo.engine.spark.checkpoint import repartition as spark
-    from wallaroo.engine.spark.session import Launch, SparkSettings
-
-    if not spark.is_needed(state.checkpoint, partitions):
-        return  # a call that was broken off had come so far
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        settings = SparkSettings(f"local[{_CORES}]", partitions, Path(scratch, "spark"), memory)
-        session = Launch("repartition", settings, (), Reports().spark_line).finish()
-        try:
-            spark.repartition(session.session, state.checkpoint, partitions)
-        finally:
-            session.stop()

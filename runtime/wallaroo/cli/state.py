@@ -10,23 +10,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import structlog
 
 from wallaroo.cli.options import application_to_look_at, state_option
 from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import SavedState
+from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
-from wallaroo.run.state.saved import SavedState
-from wallaroo.run.state.transfer import Form, Packer, write_rows, written_entity
+from wallaroo.run.state.saved import of_key
+from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import product
 from wallaroo.system.printable import printable_json
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = structlog.get_logger("wallaroo")
 
@@ -63,7 +62,7 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
     """Show the entities of KEY, in every state partition."""
     with product() as out:
         with _saved(app, app_args, state_dir) as saved:
-            found = list(saved.of_key(key))
+            found = list(of_key(saved, key))
         for entity in found:
             text = json.dumps(entity, indent=2, ensure_ascii=False)
             click.echo(printable_json(text), file=out)
@@ -147,7 +146,7 @@ def import_(
         program = Program(application, fixed.buckets)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        write_rows(packer, file, form, given, rows)
+        engine().write_rows(program, packer.pack(read_entities(file, form, given)), rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
@@ -165,29 +164,25 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    from wallaroo.engine.microbatch.importing import import_state, progress
-
-    done = "none" if state.is_new else progress(state.checkpoint, name)
+    chosen = engine()
+    done = "none" if state.is_new else chosen.import_progress(state.checkpoint, name)
     if done != "done":
-        with _session(state.fixed) as session:
+        with chosen.open(state.layout) as stopped:
             if done == "none":
                 if not replace:
-                    _check_that_none_is_there(session, state, program, keys)
+                    _check_that_none_is_there(stopped.saved(program), state.path, keys)
                 check_state_classes(state.path, program.application)
                 state.begin_import(name)
-            import_state(session, state.checkpoint, program.levels.count, rows, name)
+            stopped.import_rows(program, rows, name)
     state.end_import()
 
 
-def _check_that_none_is_there(
-    session: SparkSession, state: StateDirectory, program: Program, keys: set[tuple[str, Any]]
-) -> None:
-    saved = SavedState(session, state.checkpoint, program)
+def _check_that_none_is_there(saved: SavedState, path: Path, keys: set[tuple[str, Any]]) -> None:
     there = [(name, key) for name, key, _ in saved.entities() if (name, key) in keys]
     there += [(one.state, one.key) for one in saved.unloaded if (one.state, one.key) in keys]
     for name, key in there[:1]:
         msg = (
-            f"state {name!r} in {state.path} has an entity of key {key!r} already: "
+            f"state {name!r} in {path} has an entity of key {key!r} already: "
             "give --replace to replace such entities"
         )
         raise UsageError(msg)
@@ -195,26 +190,11 @@ def _check_that_none_is_there(
 
 @contextmanager
 def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
-    """The state in *state_dir*, with a Spark to read it."""
+    """The state in *state_dir*."""
     fixed = read_fixed(state_dir)
     application = application_to_look_at(app, app_args)
     if fixed.application != application.name:
         msg = f"{state_dir} belongs to {fixed.application!r}, and this is {application.name!r}"
         raise UsageError(msg)
-    with _session(fixed) as session:
-        program = Program(application, fixed.buckets)
-        yield SavedState(session, readable_checkpoint(state_dir), program)
-
-
-@contextmanager
-def _session(fixed: Fixed) -> Iterator[SparkSession]:
-    """A Spark for the state of an application."""
-    from wallaroo.engine.spark.session import Launch, SparkSettings
-
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        settings = SparkSettings("local[1]", fixed.partitions, Path(scratch))
-        spark = Launch(fixed.application, settings).finish()
-        try:
-            yield spark.session
-        finally:
-            spark.stop()
+    with engine().open(fixed.layout(readable_checkpoint(state_dir))) as stopped:
+        yield stopped.saved(Program(application, fixed.buckets))

@@ -27,6 +27,7 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
 from wallaroo.model.purity import is_repeatable
+from wallaroo.model.savable import Codec, codec_of
 
 _MAX_KNOWN_KEYS = 1 << 16
 """Keys whose buckets are remembered: more of them would not stay in the processor's cache."""
@@ -227,3 +228,9 @@ class Program:
 
     def _is_reached_plainly(self, leg: Leg) -> bool:
         return any(way.before.leg == leg.number and way.before.is_plain for way in self.ways)
+
+
+def codecs_of(program: Program) -> dict[int, Codec]:
+    """Codecs by partition number, where the application says how to save its objects."""
+    found = [codec_of(program.application, partition) for partition in program.partitions]
+    return {number: codec for number, codec in enumerate(found) if codec is not None}

@@ -1,12 +1,30 @@
-"""The narrow interface behind which an engine stands: an application in, a running one out."""
+"""The interface of engines: what runs an application between the gateway's journal and outbox.
+
+An `Engine` is a way to run applications, and to look after their state while they do not run; a
+`RunningEngine` is an application that one of them runs. `registry` knows the engines by name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
+from wallaroo.dataflow.entities import Unloaded
+from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
+from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
+from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.metrics.samples import Sample
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.system.pod import Pod
+
+if TYPE_CHECKING:
+    from wallaroo.engine.metrics import EngineFigures
 
 
 @dataclass(frozen=True)
@@ -48,20 +66,257 @@ class Failure:
     """Whether it would fail for the same reason when started again."""
 
 
-class RunningApplication(Protocol):
-    """An application that an engine has started."""
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an engine runs an application."""
 
-    def failure(self) -> Failure | None:
-        """Why it stopped by itself; None while it runs."""
+    application: ApplicationRef
+    """The application and its arguments."""
+    master: str
+    """Spark master URL."""
+    workers: int
+    """Workers at the start."""
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    """Bounds of a batch."""
+    memory: str = "1g"
+    """Heap of the driver's virtual machine."""
+    everywhere: bool = False
+    """Whether workers have the application at the driver's path, as in copies of one image."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of the workers."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Spark."""
+    call_limit_s: float = 60.0
+    """Seconds that a function of the application may take for one message; 0 for no limit."""
 
-    def progress(self) -> Sequence[Progress]:
-        """How the batches went that have ended since this was asked last; some of many."""
 
+@dataclass(frozen=True)
+class StateLayout:
+    """Where an engine keeps the state of an application, and how it is divided."""
+
+    application: str
+    """Name of the application."""
+    partitions: int
+    """Partitions of the state: the upper bound of parallelism."""
+    buckets: int
+    """Buckets that keys are spread over."""
+    checkpoint: Path
+    """The engine's own directory."""
+
+
+class Commit(NamedTuple):
+    """The end of a batch."""
+
+    batch: int
+    """Number of the batch."""
+    at: float
+    """Wall clock, in seconds since the epoch."""
+
+
+class LastBatch(NamedTuple):
+    """The last batch that was planned."""
+
+    number: int
+    """Number of the batch."""
+    ended: bool
+    """Whether it is committed."""
+    partitions: int
+    """Partitions of the state while it ran."""
+
+
+class SavedState(Protocol):
+    """The state as of a committed batch."""
+
+    commit: Commit | None
+    """Which batch that is; None if there is none yet, and so no state."""
+    unloaded: list[Unloaded]
+    """Entities that `entities` has met so far and could not load."""
+
+    def entities(self) -> Iterator[tuple[str, Any, Any]]:
+        """State, key and entity of each entity.
+
+        Raises:
+            RuntimeFailure: They cannot be read.
+        """
+
+
+class StoppedState(Protocol):
+    """The state of an application that does not run."""
+
+    def saved(self, program: Program) -> SavedState:
+        """The state as of the last committed batch."""
+
+    def import_rows(self, program: Program, rows: Path, name: str) -> None:
+        """Add what `Engine.write_rows` wrote, whole or not at all.
+
+        A call after one that was interrupted finishes it.
+
+        Args:
+            program: The application whose state it is.
+            rows: The file.
+            name: Name of the import.
+
+        Raises:
+            RuntimeFailure: It failed.
+        """
+
+
+class Launch(Protocol):
+    """An engine's libraries on their way, so that the caller may use the time."""
+
+    def stop(self) -> None:
+        """Stop what has started of it; does nothing to what has stopped."""
+
+
+class RunningEngine(ABC):
+    """An application that runs."""
+
+    figures: EngineFigures
+    """What it has done since it started."""
+
+    @abstractmethod
+    def failure(self) -> str | None:
+        """Look after it; why it is not started again, or None while it runs or will."""
+
+    @abstractmethod
+    def samples(self) -> list[Sample]:
+        """What it has done since it started, as metrics."""
+
+    @abstractmethod
+    def costs(self) -> BatchCosts | None:
+        """What a batch costs, as far as it is known; None before the first has ended."""
+
+    @abstractmethod
+    def workers(self) -> tuple[int, int]:
+        """Workers that are wanted, and that take tasks."""
+
+    @abstractmethod
+    def saved_state(self) -> AbstractContextManager[SavedState]:
+        """The state as of the last committed batch; one caller at a time."""
+
+    @abstractmethod
     def waits(self) -> bool:
         """Whether it waits for messages, with no batch under way."""
 
+    @abstractmethod
     def finish_batch(self) -> None:
         """Wait until the batch under way, if there is one, is committed."""
 
-    def stop(self) -> None:
-        """Stop it; what is not committed is done over at the next start."""
+    @abstractmethod
+    def scale(self, workers: int) -> None:
+        """Run on *workers* workers from now on."""
+
+    @abstractmethod
+    def remove_surplus(self) -> None:
+        """Let go of workers that are not wanted any more."""
+
+    @abstractmethod
+    def hold(self) -> None:
+        """Begin no further batch."""
+
+    @abstractmethod
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop it; what is not committed will be reprocessed at the next start.
+
+        Args:
+            at_once: Whether to wait for nothing that is under way: calls to a gateway that will
+                not come back would be waited for until their patience ends.
+        """
+
+
+class Engine(ABC):
+    """A way to run applications."""
+
+    name: ClassVar[str]
+    """What it is called on a command line."""
+
+    @abstractmethod
+    def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> Launch:
+        """Begin to start what applications run on; `start` is given the same arguments.
+
+        Raises:
+            UsageError: Something that it needs is not installed.
+        """
+
+    @abstractmethod
+    def start(
+        self,
+        settings: EngineSettings,
+        program: Program,
+        layout: StateLayout,
+        connect: Connect,
+        launched: Launch,
+        scratch: Path,
+        on_batch: OnBatch = lambda _batch: None,
+    ) -> RunningEngine:
+        """Run an application, from where its state is.
+
+        Args:
+            settings: How to run it.
+            program: The application, ready to run.
+            layout: Its state.
+            connect: Connects to its gateway, from any process.
+            launched: What `launch` returned.
+            scratch: Directory for temporary files.
+            on_batch: Called after each committed batch.
+
+        Raises:
+            WallarooError: It did not start.
+        """
+
+    @abstractmethod
+    def on_kubernetes(
+        self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
+    ) -> dict[str, str]:
+        """Settings for `EngineSettings.spark` with which workers are pods.
+
+        Args:
+            pod: The driver's pod; workers go when it goes.
+            image: Image of the workers.
+            prefix: How the names of their pods begin; other than those of the last driver's, whose
+                workers may not be gone yet.
+            template: Pod that they are made from.
+            token_file: File with a secret that driver and workers show each other, in both.
+        """
+
+    @abstractmethod
+    def position(self, checkpoint: Path) -> Position:
+        """How far the application whose state is in *checkpoint* has come; it must not run.
+
+        Raises:
+            UsageError: A file cannot be read.
+        """
+
+    @abstractmethod
+    def settle(self, checkpoint: Path) -> bool:
+        """Make *checkpoint* usable where it is; returns whether it had been moved or copied."""
+
+    @abstractmethod
+    def open(self, layout: StateLayout) -> AbstractContextManager[StoppedState]:
+        """The state of an application that does not run."""
+
+    @abstractmethod
+    def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
+        """Write what is to be imported to the file *rows*, for `StoppedState.import_rows`."""
+
+    @abstractmethod
+    def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
+        """How far the import *name* is; *checkpoint* has a batch.
+
+        Raises:
+            RuntimeFailure: Another batch has begun and not ended.
+        """
+
+    @abstractmethod
+    def last_batch(self, checkpoint: Path) -> LastBatch:
+        """The last batch that was planned; *checkpoint* has one."""
+
+    @abstractmethod
+    def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
+        """Divide the state into *partitions*; does nothing where it is done.
+
+        A call after one that was interrupted finishes it.
+
+        Raises:
+            RuntimeFailure: It failed, or the last batch has begun and not ended.
+        """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import socket
 import tempfile
@@ -18,9 +17,10 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch
+from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.metrics import TimedBatch
+from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -31,7 +31,6 @@ from wallaroo.observability.health import HealthServer
 from wallaroo.run.batch_summary import BatchSummary
 from wallaroo.run.dashboard_feed import WatchedRun, serve_dashboard
 from wallaroo.run.driver_status import DriverStatus
-from wallaroo.run.engine import Engine, EngineSettings, launch
 from wallaroo.run.kubernetes.permissions import check_rights
 from wallaroo.run.kubernetes.worker_count import WantedWorkers
 from wallaroo.run.lease import Claiming, introduce
@@ -40,6 +39,7 @@ from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.stopping import BrokenOff, StopSignals
 from wallaroo.run.user_output import hearing
+from wallaroo.system.pod import Pod
 
 _LOOK_EVERY_S = 0.2
 """Pause between looks at whether all parts are alive."""
@@ -113,7 +113,7 @@ class ClusterRun:
         self._signals = StopSignals()
         self._surplus_due: float | None = None
         self._stack: list[Callable[[], object]] = []
-        self._engine: Engine | None = None
+        self._engine: RunningEngine | None = None
         self._wanted: WantedWorkers | None = None
         self._stopped: dict[str, Any] | None = None
         """What there was when it stopped; None while it has not, and after a failure."""
@@ -188,20 +188,24 @@ class ClusterRun:
         self._status.say("starting Spark")
         connector = Connector(location, claim.number, settings.patience_s)
         program = Program(application, state.fixed.buckets)
-        engine = EngineSettings(
+        how = EngineSettings(
             settings.application,
             settings.master,
             workers,
             settings.batch,
             settings.memory,
             everywhere=True,
-            spark={**self._spark(pod, claim.number, workers), **settings.spark},
+            environment=self._environment(),
+            spark={**self._pods(pod, claim.number), **settings.spark},
             call_limit_s=settings.call_limit_s,
         )
         self._summary = BatchSummary(self._timed_batches, self._status.gateway)
-        launched = launch(engine, state, scratch)
+        chosen, layout = engine(), state.layout
+        launched = chosen.launch(how, layout, scratch)
         self._stack.append(launched.stop)
-        self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
+        self._engine = chosen.start(
+            how, program, layout, connector, launched, scratch, self._on_batch
+        )
         self._stack.append(self._engine.stop)
         self._status.engine = self._engine
         self._summary.start()
@@ -275,8 +279,8 @@ class ClusterRun:
 
     def _on_wanted(self, number: int) -> None:
         assert self._engine is not None
-        executors = self._engine.executors
-        log.info("workers", wanted=number, running=len(executors.running()) if executors else None)
+        _, running = self._engine.workers()
+        log.info("workers", wanted=number, running=running)
         if number > self._settings.partitions:
             log.warning(
                 "more workers than partitions",
@@ -289,12 +293,10 @@ class ClusterRun:
 
     def _remove_surplus(self) -> None:
         self._surplus_due = None
-        if self._engine is not None and self._engine.executors is not None:
-            self._engine.executors.remove_surplus()
+        if self._engine is not None:
+            self._engine.remove_surplus()
 
-    def _pod(self) -> Any:
-        from wallaroo.engine.spark.kubernetes import Pod
-
+    def _pod(self) -> Pod:
         if self._settings.master.startswith("k8s://"):
             return Pod.here()
         return Pod(socket.gethostname(), "", "")
@@ -311,27 +313,26 @@ class ClusterRun:
         check_rights(client.AuthorizationV1Api(), namespace)
         return number
 
-    def _spark(self, pod: Any, claim: int, workers: int) -> dict[str, str]:
-        from wallaroo.engine.spark import kubernetes
-
+    def _environment(self) -> dict[str, str]:
+        """What workers need in their environment to reach the gateway."""
         settings = self._settings
-        extra = {
-            f"spark.executorEnv.{TOKEN_FILE_VARIABLE}": str(settings.token_file),
-            "spark.executor.instances": str(workers),
-        }
+        given = {TOKEN_FILE_VARIABLE: str(settings.token_file)}
         if settings.gateway_ca is not None:
-            extra[f"spark.executorEnv.{AUTHORITIES_VARIABLE}"] = str(settings.gateway_ca)
+            given[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
+        return given
+
+    def _pods(self, pod: Pod, claim: int) -> dict[str, str]:
+        """Settings with which workers are pods, on Kubernetes."""
+        settings = self._settings
         if not settings.master.startswith("k8s://"):
-            return extra
+            return {}
         if settings.image is None:
             msg = "--image is missing: executors are to run in the driver's image"
             raise UsageError(msg)
         prefix = f"{settings.executor_prefix or pod.name}-{claim}"
-        made = kubernetes.settings(
+        return engine().on_kubernetes(
             pod, settings.image, prefix, settings.executor_template, settings.token_file
         )
-        os.environ["SPARK_LOCAL_IP"] = pod.ip
-        return {**made, **extra}
 
 
 def _check_classes(state_dir: Path, application: Application) -> None:

@@ -10,12 +10,13 @@ import structlog
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
+from wallaroo.engine.base import RunningEngine
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.gateway.dead_letters.desk import LetterDesk
 from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application
-from wallaroo.run.engine import Engine
+from wallaroo.run.state.saved import of_key
 from wallaroo.system.binding import why_not_bound
 
 log = structlog.get_logger("wallaroo")
@@ -29,7 +30,7 @@ class WatchedRun:
         engine: The engine.
     """
 
-    def __init__(self, location: str, engine: Engine) -> None:
+    def __init__(self, location: str, engine: RunningEngine) -> None:
         self._client = GatewayClient(location, patience_s=0)  # a gateway that is away is news, too
         self._engine = engine
 
@@ -60,7 +61,9 @@ class WatchedRun:
 
     def look_up(self, key: str) -> dict[str, Any]:
         """See `Watched.look_up`."""
-        return self._engine.look_up(key)
+        with self._engine.saved_state() as saved:
+            commit = saved.commit._asdict() if saved.commit else None
+            return {"commit": commit, "entities": list(of_key(saved, key))}
 
     def close(self) -> None:
         """Close the connection to the gateway."""

@@ -6,16 +6,13 @@ import dataclasses
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wallaroo.engine.base import Batch
+from wallaroo.engine.base import Batch, RunningEngine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
-
-if TYPE_CHECKING:
-    from wallaroo.run.engine import Engine
 
 _STARTING_S = 300.0
 """Seconds that a start may take before the driver counts as dead: Spark, and a gateway to wait for
@@ -49,7 +46,7 @@ class DriverStatus:
         self._last_error: str | None = None
         self.client: GatewayClient | None = None
         """Asks the gateway, without patience."""
-        self.engine: Engine | None = None
+        self.engine: RunningEngine | None = None
         """The engine, once it runs."""
 
     def say(self, state: str) -> None:
@@ -100,7 +97,7 @@ class DriverStatus:
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         gateway = self.gateway()
-        executors = self.engine.executors if self.engine is not None else None
+        wanted, running = (None, None) if self.engine is None else self.engine.workers()
         with self._lock:
             now = time.monotonic()
             recent = sum(at > now - _RATE_S for at in self._batches)
@@ -110,8 +107,8 @@ class DriverStatus:
             "state": self._state,
             "partitions": self._partitions,
             "workers": {
-                "wanted": executors.wanted if executors is not None else None,
-                "running": len(executors.running()) if executors is not None else None,
+                "wanted": wanted,
+                "running": running,
             },
             "batch": {"number": batch, "age_s": round(age_s, 1)},
             "batches_per_s": round(recent / _RATE_S, 2),

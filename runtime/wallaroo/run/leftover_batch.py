@@ -10,9 +10,10 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import EngineSettings
+from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.run.engine import Engine, EngineSettings, launch
 from wallaroo.run.lease import Claiming, introduce
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
@@ -57,17 +58,18 @@ def end_batch(
     try:
         agree(state, GatewayFiles(location, claim.number))
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-            launched = launch(settings, state, Path(scratch))
-            engine = Engine(settings, program, state, connector, launched, Path(scratch))
+            chosen, layout = engine(), state.layout
+            launched = chosen.launch(settings, layout, Path(scratch))
+            running = chosen.start(settings, program, layout, connector, launched, Path(scratch))
             try:
-                engine.hold()
-                engine.finish_batch()
+                running.hold()
+                running.finish_batch()
             except Exception as error:
-                failure = engine.failure() or str(error)
+                failure = running.failure() or str(error)
                 msg = f"the batch that was left over failed again: {failure}"
                 raise RuntimeFailure(msg) from error
             finally:
-                engine.stop()
+                running.stop()
     finally:
         claiming.release()
     log.info("ended the batch that was left over", state_dir=str(state.path))

@@ -18,7 +18,8 @@ import structlog
 
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import Spoken
-from wallaroo.engine.base import Batch
+from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
+from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
@@ -29,14 +30,13 @@ from wallaroo.model.application import Application, TCPSource
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
 from wallaroo.run.dashboard_feed import WatchedRun, serve_dashboard
-from wallaroo.run.engine import Engine, EngineSettings, launch
+from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.live_view import LiveView
 from wallaroo.run.settings import RunSettings
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.stopping import BrokenOff, StopSignals
-from wallaroo.run.supervisor import GatewayProcess, reserved_ports
 from wallaroo.run.user_output import hearing
 
 _LOOK_EVERY_S = 0.2
@@ -62,7 +62,7 @@ class Runner:
         self._settings = settings
         self._signals = StopSignals()
         self._stack: list[Any] = []
-        self._engine: Engine | None = None
+        self._engine: RunningEngine | None = None
         self._stopped: dict[str, Any] | None = None
         """What there was when it stopped; None while it has not, and after a failure."""
 
@@ -138,22 +138,24 @@ class Runner:
             master=settings.master,
             resumes=not state.is_new,
         )
-        extra = dict(settings.spark)  # Spark keeps settings of the token's name out of its logs
-        extra |= {f"spark.executorEnv.{name}": value for name, value in given.items()}
-        engine = EngineSettings(
+        how = EngineSettings(
             settings.application,
             settings.master,
             settings.workers,
             settings.batch,
-            spark=extra,
+            environment=given,  # Spark keeps settings of the token's name out of its logs
+            spark=settings.spark,
             call_limit_s=settings.call_limit_s,
         )
-        launched = launch(engine, state, scratch)  # Java takes longest: all else starts beside it
+        chosen, layout = engine(), state.layout
+        launched = chosen.launch(how, layout, scratch)  # takes longest: all else starts beside it
         self._stack.append(launched.stop)
         self._start_gateway(application, state, location, token, scratch)
         claim = self._client.claim(_HOLDER)
         connector = Connector(location, claim.number)
-        self._engine = Engine(engine, program, state, connector, launched, scratch, self._on_batch)
+        self._engine = chosen.start(
+            how, program, layout, connector, launched, scratch, self._on_batch
+        )
         self._stack.append(self._stop_engine)
         status = self.status()
         shown = self._show(application, location)

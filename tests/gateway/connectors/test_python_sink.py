@@ -132,7 +132,7 @@ def test_what_a_sink_raises_is_told_and_it_gets_the_same_again(sending: Sending)
     assert memory.writes == [(0, b"a", b"b")] * 3 + [(2, b"c")]
     assert memory.names[:6] == ["open", "write", "close", "open", "write", "close"]
     failed = [entry for entry in logs if entry["event"] == "sink failed"]
-    assert [entry["reason"].partition(" (test_writer.py:")[0] for entry in failed] == [
+    assert [entry["reason"].partition(" (test_python_sink.py:")[0] for entry in failed] == [
         "OSError: disk full",
         "SystemExit: 2",
     ]

@@ -150,7 +150,7 @@ def test_what_a_source_raises_is_told_with_its_place_and_reading_goes_on_where_i
         wait_until(lambda: feeder.ended)
     assert reader.positions == [None, None, 6, 7]
     failed = [entry["reason"] for entry in logs if entry["event"] == "source failed"]
-    assert [reason.partition(" (test_feeder.py:")[0] for reason in failed] == [
+    assert [reason.partition(" (test_python_source.py:")[0] for reason in failed] == [
         "OSError: no line",
         "ValueError: odd",
         "SystemExit: 1",

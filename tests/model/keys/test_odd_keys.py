@@ -31,8 +31,8 @@ from tests.odd_keys import (
     key_named,
 )
 from wallaroo.dataflow.packing import Group, packed_group, unpacked_group
-from wallaroo.model.keys.buckets import InvalidKey, are_safe, is_safe, stable_hash
 from wallaroo.model.keys import buckets as model
+from wallaroo.model.keys.buckets import InvalidKey, are_safe, is_safe, stable_hash
 from wallaroo.run.state.json_codec import from_plain, to_plain
 
 

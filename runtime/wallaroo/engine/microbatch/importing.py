@@ -7,23 +7,26 @@ does it once, and whole or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from wallaroo.dataflow.entities import Head
+from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.program import Program
 from wallaroo.engine.microbatch.processor import StoredLog
-from wallaroo.engine.microbatch.source import SCHEMA
-from wallaroo.engine.spark.checkpoint.repartition import last_batch
+from wallaroo.engine.microbatch.source import SCHEMA, rows
+from wallaroo.engine.spark.checkpoint.partitions import last_batch
 from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.spark.slots import slots_for
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _NAME = "import"
@@ -53,6 +56,15 @@ def progress(checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
     return "none"
 
 
+def write_rows(program: Program, packed: Iterable[Sequence[Packed]], file: Path) -> None:
+    """Write what is to be appended to logs of buckets to *file*, for `import_state`."""
+    slots = slots_for(program.buckets)
+    schema = rows([], slots, 0).schema
+    with pa.ipc.new_stream(str(file), schema) as writer:
+        for batch in packed:
+            writer.write_batch(rows(batch, slots, 0))
+
+
 def import_state(
     session: SparkSession, checkpoint: Path, levels: int, file: Path, name: str
 ) -> None:
@@ -62,7 +74,7 @@ def import_state(
         session: Spark.
         checkpoint: Directory of the query's checkpoint; the query must not run.
         levels: Levels of the program.
-        file: Arrow stream of `level`, `slot`, `position`, and in `blob` a record for a log.
+        file: What `write_rows` wrote: records for logs in `blob`, as an Arrow stream.
         name: Name of the import.
 
     Raises:
@@ -70,8 +82,8 @@ def import_state(
     """
     try:
         session.dataSource.register(_ImportSource)
-        rows = session.readStream.format(_ImportSource.name())
-        frame = rows.option("file", str(file)).option("name", name).load()
+        source = session.readStream.format(_ImportSource.name())
+        frame = source.option("file", str(file)).option("name", name).load()
         for level in range(1, levels + 1):
             frame = frame.groupBy("slot").transformWithState(
                 _Appending(level), SCHEMA, outputMode="append", timeMode="none"
@@ -91,8 +103,8 @@ def import_state(
         raise RuntimeFailure(msg) from error
 
 
-def _run(rows: DataFrame, _batch: int) -> None:
-    rows.collect()
+def _run(frame: DataFrame, _batch: int) -> None:
+    frame.collect()
 
 
 class _ImportSource(DataSource):
@@ -124,10 +136,8 @@ class _ImportReader(DataSourceStreamReader):
         return [InputPartition(self._file)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        with pa.ipc.open_stream(partition.value) as rows:
-            yield from rows
+        with pa.ipc.open_stream(partition.value) as stream:
+            yield from stream
 
 
 class _Appending(StatefulProcessor):

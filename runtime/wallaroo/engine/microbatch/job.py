@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import listen, worker_name
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, Edge
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.savable import Codec, codec_of
 
 
 @dataclass(frozen=True)
@@ -116,9 +115,3 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
     return WorkerContext(job, program, job.connect(), caches)
-
-
-def codecs_of(program: Program) -> dict[int, Codec]:
-    """Codecs by partition number, where the application says how to save its objects."""
-    found = [codec_of(program.application, partition) for partition in program.partitions]
-    return {number: codec for number, codec in enumerate(found) if codec is not None}

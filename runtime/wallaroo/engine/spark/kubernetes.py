@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from wallaroo.engine.spark.java import find_java, java_command
-from wallaroo.errors import UsageError
+from wallaroo.system.pod import Pod, value_of
 
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
 """Ports of the driver's pod that executors connect to."""
@@ -25,24 +23,6 @@ _TOLD_BY_SPARK = {
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
 """Arguments of the executor's class, and the environment variables that Spark gives them in."""
-
-
-@dataclass(frozen=True)
-class Pod:
-    """The pod that this process runs in."""
-
-    name: str
-    namespace: str
-    ip: str
-
-    @classmethod
-    def here(cls) -> Pod:
-        """The pod as its environment tells it: `POD_NAME`, `POD_NAMESPACE`, `POD_IP`.
-
-        Raises:
-            UsageError: One of them is not set.
-        """
-        return cls(*(_told(name) for name in ("POD_NAME", "POD_NAMESPACE", "POD_IP")))
 
 
 def settings(
@@ -102,7 +82,7 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
     Raises:
         UsageError: Something is missing, or there is no usable Java.
     """
-    memory = _told("SPARK_EXECUTOR_MEMORY", environment)
+    memory = value_of("SPARK_EXECUTOR_MEMORY", environment)
     numbered = {
         int(name.removeprefix("SPARK_JAVA_OPT_")): value
         for name, value in environment.items()
@@ -115,13 +95,5 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
     command = java_command(find_java(), memory, options)
     command.append(_EXECUTOR_CLASS)
     for argument, variable in _TOLD_BY_SPARK.items():
-        command += [argument, _told(variable, environment)]
+        command += [argument, value_of(variable, environment)]
     return command
-
-
-def _told(name: str, environment: Mapping[str, str] = os.environ) -> str:
-    value = environment.get(name)
-    if not value:
-        msg = f"the environment variable {name} is not set; Kubernetes is to tell it"
-        raise UsageError(msg)
-    return value

@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from wallaroo.engine.gateway_api import Position
-from wallaroo.engine.spark.checkpoint.position import position_of
+from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Held, disagreement, read_held
@@ -51,7 +51,7 @@ def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> 
         RuntimeFailure: They cannot be read.
     """
     held = files.held()  # waits for the end of a gateway of before, which may write yet
-    position = position_of(state.checkpoint)
+    position = engine().position(state.checkpoint)
     problem = disagreement(state.checkpoint, position, held)
     if problem is None:
         return

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.base import StateLayout
+from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
@@ -45,6 +46,10 @@ class Fixed:
     def new(cls, application: str, partitions: int) -> Fixed:
         """What becomes fixed of a directory that is new."""
         return cls(application, partitions, partitions * _BUCKETS_PER_PARTITION)
+
+    def layout(self, checkpoint: Path) -> StateLayout:
+        """What an engine is told of the state in *checkpoint*."""
+        return StateLayout(self.application, self.partitions, self.buckets, checkpoint)
 
 
 def read_fixed(path: Path) -> Fixed:
@@ -77,7 +82,7 @@ def readable_checkpoint(path: Path) -> Path:
     with contextlib.suppress(RuntimeFailure, OSError):  # it is in use, or cannot be written to
         lock = hold(path / "lock", "stop it", wait_s=0.0)
         try:
-            settle(path / "checkpoint")
+            engine().settle(path / "checkpoint")
         finally:
             os.close(lock)
     return path / "checkpoint"
@@ -119,7 +124,7 @@ class StateDirectory:
                 "with the same file again, which ends it"
             )
             raise UsageError(msg)
-        if settle(self.checkpoint):
+        if engine().settle(self.checkpoint):
             log.info("state directory was moved", now=str(self.path))
 
     def check_partitions(self, wanted: int) -> None:
@@ -174,8 +179,13 @@ class StateDirectory:
 
     @property
     def checkpoint(self) -> Path:
-        """Directory of Spark's checkpoint."""
+        """Directory of the engine's checkpoint."""
         return self.path / "checkpoint"
+
+    @property
+    def layout(self) -> StateLayout:
+        """What an engine is told of it."""
+        return self.fixed.layout(self.checkpoint)
 
     @property
     def is_new(self) -> bool:

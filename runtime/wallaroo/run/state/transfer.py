@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program
-from wallaroo.engine.microbatch.job import codecs_of
+from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import Mould
 from wallaroo.run.state.json_codec import from_plain
@@ -138,20 +137,6 @@ class Packer:
             raise UsageError(msg)
         self.keys.add((name, key))
         return number, bucket
-
-
-def write_rows(packer: Packer, file: Path, form: Form, name: str, file_of_rows: Path) -> None:
-    """Check and pack the entities of *file*, known as *name*, as `import_state` takes them."""
-    import pyarrow as pa
-
-    from wallaroo.engine.microbatch.source import rows
-    from wallaroo.engine.spark.slots import slots_for
-
-    slots = slots_for(packer.program.buckets)
-    schema = rows([], slots, 0).schema
-    with pa.ipc.new_stream(str(file_of_rows), schema) as writer:
-        for packed in packer.pack(read_entities(file, form, name)):
-            writer.write_batch(rows(packed, slots, 0))
 
 
 class _Misshapen(ValueError):

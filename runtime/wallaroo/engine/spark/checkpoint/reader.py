@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.entities import EntityCache, Unloaded
+from wallaroo.engine.base import Commit
 from wallaroo.engine.spark.checkpoint.paths import plainly_spelled
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class Commit(NamedTuple):
-    """The end of a batch."""
-
-    batch: int
-    """Number of the batch."""
-    at: float
-    """Wall clock, in seconds since the epoch."""
 
 
 def last_commit(checkpoint: Path) -> Commit | None:

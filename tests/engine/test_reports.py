@@ -8,9 +8,9 @@ import wallaroo
 from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.task_metrics import Figures
 from wallaroo.engine.base import Batch
+from wallaroo.engine.reports import Reports
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
-from wallaroo.run.reports import Reports
 
 
 def unknown(state: str, keys: range) -> Tally:

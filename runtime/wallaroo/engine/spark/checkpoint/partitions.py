@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wallaroo.engine.base import LastBatch
 from wallaroo.engine.spark.checkpoint.paths import plainly_spelled
 from wallaroo.engine.spark.checkpoint.relocate import settle
 from wallaroo.engine.spark.errors import cause_of
@@ -60,10 +61,10 @@ def repartition(session: SparkSession, checkpoint: Path, partitions: int) -> Non
         raise RuntimeFailure(msg) from error
 
 
-def last_batch(checkpoint: Path) -> tuple[int, bool, int]:
-    """The last batch in *checkpoint*: its number, whether it has ended, its partitions."""
+def last_batch(checkpoint: Path) -> LastBatch:
+    """The last batch in *checkpoint*."""
     numbers = [int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()]
     last = max(numbers)
     _version, metadata, *_ = (checkpoint / "offsets" / str(last)).read_text().splitlines()
     partitions = int(json.loads(metadata)["conf"][_PARTITIONS])
-    return last, (checkpoint / "commits" / str(last)).exists(), partitions
+    return LastBatch(last, (checkpoint / "commits" / str(last)).exists(), partitions)

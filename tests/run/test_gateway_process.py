@@ -18,16 +18,18 @@ from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
 from wallaroo.dataflow.records import Tally
-from wallaroo.engine.base import Failure, OnBatch, Progress, RunningApplication
+from wallaroo.engine.base import Failure, OnBatch, Progress
 from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.spark.supervised_query import SupervisedQuery
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.run import supervisor
+from wallaroo.run import gateway_process
+from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.state.agreement import GatewayFiles
-from wallaroo.run.supervisor import GatewayProcess, Restarts, SupervisedEngine, reserved_ports
 from wallaroo.system import lockfile
+from wallaroo.system.restarts import Restarts
 
 MIB = 1024 * 1024
 
@@ -236,7 +238,7 @@ def test_a_gateway_that_works_for_a_while_between_its_deaths_is_never_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
-    monkeypatch.setattr(supervisor.GatewayProcess, "WORKS_S", 0.0)
+    monkeypatch.setattr(gateway_process.GatewayProcess, "WORKS_S", 0.0)
     process = GatewayProcess([sys.executable, "-c", "print('{\"sources\": []}')"])
     process.start()
     wait_until(lambda: process.starts > 2 * Restarts.MOST, "many starts")
@@ -293,13 +295,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
     starts: Iterator[Query | None] = iter([Query("a worker died"), None, Query()])
 
-    def start(_on_batch: OnBatch) -> RunningApplication:
+    def start(_on_batch: OnBatch) -> Query:
         query = next(starts)
         if query is None:
             raise BrokenPipeError
         return query
 
-    engine = SupervisedEngine(start, lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
     assert [engine.failure() for _ in range(4)] == [None] * 4
     assert engine.restarts == 1
     assert not list(starts)
@@ -308,7 +310,7 @@ def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
     queries = iter([Query("a worker died")])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
     told = [engine.failure() for _ in range(Restarts.MOST + 1)]
     assert told[:-1] == [None] * Restarts.MOST
     assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
@@ -316,13 +318,13 @@ def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
 
 def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
     queries = iter([Query("a message was set aside", final=True)])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
     assert engine.failure() == "a message was set aside"
 
 
 def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
     queries = iter([Query("stopped, as --on-error asks: so says the application")])
-    engine = SupervisedEngine(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
     assert engine.failure() is None
 
 
@@ -330,7 +332,7 @@ def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
 def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
     queries = iter([Query("a worker died")])
     ended = "Spark's Java was killed by SIGKILL"
-    engine = SupervisedEngine(lambda _: next(queries), lambda: ended, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: ended, lambda _batch: None)
     assert engine.failure() is None
     assert engine.failure() == ended
 

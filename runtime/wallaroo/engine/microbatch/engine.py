@@ -1,0 +1,148 @@
+"""The engine that runs batches on Spark Structured Streaming."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import (
+    Engine,
+    EngineSettings,
+    LastBatch,
+    Launch,
+    OnBatch,
+    StateLayout,
+)
+from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.engine.microbatch.running import RunningMicroBatch
+from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark import kubernetes
+from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
+from wallaroo.engine.spark.checkpoint.position import position_of
+from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.session import Launch as SparkLaunch
+from wallaroo.engine.spark.session import SparkSettings
+from wallaroo.system.pod import Pod
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class MicroBatch(Engine):
+    """Runs applications in batches of Structured Streaming."""
+
+    name = "micro-batch"
+
+    def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
+        """See `Engine.launch`."""
+        chosen = {
+            f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
+        }
+        if not settings.master.startswith("local"):
+            chosen["spark.executor.instances"] = str(settings.workers)
+        directory = settings.application.directory
+        return SparkLaunch(
+            layout.application,
+            SparkSettings(
+                settings.master,
+                layout.partitions,
+                scratch / "spark",
+                settings.memory,
+                {**chosen, **settings.spark},
+            ),
+            [str(directory)] if directory else [],
+            Reports().spark_line,
+        )
+
+    def start(
+        self,
+        settings: EngineSettings,
+        program: Program,
+        layout: StateLayout,
+        connect: Connect,
+        launched: Launch,
+        scratch: Path,
+        on_batch: OnBatch = lambda _batch: None,
+    ) -> RunningMicroBatch:
+        """See `Engine.start`."""
+        assert isinstance(launched, SparkLaunch)
+        return RunningMicroBatch(settings, program, layout, connect, launched, scratch, on_batch)
+
+    def on_kubernetes(
+        self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
+    ) -> dict[str, str]:
+        """See `Engine.on_kubernetes`."""
+        os.environ["SPARK_LOCAL_IP"] = pod.ip
+        return kubernetes.settings(pod, image, prefix, template, token_file)
+
+    def position(self, checkpoint: Path) -> Position:
+        """See `Engine.position`."""
+        return position_of(checkpoint)
+
+    def settle(self, checkpoint: Path) -> bool:
+        """See `Engine.settle`."""
+        return settle(checkpoint)
+
+    @contextmanager
+    def open(self, layout: StateLayout) -> Iterator[_Stopped]:
+        """See `Engine.open`."""
+        with _session(layout.application, "local[1]", layout.partitions) as session:
+            yield _Stopped(session, layout.checkpoint)
+
+    def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
+        """See `Engine.write_rows`."""
+        from wallaroo.engine.microbatch.importing import write_rows
+
+        write_rows(program, packed, rows)
+
+    def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
+        """See `Engine.import_progress`."""
+        from wallaroo.engine.microbatch.importing import progress
+
+        return progress(checkpoint, name)
+
+    def last_batch(self, checkpoint: Path) -> LastBatch:
+        """See `Engine.last_batch`."""
+        return last_batch(checkpoint)
+
+    def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
+        """See `Engine.repartition`."""
+        if is_needed(layout.checkpoint, partitions):
+            with _session("repartition", master, partitions, memory) as session:
+                repartition(session, layout.checkpoint, partitions)
+
+
+class _Stopped:
+    """See `StoppedState`."""
+
+    def __init__(self, session: SparkSession, checkpoint: Path) -> None:
+        self._session, self._checkpoint = session, checkpoint
+
+    def saved(self, program: Program) -> CheckpointState:
+        """See `StoppedState.saved`."""
+        return CheckpointState(self._session, self._checkpoint, program)
+
+    def import_rows(self, program: Program, rows: Path, name: str) -> None:
+        """See `StoppedState.import_rows`."""
+        from wallaroo.engine.microbatch.importing import import_state
+
+        import_state(self._session, self._checkpoint, program.levels.count, rows, name)
+
+
+@contextmanager
+def _session(name: str, master: str, partitions: int, memory: str = "1g") -> Iterator[SparkSession]:
+    """A Spark for the state of an application that does not run."""
+    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+        settings = SparkSettings(master, partitions, Path(scratch, "spark"), memory)
+        spark = SparkLaunch(name, settings, (), Reports().spark_line).finish()
+        try:
+            yield spark.session
+        finally:
+            spark.stop()

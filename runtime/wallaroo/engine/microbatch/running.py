@@ -1,0 +1,199 @@
+"""An application that runs in batches of Structured Streaming."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import (
+    PHASES,
+    Batch,
+    EngineSettings,
+    OnBatch,
+    Progress,
+    RunningEngine,
+    StateLayout,
+)
+from wallaroo.engine.batch_sizing import BatchCosts, CostsFile
+from wallaroo.engine.gateway_api import Connect
+from wallaroo.engine.metrics import EngineFigures, TimedBatch
+from wallaroo.engine.microbatch.job import Job, Readers
+from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark import shipping
+from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
+from wallaroo.engine.spark.session import Launch
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.spark.supervised_query import Query, SupervisedQuery
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+from wallaroo.observability.tracing import BatchId, Span, traces_for
+
+if TYPE_CHECKING:
+    from wallaroo.observability.spans import Traces
+
+
+class RunningMicroBatch(RunningEngine):
+    """An application that runs in batches of Structured Streaming; see `Engine.start`."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        program: Program,
+        layout: StateLayout,
+        connect: Connect,
+        launched: Launch,
+        scratch: Path,
+        on_batch: OnBatch,
+    ) -> None:
+        from wallaroo.engine.microbatch import query  # loads PySpark, while Java starts
+
+        reference = settings.application
+        reports = Reports(program.application)
+        self.figures = EngineFigures()
+        self._workers = settings.workers
+        self._program, self._checkpoint = program, layout.checkpoint
+        self._looking_up = threading.Lock()
+        self._spark = launched.finish()
+        self._readers = Readers(str(scratch / "readers"))
+        self._readers.set(settings.workers)
+        self._costs = CostsFile(str(scratch / "costs"))
+        self._held = False
+        self._executors: Executors | None = None
+        """The executors, where the master is one that starts and stops them."""
+
+        def report(batch: Batch) -> None:
+            reports.batch(batch)
+            self.figures.on_batch(batch)
+            on_batch(batch)
+
+        self._traces = traces_for(program.application.name)
+
+        def timed(progress: Progress) -> None:
+            self.figures.on_progress(progress)
+            if self._traces is not None:
+                _tell(self._traces, layout.checkpoint, self.figures.batches()[-1])
+
+        def start(committed: OnBatch) -> Query:
+            # a run of its own each time: what processes have in memory of a failed one is no use
+            fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
+            return query.start(self._spark.session, program, fresh, layout.checkpoint, committed)
+
+        with self._spark.starting():
+            if settings.master.startswith("local"):
+                start_workers(self._spark.session)
+            else:
+                self._executors = Executors(self._spark.session, settings.workers)
+            if settings.everywhere:
+                found = reference.absolute()
+            else:
+                found = shipping.ship(self._spark.session, reference, scratch)
+            job = Job(
+                "",
+                found,
+                connect,
+                layout.buckets,
+                slots_for(layout.buckets),
+                self._readers,
+                program.repeated,
+                settings.batch,
+                call_limit_s=settings.call_limit_s,
+                costs=self._costs,
+            )
+            self._query = SupervisedQuery(start, self._spark.ended, report, timed)
+
+    def failure(self) -> str | None:
+        """See `RunningEngine.failure`."""
+        return self._query.failure()
+
+    def samples(self) -> list[Sample]:
+        """See `RunningEngine.samples`."""
+        wanted, alive = self.workers()
+        return [
+            *self.figures.samples(),
+            *self._cost_samples(),
+            Sample(catalogue.WORKERS_WANTED, (), wanted),
+            Sample(catalogue.WORKERS_ALIVE, (), alive),
+            Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
+        ]
+
+    def costs(self) -> BatchCosts | None:
+        """See `RunningEngine.costs`."""
+        return self._costs.read()
+
+    def _cost_samples(self) -> list[Sample]:
+        costs = self.costs()
+        if costs is None:
+            return []
+        return [
+            Sample(catalogue.BATCH_LIMIT, (), costs.limit_s),
+            Sample(catalogue.BATCH_FIXED, (), costs.fixed_s),
+        ]
+
+    def workers(self) -> tuple[int, int]:
+        """See `RunningEngine.workers`."""
+        if self._executors is None:
+            return self._workers, min(self._workers, local_workers(self._spark.session))
+        return self._executors.wanted, len(self._executors.running())
+
+    @contextmanager
+    def saved_state(self) -> Iterator[CheckpointState]:
+        """See `RunningEngine.saved_state`."""
+        with self._looking_up:  # all of the state is read
+            yield CheckpointState(self._spark.session, self._checkpoint, self._program)
+
+    def waits(self) -> bool:
+        """See `RunningEngine.waits`."""
+        return self._query.waits()
+
+    def finish_batch(self) -> None:
+        """See `RunningEngine.finish_batch`."""
+        self._query.finish_batch()
+
+    def scale(self, workers: int) -> None:
+        """See `RunningEngine.scale`."""
+        if self._executors is not None:
+            self._executors.want(workers)
+        if not self._held:
+            self._readers.set(max(1, workers))
+
+    def remove_surplus(self) -> None:
+        """See `RunningEngine.remove_surplus`."""
+        if self._executors is not None:
+            self._executors.remove_surplus()
+
+    def hold(self) -> None:
+        """See `RunningEngine.hold`."""
+        self._held = True
+        self._readers.set(0)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """See `RunningEngine.stop`."""
+        self._spark.will_stop()
+        if at_once or not self._spark.is_alive():
+            self._spark.kill()
+        else:
+            self._query.stop()
+            self._spark.stop()
+        if self._traces is not None:
+            self._traces.close()
+
+
+def _tell(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
+    """Tell of *batch*, and of its phases, which follow one another."""
+    progress = batch.progress
+    at_ns = started_ns = int(progress.started * 1e9)
+    phases = []
+    for phase in PHASES:
+        begun_ns, at_ns = at_ns, at_ns + int(progress.phases[phase] * 1e9)
+        phases.append(Span(phase, begun_ns, at_ns))
+    told = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
+    whole = Span("batch", started_ns, at_ns, told)
+    run = (checkpoint / "metadata").read_text()
+    traces.tell(whole, phases, batch=BatchId(run, progress.number))
