@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from wallaroo.dataflow import paths, router, worker
-from wallaroo.gateway.outbox.metrics import FigureTable
+from wallaroo.gateway.outbox.metrics import MetricsTable
 
 _COUNTS = {"entered", "left", "timed", "seconds"}
 _CALLS = {"note", "add_arrivals", "add_hot_keys"}
@@ -88,7 +88,7 @@ def _uncount(module: ModuleType) -> None:
 for _module in (paths, router, worker):
     _uncount(_module)
 worker.Worker.note_state = lambda *_state: None  # type: ignore[method-assign]
-FigureTable.add = lambda *_figures: None  # type: ignore[method-assign]
+MetricsTable.add = lambda *_figures: None  # type: ignore[method-assign]
 
 sys.path.insert(0, str(_APP))
 _spec = importlib.util.spec_from_file_location("market_spread", _APP / "application.py")

@@ -8,7 +8,7 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import Driven, chunks
-from wallaroo.dataflow.records import SetAside
+from wallaroo.dataflow.records import FailedMessage
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 
@@ -67,7 +67,7 @@ def application(*steps: Any, state: bool = False, keys: str = "") -> Application
     return resolve(builder.build())
 
 
-def letters(made: Application, *payloads: bytes) -> list[SetAside]:
+def letters(made: Application, *payloads: bytes) -> list[FailedMessage]:
     driven = Driven(made)
     sent = [("p", payload) for payload in payloads]
     for batch in chunks(made, sent, [0] * len(sent)):

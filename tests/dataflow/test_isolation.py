@@ -11,7 +11,7 @@ from typing import Any
 
 import wallaroo
 from tests.dataflow.harness import chunks
-from wallaroo.dataflow.call_timeout import Patience
+from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
@@ -124,7 +124,7 @@ def test_a_function_that_does_not_return_is_interrupted() -> None:
     sent = [("p", text) for text in (b"a", b"endless", b"b")]
     ((block,),) = chunks(made, sent, [0] * len(sent))
     results = TaskResults(lambda _outputs, _tally: None)
-    patience = Patience(LIMIT_S)
+    patience = CallTimeout(LIMIT_S)
     patience.start()
     try:
         Router(Program(made, 1), results).route(block)
@@ -141,7 +141,7 @@ def slow(text: str) -> str:
 
 
 def test_what_goes_on_is_not_interrupted() -> None:
-    patience = Patience(0.1)
+    patience = CallTimeout(0.1)
     patience.start()
     try:
         builder = wallaroo.ApplicationBuilder("slow")

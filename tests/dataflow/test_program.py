@@ -15,7 +15,7 @@ import wallaroo
 from tests.dataflow.harness import Driven, Sent, chunks
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Chunk, Outputs, SetAside, Tally
+from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults, shown
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
@@ -329,8 +329,8 @@ def test_a_task_that_has_nothing_delivers_nothing_unless_it_must() -> None:
     assert delivered == [[]]
 
 
-def set_aside(key: str) -> SetAside:
-    return SetAside("p", "s", "f.py:1", "E: x", "'m'", key)
+def set_aside(key: str) -> FailedMessage:
+    return FailedMessage("p", "s", "f.py:1", "E: x", "'m'", key)
 
 
 def test_unknown_keys_are_counted_one_by_one_only_while_they_are_few() -> None:

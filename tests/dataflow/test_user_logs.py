@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wallaroo.dataflow.user_logs import Spoken, SpokenStream, _Handler, tell
+from wallaroo.dataflow.user_logs import UserLogs, UserStream, _Handler, tell
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write, _Descriptor
 
@@ -29,14 +29,14 @@ def events(heard: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in heard.getvalue().splitlines()]
 
 
-def logged(spoken: Spoken, message: str, *arguments: object) -> None:
+def logged(spoken: UserLogs, message: str, *arguments: object) -> None:
     record = logging.LogRecord("mine", logging.INFO, "f.py", 7, message, arguments, None)
     _Handler(spoken).handle(record)
 
 
 def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
-    spoken = Spoken("Words", lines(heard), {})
-    print("printed", file=SpokenStream(spoken, "print", 1))
+    spoken = UserLogs("Words", lines(heard), {})
+    print("printed", file=UserStream(spoken, "print", 1))
     logged(spoken, "%s of %d", "one", 2)
     first, second = events(heard)
     assert (first["event"], first["said"], first["application"]) == ("printed", "print", "Words")
@@ -45,7 +45,7 @@ def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
 
 
 def test_what_is_logged_wrongly_is_told_as_it_is(heard: io.StringIO) -> None:
-    logged(Spoken("Words", lines(heard), {}), "%d words", "no")
+    logged(UserLogs("Words", lines(heard), {}), "%d words", "no")
     (event,) = events(heard)
     assert event["event"].startswith("'%d words' cannot be logged: %d format")
     assert (event["level"], event["place"]) == ("error", "f.py:7")
@@ -53,14 +53,14 @@ def test_what_is_logged_wrongly_is_told_as_it_is(heard: io.StringIO) -> None:
 
 def test_user_code_does_not_fail_where_nobody_takes_what_it_says() -> None:
     full = Path("/dev/full").open("w")  # noqa: SIM115  (closing it raises)
-    spoken = Spoken("Words", _Descriptor(full.fileno()), {})
-    print("printed", file=SpokenStream(spoken, "print", 1))
+    spoken = UserLogs("Words", _Descriptor(full.fileno()), {})
+    print("printed", file=UserStream(spoken, "print", 1))
     logged(spoken, "logged")
     full.close()
 
 
 def test_what_is_no_line_is_told_when_it_is_flushed_or_long(heard: io.StringIO) -> None:
-    stream = SpokenStream(Spoken("Words", lines(heard), {}), "print", 1)
+    stream = UserStream(UserLogs("Words", lines(heard), {}), "print", 1)
     print("one", 2, end="", file=stream)
     assert not events(heard)
     print(file=stream)
@@ -76,7 +76,7 @@ def test_what_is_no_line_is_told_when_it_is_flushed_or_long(heard: io.StringIO) 
 
 
 def test_threads_do_not_mix_their_lines(heard: io.StringIO) -> None:
-    stream = SpokenStream(Spoken("Words", lines(heard), {}), "print", 1)
+    stream = UserStream(UserLogs("Words", lines(heard), {}), "print", 1)
     stream.write("on")
     other = threading.Thread(target=print, args=("two",), kwargs={"file": stream})
     other.start()
@@ -89,7 +89,7 @@ def test_what_a_worker_says_of_itself_is_not_what_the_application_printed(
     heard: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_channel, "_write", lines(heard))
-    monkeypatch.setattr("sys.stdout", SpokenStream(Spoken("Words", lines(heard), {}), "print", 1))
+    monkeypatch.setattr("sys.stdout", UserStream(UserLogs("Words", lines(heard), {}), "print", 1))
     tell("warning", "a message ends its process", call=7)
     (event,) = events(heard)
     assert (event["part"], event["level"]) == ("worker", "warning")

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 import wallaroo
 from wallaroo.dataflow.records import Tally
-from wallaroo.dataflow.task_metrics import Figures
+from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch
 from wallaroo.engine.reports import Reports
 from wallaroo.model.application import Application
@@ -57,7 +57,7 @@ def letters() -> Application:
 
 
 def test_a_source_of_unlisted_keys_is_warned_of_once_and_loudly() -> None:
-    reports, figures = Reports(letters()), Figures()
+    reports, figures = Reports(letters()), TaskMetrics()
     figures.step("Letters", "count").unlisted = 15
     figures.step("Letters", "count").entered = 2
     tally = Tally(unknown_keys={("seen", "97"): 15}, figures=figures)
@@ -74,7 +74,7 @@ def test_a_source_of_unlisted_keys_is_warned_of_once_and_loudly() -> None:
 
 
 def test_a_few_unlisted_keys_of_many_are_not_warned_of() -> None:
-    reports, figures = Reports(letters()), Figures()
+    reports, figures = Reports(letters()), TaskMetrics()
     figures.step("Letters", "count").unlisted = 30
     figures.step("Letters", "count").entered = 40
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""Parts of the edge, run in the test's process over real sockets and databases."""
+"""Parts of the gateway, run in the test's process over real sockets and databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
 from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
-from wallaroo.gateway.connectors.tcp.listener import Ingress
+from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -88,7 +88,7 @@ class RunningIngress:
         self.addresses = self.loop.run(self._listen())
 
     async def _listen(self) -> dict[int, tuple[str, int]]:
-        self.ingress = Ingress(self.sources, self.journal, self._senders, self._tls)
+        self.ingress = TCPListener(self.sources, self.journal, self._senders, self._tls)
         return await self.ingress.listen()
 
     def _on_room(self) -> None:

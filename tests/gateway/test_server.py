@@ -1,4 +1,4 @@
-"""The gateway's inner door: a client, through a Unix socket, at journal, outbox and sockets."""
+"""The gateway's internal API: a client, through a Unix socket, at journal, outbox and sockets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.gateway.harness import NOWHERE, U32, Loop, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import SetAside, Tally
+from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.tcp import sender
 from wallaroo.gateway.internal_api.client import GatewayClient, SourceStatus
@@ -156,7 +156,7 @@ def test_published_outputs_reach_the_receiver(
 
 def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> None:
     tally = Tally(
-        1, [SetAside("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
+        1, [FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
     )
     client.stage("t", [], tally)
     assert client.publish("run", 0, ["t"]) == tally
@@ -199,7 +199,7 @@ def test_reading_trimmed_messages_fails_with_a_sentence(
 
 def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClient) -> None:
     with pytest.raises(
-        RuntimeFailure, match="did not do 'publish': nothing is staged under t"
+        RuntimeFailure, match="gateway call 'publish' failed: nothing is staged under t"
     ) as e:
         client.publish("run", 0, ["t"])
     assert "\n" not in str(e.value)
@@ -208,17 +208,17 @@ def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClie
 def test_a_request_that_the_gateway_does_not_know_fails_with_a_sentence(
     client: GatewayClient,
 ) -> None:
-    with pytest.raises(RuntimeFailure, match="did not do 'dance': no action 'dance'"):
+    with pytest.raises(RuntimeFailure, match="gateway call 'dance' failed: no action 'dance'"):
         client._ask("dance", {})
 
 
 def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> None:
     client = GatewayClient(f"grpc+unix://{tmp_path}/none.sock", patience_s=0.2)
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'status' in 0 s: "):
+    with pytest.raises(RuntimeFailure, match="gateway call 'status' failed after 0 s: "):
         client.status()
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'read' in 0 s: "):
+    with pytest.raises(RuntimeFailure, match="gateway call 'read' failed after 0 s: "):
         list(client.read(0, 1))
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'stage' in 0 s: "):
+    with pytest.raises(RuntimeFailure, match="gateway call 'stage' failed after 0 s: "):
         client.stage("t", [outputs(b"a")], Tally())
     client.close()
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from wallaroo.dataflow.records import Tally
-from wallaroo.dataflow.task_metrics import Figures
+from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch, Progress
 from wallaroo.engine.metrics import TimedBatch
 from wallaroo.gateway.internal_api.client import GatewayStatus
@@ -31,7 +31,7 @@ class Driver:
         number = len(self.timed)
         progress = Progress(number, 0.0, {"wait": 0.5, "run": seconds})
         self.timed.append(TimedBatch(messages, progress))
-        tally = Tally(figures=Figures(arrivals={(0, 0): messages}))
+        tally = Tally(figures=TaskMetrics(arrivals={(0, 0): messages}))
         self.summary.on_batch(Batch(number, tally))
 
     def reported(self) -> list[Any]:

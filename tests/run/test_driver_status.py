@@ -1,4 +1,4 @@
-"""What a driver's probes say, with a gateway behind a real inner door."""
+"""What a driver's probes say, with a gateway behind a real internal API."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch
-from wallaroo.gateway.internal_api.auth import Guard
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -70,7 +70,7 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
     gateway = Gateway(f"grpc+unix://{tmp_path}/door.sock")
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
-    guard = Guard(None, Claims(tmp_path / "claim.json"))
+    guard = Authenticator(None, Leases(tmp_path / "claim.json"))
     control: dict[str, Callable[[dict[str, Any]], Any]] = {"status": gateway.status}
     service = Service(gateway.location, journal, outbox, control, guard)
     yield gateway

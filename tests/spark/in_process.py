@@ -23,9 +23,9 @@ from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.microbatch import query
 from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.gateway.internal_api.auth import Guard
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -134,13 +134,13 @@ class InProcess:
 
 
 class _Edge:
-    """Journal, outbox and inner door, without the sockets of sources and sinks."""
+    """Journal, outbox and internal API, without the sockets of sources and sinks."""
 
     def __init__(self, directory: Path) -> None:
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self._outbox = Outbox(directory / "outbox.db", 1 << 30)
         self.location = f"grpc+unix://{directory}/{uuid.uuid4().hex[:8]}.sock"
-        guard = Guard(None, Claims(directory / "claim.json"))
+        guard = Authenticator(None, Leases(directory / "claim.json"))
         self._service = Service(self.location, self.journal, self._outbox, {}, guard)
 
     def send(self, application: Application, sent: Sent, choose: random.Random) -> None:

@@ -11,8 +11,8 @@ import click
 
 from wallaroo.cli.options import state_option, together
 from wallaroo.errors import UsageError
-from wallaroo.gateway.dead_letters.desk import LetterDesk
-from wallaroo.gateway.dead_letters.store import Choice, Letter
+from wallaroo.gateway.dead_letters.desk import DeadLetterActions
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.run.state.dead_letters import letter_desk
 from wallaroo.system.printable import printable
 
@@ -46,7 +46,7 @@ def _choice(
     return Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
 
 
-def _check_origin(desk: LetterDesk, choice: Choice) -> None:
+def _check_origin(desk: DeadLetterActions, choice: Choice) -> None:
     """Refuse a source or a pipeline that there is none of."""
     known = desk.letter_origins()
     for kind, name, names in (
@@ -59,7 +59,9 @@ def _check_origin(desk: LetterDesk, choice: Choice) -> None:
             raise UsageError(msg)
 
 
-def _check_numbers(desk: LetterDesk, choice: Choice, state_dir: Path, *, replay: bool) -> None:
+def _check_numbers(
+    desk: DeadLetterActions, choice: Choice, state_dir: Path, *, replay: bool
+) -> None:
     """Refuse numbers that letters chosen do not have; to *replay*, also those without payload."""
     if choice.ids is None:
         return
@@ -176,13 +178,13 @@ def drop(
     click.echo(f"{count} dropped")
 
 
-def _line(letter: Letter) -> str:
+def _line(letter: DeadLetter) -> str:
     when, key = _time(letter.set_aside_ns), f"key {letter.key}  " if letter.key else ""
     where = f"{letter.pipeline} / {letter.step}"
     return printable(f"{letter.id:>6}  {when}  {where}  {key}{letter.error}")
 
 
-def _page(letter: Letter) -> str:
+def _page(letter: DeadLetter) -> str:
     fields = {
         "number": letter.id,
         "set aside": _time(letter.set_aside_ns),

@@ -30,7 +30,7 @@ from wallaroo.run.cluster import ClusterRun, DriverSettings
     "--gateway",
     type=AddressType(),
     required=True,
-    help="Where the gateway's inner door is.",
+    help="Where the gateway's internal API is.",
 )
 @click.option(
     "--token-file",

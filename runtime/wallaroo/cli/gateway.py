@@ -1,4 +1,4 @@
-"""`wallaroo gateway`: the edge alone, in a container, or as `wallaroo run` starts it."""
+"""`wallaroo gateway`: the gateway alone, in a container, or as `wallaroo run` starts it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wallaroo.cli.options import (
 from wallaroo.dataflow.user_logs import heard
 from wallaroo.errors import WallarooError
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.dead_letters.store import LetterLimits
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.internal_api.auth import location_of, read_token
 from wallaroo.gateway.internal_api.client import GatewayStatus
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -93,14 +93,14 @@ log = structlog.get_logger("wallaroo.gateway")
 )
 @click.option(
     "--dead-letters-mib",
-    default=LetterLimits.size_bytes / _MIB,
+    default=DeadLetterLimits.size_bytes / _MIB,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
     help="MiB of dead letters that are kept at most; over that the oldest go, counted.",
 )
 @click.option(
     "--dead-letters-days",
-    default=LetterLimits.age_s / _DAY_S,
+    default=DeadLetterLimits.age_s / _DAY_S,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
     help="Days that a dead letter is kept.",
@@ -173,7 +173,7 @@ def gateway(
                 policies=policies(on_error, application),
                 source_tls=source_tls.serving(),
                 sink_tls=sink_tls.connecting(),
-                letters=LetterLimits(int(dead_letters_mib * _MIB), dead_letters_days * _DAY_S),
+                letters=DeadLetterLimits(int(dead_letters_mib * _MIB), dead_letters_days * _DAY_S),
                 ports=[int(port) for port in ports.split(",")] if ports else (),
             )
             asyncio.run(_serve(application, settings, parent))

@@ -65,7 +65,7 @@ def main() -> None:
     \b
     Try it:
       wallaroo demo market_spread
-    Exit codes: 0 done, 1 failed, 2 called the wrong way.
+    Exit codes: 0 done, 1 failed, 2 usage error.
     """  # noqa: D301  (click reads \b)
 
 

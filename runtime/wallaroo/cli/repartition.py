@@ -49,7 +49,7 @@ log = structlog.get_logger("wallaroo")
 @click.option(
     "--gateway",
     type=AddressType(),
-    help="Where the gateway's inner door is: ends the batch that a killed driver has left over.",
+    help="Where the gateway's internal API is: ends the batch that a killed driver has left over.",
 )
 @click.option(
     "--token-file",

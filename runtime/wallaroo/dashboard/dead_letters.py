@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wallaroo.gateway.dead_letters.desk import LetterDesk
-from wallaroo.gateway.dead_letters.store import Choice, Letter
+from wallaroo.gateway.dead_letters.desk import DeadLetterActions
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 
 _LISTED = 50
 """Letters that are listed, and chosen at a time: the last ones."""
@@ -20,7 +20,7 @@ _SHOWN_BYTES = 4096
 """Bytes of a payload that are shown; all of it can be saved."""
 
 
-class LetterPages:
+class DeadLetterPages:
     """What is asked about dead letters.
 
     Args:
@@ -28,7 +28,7 @@ class LetterPages:
         token: Who shows it may replay and drop; with None, nobody.
     """
 
-    def __init__(self, desk: LetterDesk, token: str | None) -> None:
+    def __init__(self, desk: DeadLetterActions, token: str | None) -> None:
         self._desk = desk
         self._token = token
 
@@ -102,7 +102,7 @@ async def _numbers(request: Request) -> tuple[int, ...]:
     return tuple(asked)
 
 
-def _told(letter: Letter) -> dict[str, Any]:
+def _told(letter: DeadLetter) -> dict[str, Any]:
     """All but the payload, in seconds."""
     told = {
         name: value

@@ -31,7 +31,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard.dead_letters import LetterPages
+from wallaroo.dashboard.dead_letters import DeadLetterPages
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
@@ -81,7 +81,7 @@ class DashboardServer:
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
                 Route("/state", self._state),
-                *LetterPages(watch.watched.desk, token).routes(),
+                *DeadLetterPages(watch.watched.desk, token).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],

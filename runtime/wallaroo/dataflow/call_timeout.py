@@ -32,7 +32,7 @@ class OutOfTime(SystemExit):
         return f"it took longer than {self.args[0]:g} s"
 
 
-class Patience:
+class CallTimeout:
     """Interrupts functions of the application that take too long, from `start` to `stop`.
 
     Args:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from wallaroo.dataflow.saved_entities import Saved
-from wallaroo.dataflow.timers import Dues
+from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.user_logs import tell
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.raised import pass_interrupt, told
@@ -115,7 +115,7 @@ class Bucket:
     """Version that `entities` are of; `_IN_USE` while a batch is changing them."""
     head: Head = Head()
     """Head of the log as of the last commit."""
-    dues: Dues | None = None
+    dues: Timers | None = None
     """When its windows are due; None where that has yet to be found out."""
     unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
     """Entities that could not be loaded, by partition number and key."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from wallaroo.dataflow.packing import Group, Packed, Rows, Runs, packed_group, packed_rows
 from wallaroo.dataflow.paths import key_failed
-from wallaroo.dataflow.program import Leg, Program
+from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, shown
 from wallaroo.dataflow.rows import Keyed, kept_of, rows_by_bucket
 from wallaroo.dataflow.snapshots import Snapshot, restored
@@ -41,13 +41,13 @@ class Exchange:
         self._runs: list[dict[Any, Runs]] = [{} for _ in program.partitions]
         self._taken = [0] * len(program.partitions)
         self._groups: dict[int, Group] = defaultdict(list)
-        self._arrived: dict[int, list[tuple[Leg, Keyed]]] = defaultdict(list)
+        self._arrived: dict[int, list[tuple[StatefulStage, Keyed]]] = defaultdict(list)
         """By partition: what is to be spread as rows."""
         self._waiting = [0] * len(program.partitions)
         """By partition: how many messages that is."""
         self._rows: dict[int, list[Rows]] = defaultdict(list)
 
-    def add(self, leg: Leg, keyed: Keyed) -> None:
+    def add(self, leg: StatefulStage, keyed: Keyed) -> None:
         """Take what has come to *leg*, after all that has come before."""
         if leg.partition in self._as_rows:
             self._arrived[leg.partition].append((leg, keyed))
@@ -74,7 +74,7 @@ class Exchange:
             *(Packed(1, bucket, packed_rows(of)) for bucket, of in self._rows.items()),
         ]
 
-    def _add_groups(self, leg: Leg, keyed: Keyed) -> None:
+    def _add_groups(self, leg: StatefulStage, keyed: Keyed) -> None:
         places: dict[Any, list[int]] = defaultdict(list)
         for place, key in enumerate(keyed.keys):
             places[key].append(place)
@@ -98,7 +98,7 @@ class Exchange:
             else:
                 runs.append((leg.number, items, arrivals))
 
-    def _spread(self, arrived: list[tuple[Leg, Keyed]]) -> None:
+    def _spread(self, arrived: list[tuple[StatefulStage, Keyed]]) -> None:
         """Put what has come to the legs of a partition into the rows of its buckets."""
         try:
             spread = list(rows_by_bucket(arrived, self._program.buckets))
@@ -127,7 +127,7 @@ class Exchange:
             if sum(map(len, columns)) > _DENSE * len(set().union(*columns)):
                 sparse.discard(number)
 
-    def _usable(self, leg: Leg, keyed: Keyed) -> Keyed:
+    def _usable(self, leg: StatefulStage, keyed: Keyed) -> Keyed:
         """*keyed* without the messages whose keys are not valid; those are set aside."""
         kept: list[bool] = []
         for key, item, arrival in zip(*keyed, strict=True):
@@ -141,14 +141,16 @@ class Exchange:
                 kept.append(False)
         return Keyed(*kept_of(kept, *keyed))
 
-    def _unroutable(self, leg: Leg, key: Any, items: list[Snapshot], arrivals: list[int]) -> None:
+    def _unroutable(
+        self, leg: StatefulStage, key: Any, items: list[Snapshot], arrivals: list[int]
+    ) -> None:
         partition, printable = self._program.partitions[leg.partition], shown(key, 100)
         for item, arrival in zip(items, arrivals, strict=True):
             message, origin = self._message(leg, item), Origin(printable, arrival)
             self._results.unroutable(leg, leg.step, partition, key, message, origin)
 
     @speaks_for("leg")
-    def _message(self, leg: Leg, item: Snapshot) -> Any:
+    def _message(self, leg: StatefulStage, item: Snapshot) -> Any:
         """The message that crosses to *leg* as *item*, to report it; else the item."""
         restore = self._program.restores(leg)
         try:

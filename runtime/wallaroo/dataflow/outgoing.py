@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import Any
 
 from wallaroo.dataflow.packing import Packed, Stamp, Stamped, packed_items
-from wallaroo.dataflow.program import Leg, Program
+from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Origin, TaskResults
 
 
@@ -31,7 +31,7 @@ class Outgoing:
         self._results = results
         self._items: dict[tuple[int, int], list[Stamped]] = defaultdict(list)
 
-    def add(self, leg: Leg, stamp: Stamp, key: Any, message: Any) -> None:
+    def add(self, leg: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Send *message* to the level and bucket of the leg's partition and its key."""
         origin = Origin(None, stamp[0]) if self._fresh else NOWHERE
         try:

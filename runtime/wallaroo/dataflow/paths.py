@@ -17,9 +17,9 @@ from typing import Any
 
 from wallaroo.api.places import place_of
 from wallaroo.dataflow.packing import Stamp
-from wallaroo.dataflow.program import Leg, Program, Stretch
+from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
-from wallaroo.dataflow.task_metrics import StepFigures
+from wallaroo.dataflow.task_metrics import StepMetrics
 from wallaroo.model.application import Compute, KeyBy, Sink
 from wallaroo.model.callers import limited, speaks_for
 
@@ -51,7 +51,7 @@ class Paths:
         self,
         program: Program,
         results: TaskResults,
-        arrival: Callable[[Leg], Path],
+        arrival: Callable[[StatefulStage], Path],
         *,
         fresh: bool,
     ) -> None:
@@ -61,7 +61,7 @@ class Paths:
         self._fresh = fresh
         self._counted: list[Callable[[], None]] = []
 
-    def of(self, stretch: Stretch, *, stamped: bool) -> Path:
+    def of(self, stretch: OperatorChain, *, stamped: bool) -> Path:
         """The path through *stretch* and all that it leads to.
 
         Args:
@@ -93,7 +93,7 @@ class Paths:
             return NOWHERE
         return Origin(None, at if isinstance(at, int) else at[0])
 
-    def _end(self, stretch: Stretch, *, stamped: bool) -> Path:
+    def _end(self, stretch: OperatorChain, *, stamped: bool) -> Path:
         """What comes behind the steps of *stretch*."""
         if stretch.leg is not None:
             return self._arrival(self._program.legs[stretch.leg])
@@ -111,7 +111,7 @@ class Paths:
         return forked
 
     @speaks_for("stretch", "step")
-    def _computed(self, stretch: Stretch, step: Compute, then: Path) -> Path:
+    def _computed(self, stretch: OperatorChain, step: Compute, then: Path) -> Path:
         function, failed, count = step.function, self.failed, self._count_of(stretch, step)
         entered, dropped = _NONE, 0
 
@@ -142,7 +142,7 @@ class Paths:
 
     @speaks_for("stretch", "step")
     def _computed_multi(
-        self, stretch: Stretch, step: Compute, then: Path, *, stamped: bool
+        self, stretch: OperatorChain, step: Compute, then: Path, *, stamped: bool
     ) -> Path:
         function, failed, count = step.function, self.failed, self._count_of(stretch, step)
         entered, left = _NONE, 0
@@ -178,7 +178,7 @@ class Paths:
         return computed
 
     @speaks_for("stretch", "step")
-    def _keyed(self, stretch: Stretch, step: KeyBy, then: Path) -> Path:
+    def _keyed(self, stretch: OperatorChain, step: KeyBy, then: Path) -> Path:
         key_of, failed, bucket_of = step.key, self.failed, self._program.bucket_of
         figures = self._results.figures.step(stretch.pipeline, step.name)
 
@@ -196,7 +196,7 @@ class Paths:
         return keyed
 
     @speaks_for("leg")
-    def keyed_at(self, leg: Leg, then: Path) -> Path:
+    def keyed_at(self, leg: StatefulStage, then: Path) -> Path:
         """Finds the keys of messages at *leg*, and leaves out those whose keys it does not hold."""
         key_of, partition = leg.step.key, self._program.partitions[leg.partition]
         bucket_of = self._program.bucket_of
@@ -218,7 +218,7 @@ class Paths:
         return keyed_at
 
     @speaks_for("stretch", "step")
-    def _encoded(self, stretch: Stretch, index: int, sink: Sink) -> Path:
+    def _encoded(self, stretch: OperatorChain, index: int, sink: Sink) -> Path:
         encode, failed, add = sink.encode, self.failed, self._results.adder(index)
         step = NamedStep("encoder", sink.place)
         count = self._count_of(stretch, step)
@@ -251,7 +251,7 @@ class Paths:
         self._counted.append(counted)
         return encoded
 
-    def _count_of(self, stretch: Stretch, step: Named) -> StepFigures:
+    def _count_of(self, stretch: OperatorChain, step: Named) -> StepMetrics:
         return self._results.figures.step(stretch.pipeline, step.name)
 
 
@@ -283,7 +283,7 @@ def as_bytes(encoded: Any) -> bytes:
 
 
 def key_failed(
-    leg: Leg, message: Any, error: BaseException, results: TaskResults, origin: Origin
+    leg: StatefulStage, message: Any, error: BaseException, results: TaskResults, origin: Origin
 ) -> None:
     """Set *message* aside, because its key at *leg* cannot be found or used."""
     # finding the place costs more than all the rest of a small chunk: only where it is reported

@@ -34,12 +34,12 @@ _MAX_KNOWN_KEYS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Stretch:
+class OperatorChain:
     """Stateless steps of a pipeline, and what comes behind them: forks, a leg, or the sinks."""
 
     pipeline: str
     steps: tuple[Stateless, ...]
-    forks: tuple[Stretch, ...]
+    forks: tuple[OperatorChain, ...]
     """Stretches that go on with every message."""
     leg: int | None
     """Number of the leg that comes next."""
@@ -53,7 +53,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Leg:
+class StatefulStage:
     """A step with state, where messages of one key meet, and the stretch behind it."""
 
     number: int
@@ -61,7 +61,7 @@ class Leg:
     step: Stateful
     partition: int
     """Number of the state partition."""
-    after: Stretch
+    after: OperatorChain
     source: Source
     """Whose messages come this way."""
     fresh: bool
@@ -71,13 +71,13 @@ class Leg:
 
 
 @dataclass(frozen=True)
-class Way:
+class SourcePath:
     """What the messages of a pipeline go through before any state."""
 
     number: int
     pipeline: str
     source: Source
-    before: Stretch
+    before: OperatorChain
 
 
 class Program:
@@ -102,7 +102,7 @@ class Program:
         self.carrier = Carrier(application.serialization)
         """Takes messages over to the workers of their keys."""
         self._hops: list[Hop] = []
-        self.legs: list[Leg] = []
+        self.legs: list[StatefulStage] = []
         self.ways = [self._way(number) for number in range(len(application.pipelines))]
         self.ways_of_source = [
             [way for way in self.ways if way.source is source] for source in application.sources
@@ -149,7 +149,7 @@ class Program:
         bucket = self.bucket_of(key)  # so that a bad key is found here in any case
         return bucket if serial is None else serial % self.buckets
 
-    def restores(self, leg: Leg) -> Callable[[Any], Any] | None:
+    def restores(self, leg: StatefulStage) -> Callable[[Any], Any] | None:
         """What makes the message of what crosses to *leg*; None where that is the message."""
         return leg.source.decode if leg.number in self.repeated else self.carrier.restore
 
@@ -157,14 +157,14 @@ class Program:
         """Numbers of the partitions that *level* runs."""
         return [n for n in range(len(self.partitions)) if self.levels.level(n) == level]
 
-    def _way(self, number: int) -> Way:
+    def _way(self, number: int) -> SourcePath:
         pipeline = self.application.pipelines[number]
         before = self._stretch(pipeline, pipeline.trunk, None, keyed=False)
-        return Way(number, pipeline.name, pipeline.source, before)
+        return SourcePath(number, pipeline.name, pipeline.source, before)
 
     def _stretch(
         self, pipeline: Pipeline, branch: Branch, behind: int | None, *, keyed: bool
-    ) -> Stretch:
+    ) -> OperatorChain:
         """The beginning of *branch*, up to its first step with state.
 
         Args:
@@ -182,12 +182,12 @@ class Program:
                     self._hops.append(Hop(behind, number, same_key=keyed and step.key is None))
                 at_once = branch is pipeline.trunk and not steps
                 leg = self._leg(pipeline, step, rest, fresh=behind is None, at_once=at_once)
-                return Stretch(pipeline.name, tuple(steps), (), leg, ())
+                return OperatorChain(pipeline.name, tuple(steps), (), leg, ())
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
         forks = tuple(self._stretch(pipeline, fork, behind, keyed=keyed) for fork in branch.forks)
         sinks = () if forks else tuple((self._sink_indices[s], s) for s in pipeline.sinks)
-        return Stretch(pipeline.name, tuple(steps), forks, None, sinks)
+        return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks)
 
     def _leg(
         self, pipeline: Pipeline, step: Stateful, rest: Branch, *, fresh: bool, at_once: bool
@@ -196,7 +196,9 @@ class Program:
         after = self._stretch(pipeline, rest, partition, keyed=True)
         number = len(self.legs)
         self.legs.append(
-            Leg(number, pipeline.name, step, partition, after, pipeline.source, fresh, at_once)
+            StatefulStage(
+                number, pipeline.name, step, partition, after, pipeline.source, fresh, at_once
+            )
         )
         return number
 
@@ -226,7 +228,7 @@ class Program:
             )
         )
 
-    def _is_reached_plainly(self, leg: Leg) -> bool:
+    def _is_reached_plainly(self, leg: StatefulStage) -> bool:
         return any(way.before.leg == leg.number and way.before.is_plain for way in self.ways)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.task_metrics import Figures
+from wallaroo.dataflow.task_metrics import TaskMetrics
 
 TICK_SOURCE = -1
 """Source of a chunk that is no message but tells what the clock shows."""
@@ -38,7 +38,7 @@ class Outputs(NamedTuple):
     """The outputs, one after the other."""
 
 
-class SetAside(NamedTuple):
+class FailedMessage(NamedTuple):
     """A message that was taken out of the stream: user code raised on it, or its key is unknown."""
 
     pipeline: str
@@ -62,10 +62,10 @@ class Tally:
 
     set_aside: int = 0
     """Messages set aside."""
-    examples: list[SetAside] = field(default_factory=list)
+    examples: list[FailedMessage] = field(default_factory=list)
     """The first few of them."""
-    letters: list[SetAside] = field(default_factory=list)
-    """All that was set aside or has an unknown key, until the edge keeps it."""
+    letters: list[FailedMessage] = field(default_factory=list)
+    """All that was set aside or has an unknown key, until the gateway keeps it."""
     unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages dropped by (state partition, printable key), because the key is not listed."""
     late: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Tally:
     due: dict[tuple[int, int], int | None] = field(default_factory=dict)
     """When the clock has to close windows, in nanoseconds since the epoch, by (level, bucket);
     None for never."""
-    figures: Figures = field(default_factory=Figures)
+    figures: TaskMetrics = field(default_factory=TaskMetrics)
     """What it counted and timed."""
 
     MAX_EXAMPLES = 20
@@ -81,14 +81,14 @@ class Tally:
     MAX_UNKNOWN_KEYS = 1_000
     """Keys counted one by one; the others are counted together under `…`."""
 
-    def add_set_aside(self, example: SetAside) -> None:
+    def add_set_aside(self, example: FailedMessage) -> None:
         """Count a message set aside, and keep it as an example while there are few."""
         self.set_aside += 1
         self.letters.append(example)
         if len(self.examples) < self.MAX_EXAMPLES:
             self.examples.append(example)
 
-    def add_unknown_key(self, partition: str, letter: SetAside) -> None:
+    def add_unknown_key(self, partition: str, letter: FailedMessage) -> None:
         """Count a message whose key is not listed in the state *partition*, and keep it."""
         self.letters.append(letter)
         self._count_unknown_key((partition, letter.key or ""), 1)
@@ -134,10 +134,10 @@ class Tally:
         """The tally that `to_json` wrote."""
         return cls(
             value["set_aside"],
-            [SetAside(*example) for example in value["examples"]],
-            [SetAside(*letter) for letter in value["letters"]],
+            [FailedMessage(*example) for example in value["examples"]],
+            [FailedMessage(*letter) for letter in value["letters"]],
             {(partition, key): count for partition, key, count in value["unknown_keys"]},
             {(pipeline, step): count for pipeline, step, count in value["late"]},
             {(level, bucket): due for level, bucket, due in value["due"]},
-            Figures.from_json(value["figures"]),
+            TaskMetrics.from_json(value["figures"]),
         )

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from wallaroo.api.places import RUNTIME, Place, place_of_error
-from wallaroo.dataflow.records import Outputs, SetAside, Tally
-from wallaroo.dataflow.task_metrics import Figures
+from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
+from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.model.application import StatePartition
 from wallaroo.model.callers import speaks_for
 from wallaroo.model.raised import pass_interrupt, raised, told
@@ -68,7 +68,7 @@ class TaskResults:
 
     def __init__(self, deliver: Callable[[Sequence[Outputs], Tally], None]) -> None:
         self.tally = Tally()
-        self.figures = Figures()
+        self.figures = TaskMetrics()
         """What the whole task counts; delivered by `close`."""
         self._deliver = deliver
         self._held: dict[int, list[bytes]] = defaultdict(list)
@@ -91,7 +91,7 @@ class TaskResults:
 
     def close(self, *, always: bool = False) -> bool:
         """Deliver what is held, if anything or *always*; tells whether anything ever was."""
-        self.tally.figures, self.figures = self.figures, Figures()
+        self.tally.figures, self.figures = self.figures, TaskMetrics()
         if any(self._held.values()) or self.tally or (always and not self._delivered):
             self._flush()
         return self._delivered
@@ -109,7 +109,7 @@ class TaskResults:
         self.figures.step(owner.pipeline, step.name).set_aside += 1
         place = _place_of_error(raised(error), step)
         text, start = told(error)[:500], shown(message)
-        letter = SetAside(owner.pipeline, step.name, place, text, start, *origin)
+        letter = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
         self.tally.add_set_aside(letter)
         self._note_letter()
 
@@ -126,7 +126,9 @@ class TaskResults:
         """Set *message* aside: its *key* is not among those that *partition* lists."""
         self.figures.step(owner.pipeline, step.name).unlisted += 1
         text = partition.refusal(key)
-        letter = SetAside(owner.pipeline, step.name, str(step.place), text, shown(message), *origin)
+        letter = FailedMessage(
+            owner.pipeline, step.name, str(step.place), text, shown(message), *origin
+        )
         self.tally.add_unknown_key(partition.name, letter._replace(key=shown(key, 100)))
         self._note_letter()
 

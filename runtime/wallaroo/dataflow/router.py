@@ -13,7 +13,7 @@ from wallaroo.dataflow.exchange import Exchange
 from wallaroo.dataflow.outgoing import Outgoing
 from wallaroo.dataflow.packing import TICK, Packed
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths, key_failed
-from wallaroo.dataflow.program import Leg, Program, Stretch, Way
+from wallaroo.dataflow.program import OperatorChain, Program, SourcePath, StatefulStage
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
@@ -83,7 +83,7 @@ class Router:
         return exchange.packed() + self._outgoing.packed()
 
     @speaks_for("way", "step")
-    def _run(self, way: Way, chunk: Chunk, payloads: list[bytes]) -> None:
+    def _run(self, way: SourcePath, chunk: Chunk, payloads: list[bytes]) -> None:
         """Take each message of *payloads* through all that it leads to."""
         path, decode = self._path_of[way.number], way.source.decode
         stamped = self._stamped[way.number]
@@ -106,7 +106,9 @@ class Router:
         figures.add(len(payloads), left)
 
     @speaks_for("leg")
-    def _keyed(self, way: Way, leg: Leg, first: int, payloads: list[bytes]) -> Keyed:
+    def _keyed(
+        self, way: SourcePath, leg: StatefulStage, first: int, payloads: list[bytes]
+    ) -> Keyed:
         """Snapshots with their keys, where nothing comes between decoder and key: in one loop."""
         key_of, decode, take = leg.step.key, way.source.decode, self._take
         assert key_of is not None
@@ -154,7 +156,7 @@ class Router:
         return Keyed(keys, items, arrivals)
 
     @speaks_for("leg")
-    def _arrival(self, leg: Leg) -> Path:
+    def _arrival(self, leg: StatefulStage) -> Path:
         """What takes messages that have come to *leg*."""
         if leg.partition in self._program.stamped:
             outgoing = self._outgoing
@@ -188,7 +190,7 @@ class Router:
 
         return arrived
 
-    def _leads_to_stamps(self, stretch: Stretch) -> bool:
+    def _leads_to_stamps(self, stretch: OperatorChain) -> bool:
         if stretch.leg is not None:
             return self._program.legs[stretch.leg].partition in self._program.stamped
         return any(map(self._leads_to_stamps, stretch.forks))
@@ -197,7 +199,7 @@ class Router:
 class _Collected:
     """Messages that have come to a leg, one by one."""
 
-    def __init__(self, leg: Leg) -> None:
+    def __init__(self, leg: StatefulStage) -> None:
         self.leg = leg
         self.keys: list[Any] = []
         self.items: list[Any] = []
@@ -212,5 +214,5 @@ class _Collected:
         return taken
 
 
-def _decoder(way: Way) -> NamedStep:
+def _decoder(way: SourcePath) -> NamedStep:
     return NamedStep(_DECODER, way.source.place)

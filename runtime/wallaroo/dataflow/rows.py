@@ -17,7 +17,7 @@ from wallaroo.model.keys.buckets import stable_hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wallaroo.dataflow.program import Leg
+    from wallaroo.dataflow.program import StatefulStage
 
 _BYTES = 8
 """Of a number's hash."""
@@ -34,7 +34,7 @@ class Keyed(NamedTuple):
 
 
 def rows_by_bucket(
-    arrived: Sequence[tuple[Leg, Keyed]], buckets: int
+    arrived: Sequence[tuple[StatefulStage, Keyed]], buckets: int
 ) -> Iterator[tuple[int, Rows]]:
     """What has come to the legs of one partition, by bucket; within a bucket in order of arrival.
 

@@ -19,7 +19,7 @@ _MILLISECOND_NS = 1_000_000
 
 
 @dataclass(slots=True)
-class StepFigures:
+class StepMetrics:
     """What went through one step of a pipeline."""
 
     entered: int = 0
@@ -51,7 +51,7 @@ class StepFigures:
         self.timed += 1
         self.seconds += perf_counter() - began
 
-    def merge(self, other: StepFigures) -> None:
+    def merge(self, other: StepMetrics) -> None:
         """Add what *other* has."""
         self.entered += other.entered
         self.left += other.left
@@ -67,18 +67,18 @@ class StepFigures:
 
 
 @dataclass
-class Figures:
+class TaskMetrics:
     """What a task, or all tasks of a batch, counted.
 
     Example:
-        >>> figures = Figures()
+        >>> figures = TaskMetrics()
         >>> figures.step("Votes", "count").note(3, 2, 0.5)
-        >>> figures.merge(Figures.from_json(figures.to_json()))
+        >>> figures.merge(TaskMetrics.from_json(figures.to_json()))
         >>> figures.steps["Votes", "count"].entered, figures.steps["Votes", "count"].seconds
         (6, 1.0)
     """
 
-    steps: dict[tuple[str, str], StepFigures] = field(default_factory=dict)
+    steps: dict[tuple[str, str], StepMetrics] = field(default_factory=dict)
     """By pipeline and name of the step."""
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)
     """Messages by source and time of arrival, in nanoseconds since the epoch."""
@@ -89,11 +89,11 @@ class Figures:
     hot_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages by state partition and printable key: the keys with the most."""
 
-    def step(self, pipeline: str, name: str) -> StepFigures:
+    def step(self, pipeline: str, name: str) -> StepMetrics:
         """The figures of a step; what is added to them counts here."""
         figures = self.steps.get((pipeline, name))
         if figures is None:
-            figures = self.steps[pipeline, name] = StepFigures()
+            figures = self.steps[pipeline, name] = StepMetrics()
         return figures
 
     def add_arrivals(self, arrived: Iterable[tuple[int, int, int]]) -> None:
@@ -117,7 +117,7 @@ class Figures:
             entry = (state, _printable(key))
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
 
-    def merge(self, other: Figures) -> None:
+    def merge(self, other: TaskMetrics) -> None:
         """Add what *other* has."""
         for (pipeline, name), figures in other.steps.items():
             self.step(pipeline, name).merge(figures)
@@ -143,10 +143,10 @@ class Figures:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Figures:
+    def from_json(cls, value: Mapping[str, Any]) -> TaskMetrics:
         """The figures that `to_json` wrote."""
         return cls(
-            {(pipeline, name): StepFigures(*rest) for pipeline, name, *rest in value["steps"]},
+            {(pipeline, name): StepMetrics(*rest) for pipeline, name, *rest in value["steps"]},
             {(source, at): count for source, at, count in value["arrivals"]},
             {(state, slot): count for state, slot, count in value["entities"]},
             {(states, slot): size for states, slot, size in value["log_bytes"]},

@@ -7,11 +7,11 @@ import itertools
 from typing import Any
 
 
-class Dues:
+class Timers:
     """Keys by the time they are due; a change costs what the logarithm of their number is.
 
     Example:
-        >>> dues = Dues()
+        >>> dues = Timers()
         >>> dues.set(0, "b", 20)
         >>> dues.set(0, "a", 10)
         >>> dues.next_ns()

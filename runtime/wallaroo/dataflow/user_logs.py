@@ -55,7 +55,7 @@ def tell(level: str, event: str, **more: object) -> None:
 
     where: dict[str, object] = {"worker": worker_name()}
     stream = sys.stdout
-    if isinstance(stream, SpokenStream) and stream.spoken.application is not None:
+    if isinstance(stream, UserStream) and stream.spoken.application is not None:
         where["application"] = stream.spoken.application
     log_channel.write(line_of(event, level, "worker", {**where, **more}))
 
@@ -68,14 +68,14 @@ def listen(application: str | None, **where: str) -> None:
         where: What else events say of where they come from.
     """
     stream = sys.stdout
-    if isinstance(stream, SpokenStream):
+    if isinstance(stream, UserStream):
         stream.spoken.application = application
         return
-    _take(Spoken(application, log_channel.write, where), ())
+    _take(UserLogs(application, log_channel.write, where), ())
 
 
 @contextlib.contextmanager
-def heard(write: Write, **where: str) -> Iterator[Spoken]:
+def heard(write: Write, **where: str) -> Iterator[UserLogs]:
     """Inside the block, what this process prints and logs becomes events, but for libraries' logs.
 
     Args:
@@ -84,7 +84,7 @@ def heard(write: Write, **where: str) -> Iterator[Spoken]:
     """
     before, root = (sys.stdout, sys.stderr), logging.getLogger()
     level, handlers = root.level, tuple(root.handlers)
-    spoken = Spoken(None, write, where)
+    spoken = UserLogs(None, write, where)
     own = _take(spoken, handlers)
     for handler in handlers:
         handler.addFilter(is_of_library)
@@ -106,7 +106,7 @@ def is_of_library(record: logging.LogRecord) -> bool:
     return record.pathname.startswith(_LIBRARIES)
 
 
-class Spoken:
+class UserLogs:
     """Writes events, not too many from one place.
 
     Args:
@@ -152,7 +152,7 @@ class Spoken:
         self.tell(line, "info", "", {"said": "output"}, _OUTPUT_LINES_A_SECOND)
 
 
-class SpokenStream(io.TextIOWrapper):
+class UserStream(io.TextIOWrapper):
     """Takes the place of stdout or stderr.
 
     Args:
@@ -161,7 +161,7 @@ class SpokenStream(io.TextIOWrapper):
         descriptor: The file descriptor that it stands for, which programs inherit.
     """
 
-    def __init__(self, spoken: Spoken, said: str, descriptor: int) -> None:
+    def __init__(self, spoken: UserLogs, said: str, descriptor: int) -> None:
         lines = _Bytes(spoken, said, descriptor)
         super().__init__(lines, "utf-8", "backslashreplace", write_through=True)
         self.spoken = spoken
@@ -196,7 +196,7 @@ class _Begun(threading.local):
 class _Bytes(io.BufferedIOBase):
     """Cuts bytes into lines, for each thread its own."""
 
-    def __init__(self, spoken: Spoken, said: str, descriptor: int) -> None:
+    def __init__(self, spoken: UserLogs, said: str, descriptor: int) -> None:
         self._spoken, self._said, self._descriptor = spoken, said, descriptor
         self._begun = _Begun()
 
@@ -241,7 +241,7 @@ class _Handler(logging.Handler):
         others: Handlers that take what libraries log; where there are none, this one does.
     """
 
-    def __init__(self, spoken: Spoken, others: tuple[logging.Handler, ...] = ()) -> None:
+    def __init__(self, spoken: UserLogs, others: tuple[logging.Handler, ...] = ()) -> None:
         super().__init__()
         self._spoken, self._others = spoken, others
 
@@ -261,12 +261,12 @@ class _Handler(logging.Handler):
         self._spoken.tell(text or " ", level, place, more)
 
 
-def _take(spoken: Spoken, others: tuple[logging.Handler, ...]) -> logging.Handler:
+def _take(spoken: UserLogs, others: tuple[logging.Handler, ...]) -> logging.Handler:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-    sys.stdout = SpokenStream(spoken, "print", 1)
-    sys.stderr = SpokenStream(spoken, "stderr", 2)
+    sys.stdout = UserStream(spoken, "print", 1)
+    sys.stderr = UserStream(spoken, "stderr", 2)
     root, own = logging.getLogger(), _Handler(spoken, others)
     root.addHandler(own)
     root.setLevel(min(root.level or logging.INFO, logging.INFO))

@@ -23,10 +23,10 @@ from wallaroo.dataflow.packing import (
     unpacked_rows,
 )
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths
-from wallaroo.dataflow.program import Leg, Program
+from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, shown
 from wallaroo.dataflow.snapshots import Lost
-from wallaroo.dataflow.timers import Dues
+from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute, WindowCompute
 from wallaroo.model.callers import limited, speaks_for
 from wallaroo.model.multiple_outputs import pair_of
@@ -151,7 +151,7 @@ class Worker:
     @speaks_for("leg")
     def _compute(  # noqa: PLR0912 - the innermost loop: a call for each part would cost
         self,
-        leg: Leg,
+        leg: StatefulStage,
         keys: Iterable[Any],
         entities: Iterable[Any],
         items: Sequence[Any],
@@ -227,7 +227,7 @@ class Worker:
             return
         self._take(leg, stamp, key, message)
 
-    def _arrival(self, leg: Leg) -> Path:
+    def _arrival(self, leg: StatefulStage) -> Path:
         """What takes messages that have come to *leg* from a state of this level."""
         outgoing = self._outgoing
 
@@ -247,7 +247,7 @@ class Worker:
         here = self._program.levels.level(leg.partition) == self._level
         return self._paths.keyed_at(leg, arrived if here else sent)
 
-    def _take(self, leg: Leg, stamp: Stamp, key: Any, message: Any) -> None:
+    def _take(self, leg: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *leg*, and what becomes of it through the rest."""
         self._hot[leg.partition][key] += 1
         if isinstance(leg.step, WindowCompute):
@@ -257,7 +257,9 @@ class Worker:
         arrival = stamp[0] if leg.fresh else None
         self._compute(leg, (key,), (entity,), (message,), (arrival,), stamp)
 
-    def _gather(self, leg: Leg, step: WindowCompute, stamp: Stamp, key: Any, message: Any) -> None:
+    def _gather(
+        self, leg: StatefulStage, step: WindowCompute, stamp: Stamp, key: Any, message: Any
+    ) -> None:
         """Run *message* through windows."""
         figures, failed = self._figures[leg.number], partial(self._results.failed, leg, step)
         outputs: list[Any] = []
@@ -320,9 +322,9 @@ class Worker:
             self._dues.set(number, key, step.windows.due_ns(entity))
             self._changes.changed[number][key] = entity
 
-    def _dues_of(self, state: Bucket) -> Dues:
+    def _dues_of(self, state: Bucket) -> Timers:
         if state.dues is None:
-            state.dues = Dues()
+            state.dues = Timers()
             for number in self._timed:
                 windows = self._program.partitions[number].windows
                 assert windows is not None
@@ -331,7 +333,7 @@ class Worker:
         return state.dues
 
 
-def _origin(leg: Leg, stamp: Stamp, key: Any) -> Origin:
+def _origin(leg: StatefulStage, stamp: Stamp, key: Any) -> Origin:
     """Where a message at *leg* comes from."""
     return Origin(shown(key, 100), stamp[0] if leg.fresh else None)
 

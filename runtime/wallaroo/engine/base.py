@@ -24,7 +24,7 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.pod import Pod
 
 if TYPE_CHECKING:
-    from wallaroo.engine.metrics import EngineFigures
+    from wallaroo.engine.metrics import EngineMetrics
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Launch(Protocol):
 class RunningEngine(ABC):
     """An application that runs."""
 
-    figures: EngineFigures
+    figures: EngineMetrics
     """What it has done since it started."""
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """What an engine needs of the gateway: a replayable journal and an outbox that publishes by batch.
 
-The gateway implements `Edge`; an engine reaches it through a `Connect` function, which must be
+The gateway implements `GatewayAPI`. Engines reach it through a `Connect` function, which must be
 picklable because workers in other processes, and on other machines, call it too.
 """
 
@@ -43,7 +43,7 @@ class Position(NamedTuple):
     """Number of the last batch that must have been published."""
 
 
-class Edge(Protocol):
+class GatewayAPI(Protocol):
     """The journal and the outbox, from wherever the engine runs."""
 
     def latest(
@@ -111,5 +111,5 @@ class Edge(Protocol):
         """Forget the messages before offset *end*: no batch will ask for them again."""
 
 
-Connect = Callable[[], Edge]
-"""Makes a connection to the edge; picklable."""
+Connect = Callable[[], GatewayAPI]
+"""Makes a connection to the gateway; picklable."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wallaroo.dataflow.records import SetAside
+from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import PHASES, Batch, Progress
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
@@ -34,7 +34,7 @@ class TimedBatch:
 class KnownError:
     """An error of user code, and how often it came."""
 
-    example: SetAside
+    example: FailedMessage
     """The last message on which it was raised."""
     count: int
     """Times that it was reported since the engine started: the first few of each task."""
@@ -42,7 +42,7 @@ class KnownError:
     """Wall clock when it came last, in seconds since the epoch."""
 
 
-class EngineFigures:
+class EngineMetrics:
     """Keeps what has happened; may be asked from any thread."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class EngineFigures:
         with self._lock:
             return sorted(self._errors.values(), key=lambda known: -known.at)
 
-    def _note_error(self, example: SetAside) -> None:
+    def _note_error(self, example: FailedMessage) -> None:
         kind = (example.pipeline, example.step, example.place)
         known = self._errors.pop(kind, None)
         count = 1 if known is None else known.count + 1

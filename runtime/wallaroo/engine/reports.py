@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from wallaroo.dataflow.records import SetAside
-from wallaroo.dataflow.task_metrics import Figures
+from wallaroo.dataflow.records import FailedMessage
+from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch
 from wallaroo.model.application import Application
 from wallaroo.model.unlisted_keys import ADVICE, UnlistedWatch
@@ -25,7 +25,7 @@ _MOST_KEYS = 20
 log = structlog.get_logger("wallaroo")
 
 
-def _told(example: SetAside) -> dict[str, str]:
+def _told(example: FailedMessage) -> dict[str, str]:
     names = ("pipeline", "step", "place", "error", "message", "key")
     told = {name: getattr(example, name) for name in names}
     return {name: value for name, value in told.items() if value is not None}
@@ -75,7 +75,7 @@ class Reports:
             if self._repeats.show((state, "unknown keys")):
                 log.warning("other unknown keys dropped", state=state, messages=count)
 
-    def _mostly_unlisted(self, figures: Figures) -> None:
+    def _mostly_unlisted(self, figures: TaskMetrics) -> None:
         if self._watch is None:
             return
         for (pipeline, step), counts in figures.steps.items():

@@ -1,4 +1,4 @@
-"""The gateway's process: puts journal, outbox, sources, sinks and the inner door together."""
+"""The gateway's process: puts journal, outbox, sources, sinks and the internal API together."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import structlog
 
 from wallaroo.engine.gateway_api import Position
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.python_sink import Writer
-from wallaroo.gateway.connectors.python_source import Feeder
-from wallaroo.gateway.connectors.tcp.listener import Ingress
-from wallaroo.gateway.connectors.tcp.sender import Egress
+from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
+from wallaroo.gateway.connectors.python_source import PythonSourceReader
+from wallaroo.gateway.connectors.tcp.listener import TCPListener
+from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, read_held
-from wallaroo.gateway.dead_letters.desk import Desk
-from wallaroo.gateway.dead_letters.store import Choice, Judge
-from wallaroo.gateway.internal_api.auth import Guard
+from wallaroo.gateway.dead_letters.desk import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.store import Choice, EvidenceFinder
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus, SourceStatus
-from wallaroo.gateway.internal_api.endpoint import Door
-from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.endpoint import Endpoint
+from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
@@ -77,12 +77,12 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         self._bound: dict[int, tuple[str, int]] = {}
-        self._feeders: dict[int, Feeder] = {}
+        self._feeders: dict[int, PythonSourceReader] = {}
         self._stopping = False
         self._starts_again = False
 
     async def start(self) -> None:
-        """Bind the sources, start delivering, open the inner door.
+        """Bind the sources, start delivering, open the internal API.
 
         Raises:
             RuntimeFailure: An address cannot be bound, or the directory cannot be used.
@@ -95,13 +95,13 @@ class Gateway:
                 dataclasses.replace(source, port=port) if isinstance(source, TCPSource) else source
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
-        self._ingress = Ingress(
+        self._ingress = TCPListener(
             sources, self._journal, self._settings.sources, self._settings.source_tls
         )
         await self._once_there_is_room(self._desk.finish_replays)
         self._bound = await self._ingress.listen()
         self._feeders = {
-            index: Feeder(index, source, self._journal)
+            index: PythonSourceReader(index, source, self._journal)
             for index, source in enumerate(self._application.sources)
             if isinstance(source, CustomSource)
         }
@@ -124,9 +124,9 @@ class Gateway:
             "held": lambda _: read_held(directory).to_json(),
             "accept_lost": self._accept_lost,
         }
-        guard = Guard(self._settings.token, self._claims)
+        guard = Authenticator(self._settings.token, self._claims)
         location = self._settings.location
-        judge = Judge(self._application, self._journal, self._settings.policies)
+        judge = EvidenceFinder(self._application, self._journal, self._settings.policies)
         self._followed = self._follow()
         self._service = Service(
             location,
@@ -138,7 +138,7 @@ class Gateway:
             self._followed,
             self._settings.certificate,
         )
-        door = Door(location, self._settings.token)
+        door = Endpoint(location, self._settings.token)
         await self._once_there_is_room(functools.partial(door.write, directory))
         self._health = None
         if self._settings.health is not None:
@@ -156,7 +156,7 @@ class Gateway:
         with contextlib.ExitStack() as opened:
             self._lock = take(settings.directory, self._application.name)
             opened.callback(os.close, self._lock)
-            self._claims = Claims(settings.directory / "claim.json")
+            self._claims = Leases(settings.directory / "claim.json")
             self._outbox = Outbox(
                 settings.directory / OUTBOX, settings.outbox_bytes, settings.letters
             )
@@ -171,7 +171,7 @@ class Gateway:
                 on_accepted=self._on_accepted,
             )
             opened.pop_all()
-        self._desk = Desk(self._outbox, self._journal)
+        self._desk = StoredDeadLetterActions(self._outbox, self._journal)
 
     async def _once_there_is_room(self, act: Callable[[], None]) -> None:
         await once_there_is_room(self._settings.directory, act, self._ended)
@@ -300,11 +300,11 @@ class Gateway:
             self._settings.trace_one_in,
         )
 
-    def _egress(self, index: int, sink: Sink) -> Egress | Writer:
+    def _egress(self, index: int, sink: Sink) -> TCPSender | PythonSinkWriter:
         if isinstance(sink, TCPSink):
-            return Egress(index, sink, self._outbox, self._on_failure, self._settings.sink_tls)
+            return TCPSender(index, sink, self._outbox, self._on_failure, self._settings.sink_tls)
         assert isinstance(sink, CustomSink)
-        return Writer(index, sink, self._outbox)
+        return PythonSinkWriter(index, sink, self._outbox)
 
     def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:
         accepted = self._journal.accepted.get(index, 0)

@@ -11,7 +11,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.errors import UsageError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.dead_letters.store import LetterLimits
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.model.application import Application, TCPSink
 from wallaroo.observability.tracing import ONE_IN
@@ -24,10 +24,10 @@ class GatewaySettings:
     directory: Path
     """Directory of journal and outbox."""
     location: str
-    """Where the inner door listens: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with a certificate
+    """Where the internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with a certificate
     `grpc+tls://HOST:PORT`."""
     certificate: tuple[bytes, bytes] | None = None
-    """Certificate and key, PEM, that the inner door shows; None for no TLS there."""
+    """Certificate and key, PEM, that the internal API shows; None for no TLS there."""
     token: str | None = None
     """Token that callers must show; None where nobody else gets to the door: a Unix socket."""
     health: Address | None = None
@@ -45,7 +45,7 @@ class GatewaySettings:
     policies: Mapping[str, Policy] = field(default_factory=dict)
     """What becomes of messages that are set aside, by source; where there is none, they are kept
     as dead letters."""
-    letters: LetterLimits = field(default_factory=LetterLimits)
+    letters: DeadLetterLimits = field(default_factory=DeadLetterLimits)
     """Bounds of the dead letters."""
     trace_one_in: int = ONE_IN
     """Of so many messages one is followed, where tracing is on."""

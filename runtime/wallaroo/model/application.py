@@ -16,7 +16,7 @@ from wallaroo.wire.framing import Framing
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """A named stream of messages; what kind it is matters to the edge alone."""
+    """A named stream of messages; what kind it is matters to the gateway alone."""
 
     name: str
     framing: Framing
@@ -58,7 +58,7 @@ class CustomSource(Source):
 
 @dataclass(frozen=True)
 class Sink(ABC):
-    """Where encoded outputs go; what kind it is matters to the edge alone."""
+    """Where encoded outputs go; what kind it is matters to the gateway alone."""
 
     name: str
     encode: Callable[[Any], bytes | str]

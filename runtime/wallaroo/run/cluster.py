@@ -29,11 +29,11 @@ from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.batch_summary import BatchSummary
-from wallaroo.run.dashboard_feed import WatchedRun, serve_dashboard
+from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.permissions import check_rights
-from wallaroo.run.kubernetes.worker_count import WantedWorkers
-from wallaroo.run.lease import Claiming, introduce
+from wallaroo.run.kubernetes.worker_count import WorkerCount
+from wallaroo.run.lease import LeaseRenewal, introduce
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
@@ -46,7 +46,7 @@ _LOOK_EVERY_S = 0.2
 _SURPLUS_AFTER_S = 10.0
 """Executors leave at the end of a batch; where none ends for so long, they leave now."""
 _LAST_BATCH_S = 20.0
-"""Time for the batch under way to end at a stop, before it is left to be done over."""
+"""Time for the batch under way to end at a stop, before it is will be reprocessed."""
 _TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes looks for why a container ended."""
 
@@ -60,7 +60,7 @@ class DriverSettings:
     application: ApplicationRef
     """The application and its arguments."""
     gateway: Address
-    """Where the gateway's inner door is."""
+    """Where the gateway's internal API is."""
     token_file: Path
     """File with the gateway's token, in this pod and in the executors'."""
     state_dir: Path
@@ -114,7 +114,7 @@ class ClusterRun:
         self._surplus_due: float | None = None
         self._stack: list[Callable[[], object]] = []
         self._engine: RunningEngine | None = None
-        self._wanted: WantedWorkers | None = None
+        self._wanted: WorkerCount | None = None
         self._stopped: dict[str, Any] | None = None
         """What there was when it stopped; None while it has not, and after a failure."""
 
@@ -160,7 +160,7 @@ class ClusterRun:
         if settings.workers_from is not None:
             workers = self._read_wanted(pod.namespace, settings.workers_from)
         location = introduce(settings.gateway, settings.token_file, settings.gateway_ca)
-        self._claiming = Claiming(location, pod.name)
+        self._claiming = LeaseRenewal(location, pod.name)
         self._status.say("waiting for the gateway")
         claim = self._claiming.claim(settings.patience_s)
         self._stack.append(self._claiming.release)
@@ -215,7 +215,7 @@ class ClusterRun:
             self._stack.append(self._wanted.stop)
         shown = {}
         if settings.ui is not None:
-            watched = WatchedRun(location, self._engine)
+            watched = DashboardFeed(location, self._engine)
             self._stack.append(watched.close)
             dashboard = serve_dashboard(settings.ui, application, watched, settings.ui_token)
             self._stack.append(dashboard.close)
@@ -254,7 +254,7 @@ class ClusterRun:
                 break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
             ending.join(_LOOK_EVERY_S)
         done_over = ending.is_alive() and not self._engine.waits()
-        self._stopped = {"batch": "left to be done over" if done_over else "ended"}
+        self._stopped = {"batch": "will be reprocessed" if done_over else "ended"}
 
     def _look_for_gateway(self, gone: threading.Event) -> None:
         """Set *gone* once the gateway does not answer; in a thread, for that may take a while."""
@@ -308,7 +308,7 @@ class ClusterRun:
             msg = "--workers-from needs the Python package kubernetes: install wallaroo[kubernetes]"
             raise UsageError(msg) from error
         config.load_incluster_config()
-        self._wanted = WantedWorkers(client.CoreV1Api(), namespace, name, self._on_wanted)
+        self._wanted = WorkerCount(client.CoreV1Api(), namespace, name, self._on_wanted)
         number = self._wanted.read()
         check_rights(client.AuthorizationV1Api(), namespace)
         return number

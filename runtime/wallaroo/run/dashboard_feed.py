@@ -12,7 +12,7 @@ from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.base import RunningEngine
 from wallaroo.engine.metrics import KnownError, TimedBatch
-from wallaroo.gateway.dead_letters.desk import LetterDesk
+from wallaroo.gateway.dead_letters.desk import DeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application
@@ -22,11 +22,11 @@ from wallaroo.system.binding import why_not_bound
 log = structlog.get_logger("wallaroo")
 
 
-class WatchedRun:
+class DashboardFeed:
     """What a dashboard wants to know of a run.
 
     Args:
-        location: Where the gateway's inner door is.
+        location: Where the gateway's internal API is.
         engine: The engine.
     """
 
@@ -35,7 +35,7 @@ class WatchedRun:
         self._engine = engine
 
     @property
-    def desk(self) -> LetterDesk:
+    def desk(self) -> DeadLetterActions:
         """Where its dead letters are seen to."""
         return self._client
 
@@ -91,7 +91,7 @@ class Dashboard:
 
 
 def serve_dashboard(
-    address: Address, application: Application, watched: WatchedRun, token: str | None
+    address: Address, application: Application, watched: DashboardFeed, token: str | None
 ) -> Dashboard:
     """Serve the dashboard of *application* at *address*, or at a free port if that is taken.
 

@@ -18,7 +18,7 @@ from wallaroo.gateway.internal_api.auth import (
     location_of,
     read_token,
 )
-from wallaroo.gateway.internal_api.client import Claim, GatewayClient, Refused
+from wallaroo.gateway.internal_api.client import GatewayClient, Lease, Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 
 _PAUSE_S = 1.0
@@ -33,7 +33,7 @@ def introduce(gateway: Address, token_file: Path, authorities: Path | None) -> s
     """Let this process know what it has to show at the gateway's door; where that is.
 
     Args:
-        gateway: Where the gateway's inner door is.
+        gateway: Where the gateway's internal API is.
         token_file: File with its token.
         authorities: File with those that it must have a certificate of; None for plain TCP.
 
@@ -47,11 +47,11 @@ def introduce(gateway: Address, token_file: Path, authorities: Path | None) -> s
     return location_of(f"{gateway[0]}:{gateway[1]}", secret=authorities is not None)
 
 
-class Claiming:
+class LeaseRenewal:
     """Takes, renews and releases a claim.
 
     Args:
-        location: Where the gateway's inner door is.
+        location: Where the gateway's internal API is.
         holder: Name of this driver.
     """
 
@@ -64,7 +64,7 @@ class Claiming:
         self.lost: str | None = None
         """Why the claim is gone; None while it holds."""
 
-    def claim(self, patience_s: float) -> Claim:
+    def claim(self, patience_s: float) -> Lease:
         """The claim, once the gateway is there.
 
         Another driver that has just died is waited for; one that lives is not.

@@ -14,7 +14,7 @@ from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.run.lease import Claiming, introduce
+from wallaroo.run.lease import LeaseRenewal, introduce
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
@@ -39,7 +39,7 @@ def end_batch(
     Args:
         settings: The application, and how to run it.
         state: Its state directory.
-        gateway: Where the inner door of its gateway is.
+        gateway: Where the internal API of its gateway is.
         token_file: File with the gateway's token.
         authorities: File with those that it must have a certificate of; None for plain TCP.
 
@@ -51,7 +51,7 @@ def end_batch(
         check_state_classes(state.path, application)
     location = introduce(gateway, token_file, authorities)
     # in a pod of the driver's name, for it is in place of the driver that was killed
-    claiming = Claiming(location, socket.gethostname())
+    claiming = LeaseRenewal(location, socket.gethostname())
     claim = claiming.claim(_PATIENCE_S)
     program = Program(application, state.fixed.buckets)
     connector = Connector(location, claim.number, _PATIENCE_S)

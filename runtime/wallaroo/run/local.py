@@ -17,7 +17,7 @@ from typing import Any, Self
 import structlog
 
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.user_logs import Spoken
+from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -29,7 +29,7 @@ from wallaroo.gateway.settings import check_sinks
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
-from wallaroo.run.dashboard_feed import WatchedRun, serve_dashboard
+from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.live_view import LiveView
 from wallaroo.run.settings import RunSettings
@@ -263,7 +263,7 @@ class Runner:
         if self._settings.ui is None:
             return None
         assert self._engine is not None
-        watched = WatchedRun(location, self._engine)
+        watched = DashboardFeed(location, self._engine)
         self._stack.append(watched.close)
         server = serve_dashboard(self._settings.ui, application, watched, self._settings.ui_token)
         self._stack.append(server.close)
@@ -298,7 +298,7 @@ class Runner:
         """Take in what the processes of this run log and print."""
         directory = scratch / "logs"
         directory.mkdir()
-        said = Spoken(None, relay, {})
+        said = UserLogs(None, relay, {})
         channel = Channel(directory, relay, said.output)
         self._stack.append(channel.close)
         self._give(channel.environment)

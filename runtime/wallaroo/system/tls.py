@@ -1,4 +1,4 @@
-"""TLS on the ports of sources and sinks, and at the gateway's inner door: PEM files, TLS 1.2 up."""
+"""TLS for sources, sinks and the gateway's internal API: PEM files, TLS 1.2 and newer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TLSFiles:
         return context
 
     def at_door(self) -> tuple[bytes, bytes] | None:
-        """Certificate and key that the gateway's inner door shows; None where there are none.
+        """Certificate and key that the gateway's internal API shows; None where there are none.
 
         Raises:
             UsageError: The files cannot be used.
@@ -65,7 +65,7 @@ class TLSFiles:
         if self.certificate is None and self.key is None:
             return None
         if self.certificate is None or self.key is None:
-            msg = "TLS at the inner door needs a certificate and its key: give both"
+            msg = "TLS at the internal API needs a certificate and its key: give both"
             raise UsageError(msg)
         self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # finds what is wrong
         return self.certificate.read_bytes(), self.key.read_bytes()

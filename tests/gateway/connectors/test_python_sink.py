@@ -14,7 +14,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.connectors import OutputSink
 from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.connectors import python_sink as module
-from wallaroo.gateway.connectors.python_sink import Writer
+from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import CustomSink
 
@@ -52,12 +52,12 @@ class Sending:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.outbox = Outbox(path, 1 << 30)
-        self.writers: list[Writer] = []
+        self.writers: list[PythonSinkWriter] = []
         self.batches = 0
 
-    def start(self, memory: OutputSink) -> Writer:
+    def start(self, memory: OutputSink) -> PythonSinkWriter:
         sink = CustomSink("results", bytes, NOWHERE, memory)
-        self.writers.append(Writer(0, sink, self.outbox))
+        self.writers.append(PythonSinkWriter(0, sink, self.outbox))
         return self.writers[-1]
 
     def restart(self) -> None:

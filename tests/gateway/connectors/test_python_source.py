@@ -15,7 +15,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.connectors import MessageSource
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connectors import python_source as module
-from wallaroo.gateway.connectors.python_source import Feeder
+from wallaroo.gateway.connectors.python_source import PythonSourceReader
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.model.application import CustomSource
@@ -53,11 +53,11 @@ class Feeding:
         self._path = path
         self._limits = limits or JournalLimits()
         self.journal = Journal(path, self._limits)
-        self.feeders: list[Feeder] = []
+        self.feeders: list[PythonSourceReader] = []
 
-    def start(self, reader: MessageSource[Any], framing: Framing = U32) -> Feeder:
+    def start(self, reader: MessageSource[Any], framing: Framing = U32) -> PythonSourceReader:
         source = CustomSource("numbers", framing, bytes, NOWHERE, reader)
-        self.feeders.append(Feeder(0, source, self.journal))
+        self.feeders.append(PythonSourceReader(0, source, self.journal))
         return self.feeders[-1]
 
     def restart(self) -> None:

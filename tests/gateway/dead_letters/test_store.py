@@ -14,11 +14,11 @@ from tests.gateway.harness import NOWHERE, U32, source
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
-from wallaroo.dataflow.records import SetAside, Tally
+from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.engine.gateway_api import Stopped
-from wallaroo.gateway.dead_letters.desk import Desk
+from wallaroo.gateway.dead_letters.desk import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.dead_letters.store import Choice, Judge, LetterLimits
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits, EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -26,7 +26,7 @@ from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application, Branch, Pipeline
 
 ALL = Choice()
-OF_ONE = SetAside("one", "step", "f.py:1", "ValueError: no", "'m'")
+OF_ONE = FailedMessage("one", "step", "f.py:1", "ValueError: no", "'m'")
 
 
 class Databases:
@@ -37,9 +37,9 @@ class Databases:
             Pipeline(name, source(name), Branch(()), (), NOWHERE) for name in ("one", "two")
         )
         self.application = Application("app", pipelines, {})
-        self.outbox = Outbox(directory / "outbox.db", 1 << 30, LetterLimits(**limits))  # type: ignore[arg-type]
+        self.outbox = Outbox(directory / "outbox.db", 1 << 30, DeadLetterLimits(**limits))  # type: ignore[arg-type]
         self.journal = Journal(directory / "journal.db", JournalLimits())
-        self.desk = Desk(self.outbox, self.journal)
+        self.desk = StoredDeadLetterActions(self.outbox, self.journal)
         self.batches = 0
 
     def accept(self, *payloads: bytes, of: int = 0) -> None:
@@ -47,14 +47,14 @@ class Databases:
         self.journal.submit(of, len(payloads), b"".join(map(U32.frame, payloads)))
         assert self.journal.flush(PATIENCE_S)
 
-    def publish(self, *letters: SetAside, **policies: Policy) -> Tally | None:
+    def publish(self, *letters: FailedMessage, **policies: Policy) -> Tally | None:
         """Publish a batch in which *letters* were set aside."""
         tally = Tally()
         for letter in letters:
             tally.add_set_aside(letter)
         self.batches += 1
         self.outbox.stage(f"token {self.batches}", [], tally)
-        judge = Judge(self.application, self.journal, policies)
+        judge = EvidenceFinder(self.application, self.journal, policies)
         return self.outbox.publish("run", self.batches, [f"token {self.batches}"], judge)
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ def test_behind_a_state_there_is_no_payload_and_no_replay(databases: Databases) 
 
 def test_a_batch_that_is_published_again_keeps_its_letters_once(databases: Databases) -> None:
     databases.accept(b"a")
-    judge = Judge(databases.application, databases.journal, {})
+    judge = EvidenceFinder(databases.application, databases.journal, {})
     databases.outbox.stage("t", [], Tally(1, [], [OF_ONE._replace(arrival=0)]))
     for _ in range(2):
         databases.outbox.publish("run", 0, ["t"], judge)

@@ -12,9 +12,9 @@ import pytest
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api import client as client_module
-from wallaroo.gateway.internal_api.auth import Guard
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -61,7 +61,7 @@ def ask(
 ) -> Iterator[Callable[[], Any]]:
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
-    guard = Guard(None, Claims(tmp_path / "claim.json"))
+    guard = Authenticator(None, Leases(tmp_path / "claim.json"))
     location = f"grpc+unix://{tmp_path}/door.sock"
     service = Service(location, journal, outbox, {"ask": answers}, guard)
     monkeypatch.setattr(client_module, "time", Clock())
@@ -92,7 +92,7 @@ def test_an_error_of_the_same_words_is_another_one(
     answers: Answers, ask: Callable[[], Any]
 ) -> None:
     answers.to_come = [LookupError(WORDS)]
-    with pytest.raises(RuntimeFailure, match=f"did not do 'ask': {WORDS}") as told:
+    with pytest.raises(RuntimeFailure, match=f"gateway call 'ask' failed: {WORDS}") as told:
         ask()
     assert not isinstance(told.value, Stopped)
 

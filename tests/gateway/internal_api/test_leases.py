@@ -11,11 +11,11 @@ from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.auth import (
     TOKEN_FILE_VARIABLE,
     TOKEN_VARIABLE,
-    Guard,
+    Authenticator,
     read_token,
 )
 from wallaroo.gateway.internal_api.client import GatewayClient, Refused
-from wallaroo.gateway.internal_api.leases import LAPSE_S, ClaimHeld, Claims
+from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -38,34 +38,34 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def claims(tmp_path: Path, clock: Clock) -> Claims:
-    return Claims(tmp_path / "claim.json", clock)
+def claims(tmp_path: Path, clock: Clock) -> Leases:
+    return Leases(tmp_path / "claim.json", clock)
 
 
 def test_a_second_driver_waits_until_the_first_has_been_silent(
-    claims: Claims, clock: Clock
+    claims: Leases, clock: Clock
 ) -> None:
     assert claims.claim("first") == 1
     clock.now += LAPSE_S - 1
-    with pytest.raises(ClaimHeld, match=r"the driver first has this gateway, .* 14 s ago"):
+    with pytest.raises(LeaseHeld, match=r"the driver first has this gateway, .* 14 s ago"):
         claims.claim("second")
     claims.renew()
     clock.now += LAPSE_S - 1
-    with pytest.raises(ClaimHeld):
+    with pytest.raises(LeaseHeld):
         claims.claim("second")
     clock.now += 1
     assert claims.claim("second") == 2
     assert claims.holder == "second"
 
 
-def test_a_pod_that_takes_its_predecessors_place_need_not_wait(claims: Claims) -> None:
+def test_a_pod_that_takes_its_predecessors_place_need_not_wait(claims: Leases) -> None:
     assert claims.claim("driver-0") == 1
     assert claims.claim("driver-0") == 2
     assert claims.problem(2) is None
     assert claims.problem(1) == "fenced out: the driver driver-0 has claimed this gateway since"
 
 
-def test_a_driver_that_ends_in_good_order_leaves_at_once(claims: Claims) -> None:
+def test_a_driver_that_ends_in_good_order_leaves_at_once(claims: Leases) -> None:
     claims.claim("first")
     claims.release()
     assert claims.problem(1) == "fenced out: the driver (gone) has claimed this gateway since"
@@ -73,18 +73,18 @@ def test_a_driver_that_ends_in_good_order_leaves_at_once(claims: Claims) -> None
 
 
 def test_claims_outlive_the_gateway_and_its_pause_counts_for_the_holder(
-    tmp_path: Path, claims: Claims, clock: Clock
+    tmp_path: Path, claims: Leases, clock: Clock
 ) -> None:
     claims.claim("first")
     clock.now += 100 * LAPSE_S
-    reopened = Claims(tmp_path / "claim.json", clock)
+    reopened = Leases(tmp_path / "claim.json", clock)
     assert reopened.holder == "first"
     assert reopened.problem(1) is None
-    with pytest.raises(ClaimHeld):
+    with pytest.raises(LeaseHeld):
         reopened.claim("second")
 
 
-def test_a_claim_of_another_volume_is_told(claims: Claims) -> None:
+def test_a_claim_of_another_volume_is_told(claims: Leases) -> None:
     claims.claim("first")
     assert claims.problem(7) == (
         "this gateway's volume is another than the one the driver had claimed"
@@ -92,8 +92,8 @@ def test_a_claim_of_another_volume_is_told(claims: Claims) -> None:
 
 
 @pytest.fixture
-def location(tmp_path: Path, claims: Claims) -> Iterator[str]:
-    """A gateway's inner door that asks for TOKEN."""
+def location(tmp_path: Path, claims: Leases) -> Iterator[str]:
+    """A gateway's internal API that asks for TOKEN."""
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     control = {
@@ -102,7 +102,7 @@ def location(tmp_path: Path, claims: Claims) -> Iterator[str]:
         "release": lambda _: claims.release(),
     }
     where = f"grpc+unix://{tmp_path}/door.sock"
-    service = Service(where, journal, outbox, control, Guard(TOKEN, claims))
+    service = Service(where, journal, outbox, control, Authenticator(TOKEN, claims))
     yield where
     service.shutdown()
     journal.close()
@@ -111,7 +111,10 @@ def location(tmp_path: Path, claims: Claims) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("token", "reason"),
-    [(None, "it asks for its token"), (TOKEN[::-1], "the token is not this gateway's")],
+    [
+        (None, "authentication required: no token was sent"),
+        (TOKEN[::-1], "the token is not this gateway's"),
+    ],
 )
 def test_who_has_not_the_token_is_turned_away_without_another_try(
     location: str, monkeypatch: pytest.MonkeyPatch, token: str | None, reason: str

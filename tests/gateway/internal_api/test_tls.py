@@ -1,4 +1,4 @@
-"""TLS at the gateway's inner door, beside the token."""
+"""TLS at the gateway's internal API, beside the token."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from tests.gateway.harness import Authority
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, Guard
+from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -41,7 +41,7 @@ def location(
         journal,
         outbox,
         {"hot_keys": lambda _: [["state", "key", 1.0]]},
-        Guard(TOKEN, Claims(tmp_path / "claim.json")),
+        Authenticator(TOKEN, Leases(tmp_path / "claim.json")),
         certificate=authority.files().at_door(),
     )
     yield f"grpc+tls://127.0.0.1:{service.port}"
@@ -69,12 +69,12 @@ def test_a_gateway_of_another_authority_is_told_nothing(
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other", "other")
     monkeypatch.setenv(AUTHORITIES_VARIABLE, str(other.file))
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'hot_keys'"):
+    with pytest.raises(RuntimeFailure, match="gateway call 'hot_keys' failed"):
         told(GatewayClient(location, patience_s=0.2))
 
 
 def test_who_speaks_no_tls_is_not_heard(location: str) -> None:
-    with pytest.raises(RuntimeFailure, match="the gateway did not do 'hot_keys'"):
+    with pytest.raises(RuntimeFailure, match="gateway call 'hot_keys' failed"):
         told(GatewayClient(location.replace("+tls", ""), patience_s=0.2))
 
 

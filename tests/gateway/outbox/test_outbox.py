@@ -12,7 +12,7 @@ import pytest
 
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
-from wallaroo.dataflow.records import SetAside, Tally
+from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.gateway.outbox.outbox import Delivery, Outbox
 
 LIMIT = 1_000
@@ -149,7 +149,7 @@ def test_an_unknown_token_publishes_nothing_of_its_batch(outbox: Outbox) -> None
 
 
 def test_a_task_without_outputs_still_reports(outbox: Outbox) -> None:
-    example = SetAside("p", "s", "f.py:1", "E: x", "b'm'")
+    example = FailedMessage("p", "s", "f.py:1", "E: x", "b'm'")
     outbox.stage("t", [], Tally(2, [example], unknown_keys={("state", "'k'"): 3}))
     tally = told(outbox, "t")
     assert (tally.set_aside, tally.examples) == (2, [example])

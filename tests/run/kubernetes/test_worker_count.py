@@ -12,7 +12,7 @@ from tests.helpers import PATIENCE_S
 from tests.run.kubernetes.kubernetes_api import DROP, END, KubernetesAPI
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.kubernetes import worker_count
-from wallaroo.run.kubernetes.worker_count import WantedWorkers
+from wallaroo.run.kubernetes.worker_count import WorkerCount
 
 PATH = "/api/v1/namespaces/here/configmaps"
 
@@ -44,7 +44,7 @@ class Following:
 
     def __init__(self, api: KubernetesAPI) -> None:
         self.numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self.wanted = WantedWorkers(api.client(), "here", "words-workers", self.numbers.put)
+        self.wanted = WorkerCount(api.client(), "here", "words-workers", self.numbers.put)
 
     def next(self) -> int:
         return self.numbers.get(timeout=PATIENCE_S)

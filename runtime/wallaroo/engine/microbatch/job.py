@@ -15,7 +15,7 @@ from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import listen, worker_name
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
-from wallaroo.engine.gateway_api import Connect, Edge
+from wallaroo.engine.gateway_api import Connect, GatewayAPI
 from wallaroo.model.loader import ApplicationRef
 
 
@@ -49,7 +49,7 @@ class Job:
     Args:
         run: Random name of this run: what a process keeps in memory belongs to one run.
         application: The application and its arguments.
-        connect: Connects to the edge.
+        connect: Connects to the gateway.
         buckets: Number of buckets that keys are spread over.
         slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
             fall evenly on the partitions.
@@ -81,7 +81,7 @@ class WorkerContext:
 
     job: Job
     program: Program
-    edge: Edge
+    gateway: GatewayAPI
     caches: Sequence[EntityCache]
     """Entities in memory, by level from 1."""
 
@@ -90,13 +90,13 @@ class WorkerContext:
         return self.caches[level - 1]
 
     def results(self) -> tuple[str, TaskResults]:
-        """A fresh token, and task results that are left at the edge under it."""
-        token, edge, process = uuid.uuid4().hex, self.edge, os.getpid()
+        """A fresh token, and task results that are left at the gateway under it."""
+        token, gateway, process = uuid.uuid4().hex, self.gateway, os.getpid()
 
         def deliver(outputs: Sequence[Outputs], tally: Tally) -> None:
             if os.getpid() != process:  # user code forked, and came back here in both
                 os._exit(1)
-            edge.stage(token, outputs, tally)
+            gateway.stage(token, outputs, tally)
 
         return token, TaskResults(deliver)
 

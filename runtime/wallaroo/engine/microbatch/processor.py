@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from wallaroo.dataflow.call_timeout import Patience
+from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.entities import Changes, Head
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
@@ -26,7 +26,7 @@ class LevelProcessor(StatefulProcessor):
     """Runs one level over one bucket's messages, in order of arrival.
 
     What goes to later levels passes through. Outputs do not travel through Spark: a task leaves
-    them at the edge under a token and returns the token, so that a batch commits exactly the
+    them at the gateway under a token and returns the token, so that a batch commits exactly the
     outputs of the task attempts that it is made of.
 
     Args:
@@ -55,7 +55,7 @@ class LevelProcessor(StatefulProcessor):
                 self._context = worker_context(self._job, found)
                 token, self._results = self._context.results()
                 self._worker = Worker(self._context.program, self._results, self._level)
-                self._patience = Patience(self._job.call_limit_s)
+                self._patience = CallTimeout(self._job.call_limit_s)
                 self._patience.start()
                 self._isolates = is_tried_again()
                 yield _row(0, self._job.slots[0], TOKEN + token.encode())
@@ -91,7 +91,7 @@ class LevelProcessor(StatefulProcessor):
         return sent
 
     def close(self) -> None:
-        """Leave the rest of the outputs at the edge, before the task counts as done."""
+        """Leave the rest of the outputs at the gateway, before the task counts as done."""
         if self._context is not None:
             self._patience.stop()
             self._results.close(always=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
-from wallaroo.engine.gateway_api import Edge, Stopped
+from wallaroo.engine.gateway_api import GatewayAPI, Stopped
 from wallaroo.engine.microbatch.job import Job
 from wallaroo.engine.microbatch.processor import LevelProcessor
 from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
@@ -127,13 +127,15 @@ def start(
 
 
 class _Commit:
-    """Publishes a batch at the edge, before Spark notes that the batch is done.
+    """Publishes a batch at the gateway, before Spark notes that the batch is done.
 
-    Where Spark does a batch over that the edge has published, the edge keeps what it has.
+    Where Spark does a batch over that the gateway has published, the gateway keeps what it has.
     """
 
-    def __init__(self, program: Program, edge: Edge, checkpoint: Path, on_batch: OnBatch) -> None:
-        self._edge = edge
+    def __init__(
+        self, program: Program, gateway: GatewayAPI, checkpoint: Path, on_batch: OnBatch
+    ) -> None:
+        self._gateway = gateway
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self.stopped: Stopped | None = None
@@ -143,17 +145,19 @@ class _Commit:
         self._due: dict[tuple[int, int], int | None] = {}
         """When windows are due, by level and bucket."""
         if self._timed:
-            edge.wake(_AT_ONCE)
+            gateway.wake(_AT_ONCE)
 
     def __call__(self, tokens: DataFrame, batch: int) -> None:
         found = [row.token for row in tokens.collect()]
         try:
-            tally = self._edge.publish(self._run_name(), batch, sorted(set(found), key=found.index))
+            tally = self._gateway.publish(
+                self._run_name(), batch, sorted(set(found), key=found.index)
+            )
         except Stopped as error:
             self.stopped = error
             raise
         if self._timed:
-            self._edge.wake(_AT_ONCE if tally is None else self._next_due(tally))
+            self._gateway.wake(_AT_ONCE if tally is None else self._next_due(tally))
         self._on_batch(Batch(batch, tally or Tally()))
 
     def _next_due(self, tally: Tally) -> int | None:

@@ -22,7 +22,7 @@ from wallaroo.engine.base import (
 )
 from wallaroo.engine.batch_sizing import BatchCosts, CostsFile
 from wallaroo.engine.gateway_api import Connect
-from wallaroo.engine.metrics import EngineFigures, TimedBatch
+from wallaroo.engine.metrics import EngineMetrics, TimedBatch
 from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
@@ -56,7 +56,7 @@ class RunningMicroBatch(RunningEngine):
 
         reference = settings.application
         reports = Reports(program.application)
-        self.figures = EngineFigures()
+        self.figures = EngineMetrics()
         self._workers = settings.workers
         self._program, self._checkpoint = program, layout.checkpoint
         self._looking_up = threading.Lock()

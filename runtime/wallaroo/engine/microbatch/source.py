@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from wallaroo.dataflow.call_timeout import Patience
+from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.isolation import Run, run_isolated
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import Chunk
@@ -90,14 +90,14 @@ class JournalReader(DataSourceStreamReader):
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._edge: Any = None
+        self._gateway: Any = None
         self._pace = Pace(job.batch.seconds)
 
     def _connected(self) -> Any:
-        if self._edge is None:
+        if self._gateway is None:
             die_with_starter()  # Spark's Java: else calls to a gateway that is gone go on for long
-            self._edge = self._job.connect()
-        return self._edge
+            self._gateway = self._job.connect()
+        return self._gateway
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Where a new query starts."""
@@ -140,10 +140,10 @@ def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
     context = worker_context(job, found)
     token, results = context.results()
     router = Router(context.program, results)
-    isolates, patience = is_tried_again(), Patience(job.call_limit_s)
+    isolates, patience = is_tried_again(), CallTimeout(job.call_limit_s)
     patience.start()
     try:
-        for block in context.edge.read(journal.start, journal.end):
+        for block in context.gateway.read(journal.start, journal.end):
             if isolates:
                 packed = run_isolated(context.program, results, job.call_limit_s, _routing(block))
             else:

@@ -28,7 +28,7 @@ _STOP_S = 5.0
 log = structlog.get_logger("wallaroo.gateway")
 
 
-class Writer:
+class PythonSinkWriter:
     """Writes one sink's outputs, in a thread of its own.
 
     Args:

@@ -36,7 +36,7 @@ _STOP_S = 5.0
 log = structlog.get_logger("wallaroo.gateway")
 
 
-class Feeder:
+class PythonSourceReader:
     """Reads one source in a thread of its own.
 
     Args:

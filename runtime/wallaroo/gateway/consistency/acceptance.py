@@ -17,7 +17,7 @@ import structlog
 
 from wallaroo.dataflow.records import TICK_SOURCE
 from wallaroo.engine.gateway_api import Position
-from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, Held, read_held
+from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, Holdings, read_held
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import SCHEMA as LETTERS_SCHEMA
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
@@ -61,7 +61,7 @@ def accept_if_asked(directory: Path) -> None:
     file.unlink()
 
 
-def _move(journal: sqlite3.Connection, position: Position, held: Held, departs: int) -> None:
+def _move(journal: sqlite3.Connection, position: Position, held: Holdings, departs: int) -> None:
     """Give the messages that the checkpoint does not know numbers from its position on."""
     known = is_known(held.openings, position.opening)
     strange = departs if known else held.processed

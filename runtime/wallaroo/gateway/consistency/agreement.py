@@ -28,7 +28,7 @@ that come again."""
 
 
 @dataclass(frozen=True)
-class Held:
+class Holdings:
     """What a journal and an outbox hold."""
 
     trimmed: int = 0
@@ -59,7 +59,7 @@ class Held:
         return departure(self.openings, self.end, position.planned, position.opening)
 
 
-def read_held(directory: Path) -> Held:
+def read_held(directory: Path) -> Holdings:
     """What the journal and the outbox in *directory* hold; files that are missing hold nothing."""
     positions, end, openings, published = dict[str, int](), 0, list[Opening](), dict[str, int]()
     with _existing(directory / JOURNAL) as (journal, tables):
@@ -73,7 +73,7 @@ def read_held(directory: Path) -> Held:
         if outbox is not None and "batch" in tables:
             published = dict(outbox.execute("SELECT run, number FROM batch"))
     trimmed, processed = positions.get("trimmed", 0), positions.get("processed", 0)
-    return Held(trimmed, min(processed, end), end, openings, published)
+    return Holdings(trimmed, min(processed, end), end, openings, published)
 
 
 @contextlib.contextmanager
@@ -105,12 +105,12 @@ _TOGETHER = "restore journal.db, outbox.db and the checkpoint from copies made a
 _FRESH = "start with an empty state directory (on a cluster: with two empty volumes)"
 
 
-def disagreement(checkpoint: Path, position: Position, held: Held) -> Disagreement | None:
+def disagreement(checkpoint: Path, position: Position, held: Holdings) -> Disagreement | None:
     """Why *position* of *checkpoint* and what is *held* do not belong together; None if they do."""
     return _lost_checkpoint(checkpoint, position, held) or _lost_files(checkpoint, position, held)
 
 
-def _lost_checkpoint(checkpoint: Path, position: Position, held: Held) -> Disagreement | None:
+def _lost_checkpoint(checkpoint: Path, position: Position, held: Holdings) -> Disagreement | None:
     """What is wrong where the checkpoint has less than journal and outbox."""
     last = held.published.get(position.run or "", -1)
     others = max((n for run, n in held.published.items() if run != position.run), default=-1)
@@ -156,7 +156,7 @@ def _lost_checkpoint(checkpoint: Path, position: Position, held: Held) -> Disagr
     return None
 
 
-def _lost_files(checkpoint: Path, position: Position, held: Held) -> Disagreement | None:
+def _lost_files(checkpoint: Path, position: Position, held: Holdings) -> Disagreement | None:
     """What is wrong where journal or outbox has less than the checkpoint."""
     departs = held.departure(position)
     if departs is not None:

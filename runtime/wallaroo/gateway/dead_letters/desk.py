@@ -6,7 +6,7 @@ import threading
 from typing import Protocol
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.dead_letters.store import Choice, Letter, Origins
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.outbox.outbox import Outbox
@@ -16,10 +16,10 @@ _REPLAY_BYTES = 4 * 1024 * 1024
 _ACCEPT_TIMEOUT_S = 60.0
 
 
-class LetterDesk(Protocol):
+class DeadLetterActions(Protocol):
     """What can be done with dead letters, wherever they are."""
 
-    def letters(self, choice: Choice, most: int) -> list[Letter]:
+    def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
         """The last *most* of the letters chosen, the oldest first."""
 
     def letter_origins(self) -> Origins:
@@ -32,7 +32,7 @@ class LetterDesk(Protocol):
         """Let the letters chosen arrive once more, each exactly once; how many could."""
 
 
-class Desk:
+class StoredDeadLetterActions:
     """The desk of a gateway.
 
     Args:
@@ -45,23 +45,23 @@ class Desk:
         self._journal = journal
         self._replaying = threading.Lock()
 
-    def letters(self, choice: Choice, most: int) -> list[Letter]:
-        """See `LetterDesk.letters`."""
+    def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
+        """See `DeadLetterActions.letters`."""
         with self._outbox.letters() as letters:
             return letters.listed(choice, most)
 
     def letter_origins(self) -> Origins:
-        """See `LetterDesk.letter_origins`."""
+        """See `DeadLetterActions.letter_origins`."""
         with self._outbox.letters() as letters:
             return letters.origins()
 
     def drop_letters(self, choice: Choice) -> int:
-        """See `LetterDesk.drop_letters`."""
+        """See `DeadLetterActions.drop_letters`."""
         with self._outbox.letters() as letters:
             return letters.drop(choice)
 
     def replay_letters(self, choice: Choice) -> int:
-        """See `LetterDesk.replay_letters`.
+        """See `DeadLetterActions.replay_letters`.
 
         Raises:
             RuntimeFailure: The journal did not take them; they are replayed at the next start.

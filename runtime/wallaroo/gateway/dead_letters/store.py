@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from wallaroo.dataflow.records import Chunk, SetAside
+from wallaroo.dataflow.records import Chunk, FailedMessage
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.journal.journal import NEVER, Journal
@@ -45,7 +45,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 @dataclass(frozen=True)
-class LetterLimits:
+class DeadLetterLimits:
     """Bounds of what is kept; over either, the oldest letters go, counted."""
 
     size_bytes: int = 256 * 1024**2
@@ -55,7 +55,7 @@ class LetterLimits:
 
 
 @dataclass(frozen=True)
-class Letter:
+class DeadLetter:
     """A dead letter."""
 
     id: int
@@ -81,7 +81,7 @@ class Letter:
         return {**vars(self), "payload": payload}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Letter:
+    def from_json(cls, value: Mapping[str, Any]) -> DeadLetter:
         """The letter that `to_json` wrote."""
         payload = value["payload"]
         return cls(**{**value, "payload": None if payload is None else base64.b64decode(payload)})
@@ -133,7 +133,7 @@ class Evidence(NamedTuple):
     frame: bytes
 
 
-class Judge:
+class EvidenceFinder:
     """Says what becomes of messages that were set aside, and finds what the journal has of them.
 
     Args:
@@ -154,8 +154,8 @@ class Judge:
         }
 
     def kept(
-        self, letters: Sequence[SetAside], end: int | None
-    ) -> list[tuple[int, str, SetAside, Evidence | None]]:
+        self, letters: Sequence[FailedMessage], end: int | None
+    ) -> list[tuple[int, str, FailedMessage, Evidence | None]]:
         """Those of *letters* that are to be kept, with index and name of their source.
 
         Args:
@@ -165,7 +165,7 @@ class Judge:
         Raises:
             Stopped: One is of a source whose policy is to stop.
         """
-        chosen: list[tuple[int, str, SetAside]] = []
+        chosen: list[tuple[int, str, FailedMessage]] = []
         for letter in letters:
             source = self._source_of[letter.pipeline]
             name = self._sources[source].name
@@ -183,7 +183,7 @@ class Judge:
         return [(*choice, found.get(number)) for number, choice in enumerate(chosen)]
 
     def _evidence(
-        self, chosen: Sequence[tuple[int, str, SetAside]], end: int
+        self, chosen: Sequence[tuple[int, str, FailedMessage]], end: int
     ) -> dict[int, Evidence]:
         """What the journal has before offset *end*, by the place in *chosen*."""
         of_arrival: dict[int, list[int]] = defaultdict(list)
@@ -212,7 +212,7 @@ class Judge:
             position = end
 
 
-class Letters:
+class DeadLetterStore:
     """The letters in a database; whoever calls holds it alone, and a transaction where need be.
 
     Args:
@@ -220,7 +220,7 @@ class Letters:
         limits: Bounds of what is kept.
     """
 
-    def __init__(self, database: sqlite3.Connection, limits: LetterLimits) -> None:
+    def __init__(self, database: sqlite3.Connection, limits: DeadLetterLimits) -> None:
         self._database = database
         self._limits = limits
         database.executescript(SCHEMA)
@@ -231,7 +231,7 @@ class Letters:
         totals = {"letters": 0, "bytes": 0, "dropped": 0}
         return totals | dict(self._database.execute("SELECT name, value FROM letter_total"))
 
-    def keep(self, kept: Sequence[tuple[int, str, SetAside, Evidence | None]]) -> None:
+    def keep(self, kept: Sequence[tuple[int, str, FailedMessage, Evidence | None]]) -> None:
         """Keep letters, and let the oldest go where there are too many now."""
         now = time.time_ns()
         for source, name, letter, evidence in kept:
@@ -251,7 +251,7 @@ class Letters:
             self._add("bytes", size)
         self._forget(now)
 
-    def listed(self, choice: Choice, most: int) -> list[Letter]:
+    def listed(self, choice: Choice, most: int) -> list[DeadLetter]:
         """The last *most* of the letters chosen, the oldest first."""
         condition, values = choice.condition()
         rows = self._database.execute(
@@ -363,10 +363,10 @@ class Letters:
         )
 
 
-def _letter(row: Sequence[Any]) -> Letter:
+def _letter(row: Sequence[Any]) -> DeadLetter:
     *told, header, frame = row
     values = [*told, None if frame is None else frame[header:]]
-    return Letter(*values)
+    return DeadLetter(*values)
 
 
 def _has_one_of(chunk: Chunk, arrivals: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Who may come in at the inner door: who knows the token, and of the drivers, the last to claim it.
+"""Who may use the internal API: whoever knows the token, and of the drivers the last to claim it.
 
 Both travel as headers of each call. A call without a claim is answered (the command line asks for
 the status); one with the claim of an earlier driver is not, whatever it asks: that driver was
@@ -16,7 +16,7 @@ from typing import Any
 from pyarrow import flight
 
 from wallaroo.errors import UsageError
-from wallaroo.gateway.internal_api.leases import Claims
+from wallaroo.gateway.internal_api.leases import Leases
 
 TOKEN_VARIABLE = "WALLAROO_GATEWAY_TOKEN"
 """Environment variable with the token; processes that Spark starts elsewhere get it so."""
@@ -74,7 +74,7 @@ def authorities_here() -> bytes | None:
 
 
 def location_of(address: str, *, secret: bool) -> str:
-    """Location of the inner door at *address*, `HOST:PORT`.
+    """Location of the internal API at *address*, `HOST:PORT`.
 
     Example:
         >>> location_of("gateway:7900", secret=True)
@@ -83,7 +83,7 @@ def location_of(address: str, *, secret: bool) -> str:
     return f"grpc+tls://{address}" if secret else f"grpc://{address}"
 
 
-class Guard(flight.ServerMiddlewareFactory):
+class Authenticator(flight.ServerMiddlewareFactory):
     """Turns calls away at the gateway.
 
     Args:
@@ -91,7 +91,7 @@ class Guard(flight.ServerMiddlewareFactory):
         claims: Knows whose the gateway is.
     """
 
-    def __init__(self, token: str | None, claims: Claims) -> None:
+    def __init__(self, token: str | None, claims: Leases) -> None:
         super().__init__()
         self._token = None if token is None else f"Bearer {token}".encode()
         self._claims = claims
@@ -101,7 +101,11 @@ class Guard(flight.ServerMiddlewareFactory):
         if self._token is not None:
             shown = _first(headers, _TOKEN_HEADER)
             if not hmac.compare_digest(shown.encode(), self._token):
-                msg = "the token is not this gateway's" if shown else "it asks for its token"
+                msg = (
+                    "the token is not this gateway's"
+                    if shown
+                    else "authentication required: no token was sent"
+                )
                 raise flight.FlightUnauthenticatedError(msg)
         if claim := _first(headers, _CLAIM_HEADER):
             problem = self._claims.problem(int(claim) if claim.isdecimal() else -1)

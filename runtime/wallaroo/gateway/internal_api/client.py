@@ -1,4 +1,4 @@
-"""The other end of the gateway's inner door: how the engine and the command line reach it.
+"""The other end of the gateway's internal API: how the engine and the command line reach it.
 
 A gateway may be killed and started anew, or stand still for a while: each call is tried again until
 it is answered, for a bounded time. That is safe because a call that is repeated does nothing that
@@ -20,8 +20,8 @@ from pyarrow import flight
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
 from wallaroo.engine.gateway_api import Latest, Position, Stopped
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.consistency.agreement import Held
-from wallaroo.gateway.dead_letters.store import Choice, Letter, Origins
+from wallaroo.gateway.consistency.agreement import Holdings
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.auth import (
     AUTHORITIES_VARIABLE,
     Credentials,
@@ -115,7 +115,7 @@ class SinkStatus:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Lease:
     """A gateway that is this driver's."""
 
     number: int
@@ -127,10 +127,10 @@ class Refused(RuntimeFailure):
 
 
 class GatewayClient:
-    """A connection to a gateway; implements the engine's `Edge`.
+    """A connection to a gateway; implements the engine's `GatewayAPI`.
 
     Args:
-        location: Where the gateway's inner door is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or
+        location: Where the gateway's internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or
             `grpc+tls://HOST:PORT`.
         claim: Number of the claim under which calls are made; None for calls without one.
         patience_s: Seconds to go on trying while the gateway does not answer.
@@ -166,7 +166,7 @@ class GatewayClient:
             **_secrecy(location, verify=verify),
         )
 
-    def claim(self, holder: str) -> Claim:
+    def claim(self, holder: str) -> Lease:
         """Make the gateway this driver's; what this client asks for from now on, it asks as such.
 
         Args:
@@ -175,7 +175,7 @@ class GatewayClient:
         Raises:
             Refused: Another driver has the gateway, and lives.
         """
-        claim = Claim(**self._ask("claim", {"holder": holder}))
+        claim = Lease(**self._ask("claim", {"holder": holder}))
         self._claim = claim.number
         return claim
 
@@ -191,9 +191,9 @@ class GatewayClient:
         """Let any other driver have the gateway at once."""
         self._ask("release", {})
 
-    def held(self) -> Held:
+    def held(self) -> Holdings:
         """What the gateway's journal and outbox hold."""
-        return Held.from_json(self._ask("held", {}))
+        return Holdings.from_json(self._ask("held", {}))
 
     def accept_lost(self, position: Position) -> None:
         """Let journal and outbox go on from *position* of the checkpoint, soon: see `held`."""
@@ -207,7 +207,7 @@ class GatewayClient:
         wait_s: float,
         opening: str | None = None,
     ) -> Latest:
-        """See `Edge.latest`."""
+        """See `GatewayAPI.latest`."""
         asked = {
             "after": after,
             "max_bytes": max_bytes,
@@ -218,11 +218,11 @@ class GatewayClient:
         return Latest(*self._ask("latest", asked, wait_s))
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
-        """See `Edge.plan`."""
+        """See `GatewayAPI.plan`."""
         return [(a, b) for a, b in self._ask("plan", {"start": start, "end": end, "parts": parts})]
 
     def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
-        """See `Edge.read`."""
+        """See `GatewayAPI.read`."""
         patience = _Patience("read", self._patience_s, self._gone)
         while True:
             try:
@@ -238,7 +238,7 @@ class GatewayClient:
                 return
 
     def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
-        """See `Edge.stage`."""
+        """See `GatewayAPI.stage`."""
         # the call's own name lets the gateway tell a call that is repeated from the next one
         command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
         fault("worker-before-stage")
@@ -246,7 +246,7 @@ class GatewayClient:
         fault("worker-after-stage")
 
     def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally | None:
-        """See `Edge.publish`."""
+        """See `GatewayAPI.publish`."""
         asked = {"run": run, "batch": batch, "tokens": list(tokens)}
         fault("driver-before-publish")
         told = self._ask("publish", asked)
@@ -254,11 +254,11 @@ class GatewayClient:
         return None if told is None else Tally.from_json(told)
 
     def wake(self, at_ns: int | None) -> None:
-        """See `Edge.wake`."""
+        """See `GatewayAPI.wake`."""
         self._ask("wake", {"at_ns": at_ns})
 
     def consume(self, end: int) -> None:
-        """See `Edge.consume`."""
+        """See `GatewayAPI.consume`."""
         self._ask("consume", {"end": end})
 
     def status(self) -> GatewayStatus:
@@ -285,21 +285,21 @@ class GatewayClient:
         """Close the sources, once what their senders have delivered is accepted."""
         self._ask("stop_accepting", {})
 
-    def letters(self, choice: Choice, most: int) -> list[Letter]:
-        """See `LetterDesk.letters`."""
+    def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
+        """See `DeadLetterActions.letters`."""
         found = self._ask("letters", {**asdict(choice), "most": most})
-        return [Letter.from_json(letter) for letter in found]
+        return [DeadLetter.from_json(letter) for letter in found]
 
     def letter_origins(self) -> Origins:
-        """See `LetterDesk.letter_origins`."""
+        """See `DeadLetterActions.letter_origins`."""
         return Origins(*self._ask("letter_origins", {}))
 
     def drop_letters(self, choice: Choice) -> int:
-        """See `LetterDesk.drop_letters`."""
+        """See `DeadLetterActions.drop_letters`."""
         return int(self._ask("drop_letters", asdict(choice)))
 
     def replay_letters(self, choice: Choice) -> int:
-        """See `LetterDesk.replay_letters`."""
+        """See `DeadLetterActions.replay_letters`."""
         return int(self._ask("replay_letters", asdict(choice)))
 
     def close(self) -> None:
@@ -387,8 +387,8 @@ def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFail
         return Stopped(reason)
     if isinstance(error, _REFUSED):
         return Refused(f"the gateway refused {action!r}: {reason}")
-    tried = f" in {tried_s:.0f} s" if tried_s else ""
-    return RuntimeFailure(f"the gateway did not do {action!r}{tried}: {reason}")
+    tried = f" after {tried_s:.0f} s" if tried_s else ""
+    return RuntimeFailure(f"gateway call {action!r} failed{tried}: {reason}")
 
 
 def _code(error: Exception) -> bytes:

@@ -16,7 +16,7 @@ class Connector:
     """
 
     location: str
-    """Where the inner door is: `grpc+unix:///PATH`, `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`."""
+    """Where the internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`."""
     claim: int | None = None
     """Number of the driver's claim."""
     patience_s: float = PATIENCE_S

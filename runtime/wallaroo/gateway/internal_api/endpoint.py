@@ -1,4 +1,4 @@
-"""Where the inner door of a state directory's gateway is: a file in the directory, for commands."""
+"""Where the gateway of a state directory has its internal API: a file there, for commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILE = "door.json"
 
 
 @dataclass(frozen=True)
-class Door:
+class Endpoint:
     """How to get in at a gateway; for whoever may read its state directory anyway."""
 
     location: str

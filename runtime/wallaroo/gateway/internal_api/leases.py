@@ -30,11 +30,11 @@ class _Known:
     """Name of the driver that has it; None where it was released."""
 
 
-class ClaimHeld(Exception):
+class LeaseHeld(Exception):
     """Another driver has the gateway."""
 
 
-class Claims:
+class Leases:
     """The claims of one gateway, kept in a file.
 
     Args:
@@ -72,7 +72,7 @@ class Claims:
                     f"the driver {self._known.holder} has this gateway, and was heard of "
                     f"{silent_s:.0f} s ago; two drivers cannot run one application"
                 )
-                raise ClaimHeld(msg)
+                raise LeaseHeld(msg)
             self._keep(_Known(self._known.number + 1, holder))
             self._heard_at = self._clock()
             return self._known.number

@@ -1,4 +1,4 @@
-"""The gateway's inner door: journal and outbox over Arrow Flight, for the engine's processes.
+"""The gateway's internal API: journal and outbox over Arrow Flight, for the engine's processes.
 
 Actions take and give JSON; messages and outputs travel as Arrow record batches. Nothing that comes
 in here is unpickled. Whatever is asked may be asked again, by a client that got no answer: it is
@@ -19,9 +19,9 @@ from pyarrow import flight
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.engine.gateway_api import Latest, Stopped
 from wallaroo.gateway.database import lacks_room
-from wallaroo.gateway.dead_letters.store import Judge
-from wallaroo.gateway.internal_api.auth import Guard
-from wallaroo.gateway.internal_api.leases import ClaimHeld
+from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.leases import LeaseHeld
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.tracing import BatchId
@@ -93,8 +93,8 @@ class Service(flight.FlightServerBase):
         journal: Journal,
         outbox: Outbox,
         control: dict[str, Callable[[dict[str, Any]], Any]],
-        guard: Guard,
-        judge: Judge | None = None,
+        guard: Authenticator,
+        judge: EvidenceFinder | None = None,
         followed: MessageTraces | None = None,
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
@@ -125,7 +125,7 @@ class Service(flight.FlightServerBase):
                 self._stage(action.body)
                 return iter([b"null"])
             answer = handler(json.loads(action.body.to_pybytes() or b"{}"))
-        except ClaimHeld as error:
+        except LeaseHeld as error:
             raise flight.FlightUnauthorizedError(str(error)) from error
         except Stopped as error:
             raise flight.FlightServerError(str(error), STOPPED) from error

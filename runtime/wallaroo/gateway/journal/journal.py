@@ -21,9 +21,9 @@ import structlog
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_room, transaction
 from wallaroo.gateway.journal.openings import departure, note_opening
-from wallaroo.gateway.journal.reader import Chunks
-from wallaroo.gateway.journal.stream_positions import Mark, Marks, StreamName
-from wallaroo.gateway.journal.write_buffer import Intake, JournalLimits, Reached, Waiting
+from wallaroo.gateway.journal.reader import ChunkReader
+from wallaroo.gateway.journal.stream_positions import Mark, StreamName, StreamPositions
+from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
 from wallaroo.system.failpoints import fault
 
 SCHEMA = """
@@ -74,14 +74,16 @@ class Journal:
         self._on_accepted = on_accepted
         self._database = connect(path)
         self._database.executescript(SCHEMA)
-        self.chunks = Chunks(path)
+        self.chunks = ChunkReader(path)
         """What is on disk, to be read."""
         self._database_lock = threading.Lock()
         self._changed = threading.Condition()
-        self.marks = Marks(self._database, self._database_lock, self._changed, limits.streams)
+        self.marks = StreamPositions(
+            self._database, self._database_lock, self._changed, limits.streams
+        )
         """How much of each stream of the acknowledged protocol is on disk."""
         stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
-        self._intake = Intake(limits, dict(stored), clock)
+        self._intake = WriteBuffer(limits, dict(stored), clock)
         self._closing = False
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
         self._trimmed = self._consumed = self._stored_position("trimmed")

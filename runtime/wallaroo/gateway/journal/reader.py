@@ -13,7 +13,7 @@ _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
 
 
-class Chunks:
+class ChunkReader:
     """The chunks that are on disk.
 
     Args:

@@ -34,7 +34,7 @@ Mark = tuple[StreamName, int]
 """A stream, and the number of its last message in a chunk."""
 
 
-class Marks:
+class StreamPositions:
     """The number of the last message on disk, by stream; part of a journal.
 
     Args:

@@ -52,7 +52,7 @@ class Waiting:
         self.reached: Reached | None = None
 
 
-class Intake:
+class WriteBuffer:
     """Chunks in order of arrival; the journal's lock guards it.
 
     Args:

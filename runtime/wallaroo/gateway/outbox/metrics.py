@@ -33,7 +33,7 @@ _LATENCY_SUM = -1
 _Count = tuple[str, tuple[str | int, ...]]
 
 
-class FigureTable:
+class MetricsTable:
     """Adds figures up in *database*; its caller holds a lock, and the transaction."""
 
     def __init__(self, database: sqlite3.Connection) -> None:

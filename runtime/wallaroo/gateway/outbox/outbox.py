@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.database import connect, transaction
-from wallaroo.gateway.dead_letters.store import Judge, LetterLimits, Letters
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
 from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
-from wallaroo.gateway.outbox.metrics import FigureTable
+from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
 
@@ -60,12 +60,14 @@ class Outbox:
         letters: Bounds of the dead letters.
     """
 
-    def __init__(self, path: Path, limit_bytes: int, letters: LetterLimits | None = None) -> None:
+    def __init__(
+        self, path: Path, limit_bytes: int, letters: DeadLetterLimits | None = None
+    ) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
         self._database.executescript(SCHEMA + FIGURES_SCHEMA)
-        self._figures = FigureTable(self._database)
-        self._letters = Letters(self._database, letters or LetterLimits())
+        self._figures = MetricsTable(self._database)
+        self._letters = DeadLetterStore(self._database, letters or DeadLetterLimits())
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
             (uuid.uuid4().hex,),
@@ -165,7 +167,7 @@ class Outbox:
                 )
 
     @contextlib.contextmanager
-    def letters(self) -> Iterator[Letters]:
+    def letters(self) -> Iterator[DeadLetterStore]:
         """The dead letters, for one transaction."""
         with self._changed, transaction(self._database):
             yield self._letters
@@ -175,7 +177,7 @@ class Outbox:
         run: str,
         batch: int,
         tokens: Sequence[str],
-        judge: Judge | None = None,
+        judge: EvidenceFinder | None = None,
         end: int | None = None,
     ) -> Tally | None:
         """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.

@@ -21,7 +21,7 @@ _GONE = 410
 log = structlog.get_logger("wallaroo")
 
 
-class WantedWorkers:
+class WorkerCount:
     """Watches a ConfigMap, in a thread of its own.
 
     A watch that ends goes on behind the last version seen; where the cluster has forgotten that

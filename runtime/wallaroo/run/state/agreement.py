@@ -16,7 +16,7 @@ from wallaroo.engine.gateway_api import Position
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
-from wallaroo.gateway.consistency.agreement import Held, disagreement, read_held
+from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
 from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
@@ -30,7 +30,7 @@ log = structlog.get_logger("wallaroo")
 class Files(Protocol):
     """The journal and the outbox of an application, wherever they are."""
 
-    def held(self) -> Held:
+    def held(self) -> Holdings:
         """What they hold."""
 
     def accept(self, position: Position) -> None:
@@ -71,7 +71,7 @@ class LocalFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def held(self) -> Held:
+    def held(self) -> Holdings:
         """See `Files.held`.
 
         Raises:
@@ -104,7 +104,7 @@ class GatewayFiles:
     """Journal and outbox of a gateway that this driver has claimed.
 
     Args:
-        location: Where its inner door is.
+        location: Where its internal API is.
         claim: Number of the claim.
         patience_s: Seconds to go on trying while it does not answer.
     """
@@ -112,7 +112,7 @@ class GatewayFiles:
     def __init__(self, location: str, claim: int, patience_s: float = PATIENCE_S) -> None:
         self._location, self._claim, self._patience_s = location, claim, patience_s
 
-    def held(self) -> Held:
+    def held(self) -> Holdings:
         """See `Files.held`."""
         with self._client() as client:
             return client.held()

@@ -108,7 +108,7 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
     write_durably(file, json.dumps(told, indent=2) + "\n")
 
 
-class Mould:
+class EntityShape:
     """What entities of a state partition have to be like.
 
     Args:

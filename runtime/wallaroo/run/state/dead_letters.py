@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.dead_letters.desk import Desk, LetterDesk
+from wallaroo.gateway.dead_letters.desk import DeadLetterActions, StoredDeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.endpoint import Door
+from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
@@ -21,7 +21,7 @@ _PATIENCE_S = 10.0
 
 
 @contextlib.contextmanager
-def letter_desk(state_dir: Path) -> Iterator[LetterDesk]:
+def letter_desk(state_dir: Path) -> Iterator[DeadLetterActions]:
     """The desk for the dead letters in *state_dir*: the running gateway's, or one made here.
 
     Raises:
@@ -34,7 +34,7 @@ def letter_desk(state_dir: Path) -> Iterator[LetterDesk]:
     try:
         lock = hold(state_dir / "gateway.lock", "", wait_s=0.0)
     except RuntimeFailure:
-        door = Door.read(state_dir)
+        door = Endpoint.read(state_dir)
         # who holds the lock has the port: a certificate would tell nothing more
         client = GatewayClient(
             door.location, patience_s=_PATIENCE_S, token=door.token, verify=False
@@ -45,7 +45,7 @@ def letter_desk(state_dir: Path) -> Iterator[LetterDesk]:
     outbox = Outbox(state_dir / "outbox.db", GatewaySettings.outbox_bytes)
     journal = Journal(state_dir / "journal.db", JournalLimits())
     try:
-        desk = Desk(outbox, journal)
+        desk = StoredDeadLetterActions(outbox, journal)
         desk.finish_replays()
         yield desk
     finally:

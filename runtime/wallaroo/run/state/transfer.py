@@ -12,7 +12,7 @@ from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.errors import UsageError
-from wallaroo.run.state.classes import Mould
+from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
 from wallaroo.run.state.saved import told
 from wallaroo.system.printable import printable
@@ -27,7 +27,7 @@ _AT_ONCE = 20_000
 """Entities that are packed together: what is in memory at a time."""
 
 
-class Carried(NamedTuple):
+class ImportedEntity(NamedTuple):
     """An entity as a file has it."""
 
     place: str
@@ -46,7 +46,7 @@ def written_entity(state: str, key: Any, entity: Any, form: Form) -> bytes:
     return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
-def read_entities(file: Path, form: Form, name: str) -> Iterator[Carried]:
+def read_entities(file: Path, form: Form, name: str) -> Iterator[ImportedEntity]:
     """The entities that `wallaroo state export` wrote to *file*, which people know as *name*.
 
     Raises:
@@ -61,7 +61,7 @@ def read_entities(file: Path, form: Form, name: str) -> Iterator[Carried]:
                 number += 1
                 place = f"{name}, {unit} {number}"
                 (state, key), entity = read(opened)
-                yield Carried(place, state, key, entity)
+                yield ImportedEntity(place, state, key, entity)
     except Exception as error:  # whatever unpickling runs may raise anything
         msg = f"{place}: this is no entity of an export as {form}: {_told(error)}"
         raise UsageError(msg) from error
@@ -77,11 +77,11 @@ class Packer:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._cache = EntityCache([p.name for p in program.partitions], codecs_of(program))
-        self._moulds: dict[str, Mould] = {}
+        self._moulds: dict[str, EntityShape] = {}
         self.keys: set[tuple[str, Any]] = set()
         """State and key of each entity that was packed."""
 
-    def pack(self, entities: Iterable[Carried]) -> Iterator[list[Packed]]:
+    def pack(self, entities: Iterable[ImportedEntity]) -> Iterator[list[Packed]]:
         """What goes to each log that takes some of *entities*, batch by batch.
 
         Raises:
@@ -109,7 +109,7 @@ class Packer:
             for where, changes in batch.items()
         ]
 
-    def _checked(self, carried: Carried) -> tuple[int, int]:
+    def _checked(self, carried: ImportedEntity) -> tuple[int, int]:
         """Number of the state partition of an entity that fits, and its bucket."""
         place, name, key, entity = carried
         numbers = self.program.partition_numbers
@@ -123,7 +123,7 @@ class Packer:
         try:
             bucket = self.program.bucket_in(number, key)
             if name not in self._moulds:
-                self._moulds[name] = Mould(partition.new_entity())
+                self._moulds[name] = EntityShape(partition.new_entity())
             if not partition.holds(key):
                 problem = "the key is not among those that the state lists"
             elif (name, key) in self.keys:

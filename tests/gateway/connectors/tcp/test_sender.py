@@ -15,7 +15,7 @@ from tests.gateway.harness import outputs, sink
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.connectors.tcp import sender as module
-from wallaroo.gateway.connectors.tcp.sender import Egress
+from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.numbered import NUMBER, SequenceCutter, sequenced
 
@@ -56,7 +56,7 @@ class Sending:
 
     def start(self) -> None:
         self.outbox = Outbox(self._directory / "outbox.db", 1 << 30)
-        self.egress = Egress(0, self._sink, self.outbox)
+        self.egress = TCPSender(0, self._sink, self.outbox)
 
     def stop(self) -> None:
         self.egress.stop()

@@ -20,7 +20,7 @@ from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.connectors.tcp import listener
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
-from wallaroo.gateway.connectors.tcp.sender import Egress
+from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
@@ -155,7 +155,7 @@ def test_outputs_go_to_a_receiver_with_a_certificate(
         to = sink(listener.getsockname())
         if numbered:
             to = type(to)(to.name, to.encode, to.place, to.host, to.port, sequenced=True)
-        egress = Egress(0, to, outbox, tls=connecting)
+        egress = TCPSender(0, to, outbox, tls=connecting)
         accepted, _ = listener.accept()
         with serving.wrap_socket(accepted, server_side=True) as connection:
             assert connection.getpeercert() is not None

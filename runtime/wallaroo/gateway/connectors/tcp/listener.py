@@ -41,7 +41,7 @@ _PAUSE_S = 1.0
 _LOOKS_PER_IDLE_TIME = 4
 """How often connections are looked at while one may be idle."""
 _RESERVED_FILES = 256
-"""Files that connections leave to journal, outbox, sinks and the inner door; a quarter at most."""
+"""Files that connections leave to journal, outbox, sinks and internal API; a quarter at most."""
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 120, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 """When a sender whose machine is gone without a word is found out: after three minutes."""
 
@@ -58,7 +58,7 @@ def most_connections() -> int:
     return files - min(_RESERVED_FILES, files // 4)
 
 
-class Ingress:
+class TCPListener:
     """Listens for every source of an application and fills the journal.
 
     Lives in one event loop; `resume` may be called from any thread.

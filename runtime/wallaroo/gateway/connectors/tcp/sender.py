@@ -108,7 +108,7 @@ class _Numbered(_Sent):
         self.done = max(self.done, sum(array("I", self._delivery.outputs.lengths)[:had]))
 
 
-class Egress:
+class TCPSender:
     """Sends one sink's outputs, in a thread of its own.
 
     Args:
