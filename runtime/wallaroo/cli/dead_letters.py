@@ -11,7 +11,7 @@ import click
 
 from wallaroo.cli.options import state_option, together
 from wallaroo.errors import UsageError
-from wallaroo.gateway.dead_letters.desk import DeadLetterActions
+from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.run.state.dead_letters import letter_desk
 from wallaroo.system.printable import printable

@@ -14,7 +14,7 @@ from wallaroo.api.places import place_of
 from wallaroo.dashboard.rates import percentile, rate
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.dead_letters.desk import DeadLetterActions
+from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S

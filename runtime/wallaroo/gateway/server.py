@@ -23,7 +23,7 @@ from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, read_held
-from wallaroo.gateway.dead_letters.desk import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus, SourceStatus

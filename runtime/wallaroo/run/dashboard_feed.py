@@ -12,7 +12,7 @@ from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.base import RunningEngine
 from wallaroo.engine.metrics import KnownError, TimedBatch
-from wallaroo.gateway.dead_letters.desk import DeadLetterActions
+from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application

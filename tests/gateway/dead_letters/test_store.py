@@ -16,7 +16,7 @@ from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
 from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.engine.gateway_api import Stopped
-from wallaroo.gateway.dead_letters.desk import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits, EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal

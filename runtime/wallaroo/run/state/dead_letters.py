@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.dead_letters.desk import DeadLetterActions, StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.actions import DeadLetterActions, StoredDeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.journal.journal import Journal
