@@ -100,7 +100,7 @@ def test_the_gateway_is_deleted_while_senders_are_connected(
     with Streaming(word_peer):
         word_count.delete_pods("gateway")
     result = word_peer.progress()
-    assert result["connects"] == connects + 1
+    assert result["connects"] > connects
     assert result["repeated"] == 0, "a gateway that ends in good order has noted what it delivered"
 
 
