@@ -134,6 +134,9 @@ def call(
 def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -> None:
     state = tmp_path / "state"
     code, said = call(state, 4)
+    assert (code, "there is no directory" in said) == (2, True), said
+    state.mkdir()
+    code, said = call(state, 4)
     assert (code, "there is no state" in said) == (0, True), said
     assert not state.exists()
 
