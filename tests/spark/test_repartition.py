@@ -138,7 +138,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     state.mkdir()
     code, said = call(state, 4)
     assert (code, "there is no state" in said) == (0, True), said
-    assert not state.exists()
+    assert list(state.iterdir()) == []
 
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, state) as running:
         send(running.sources["Split and Count"], [b"one two"])
