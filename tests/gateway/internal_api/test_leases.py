@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.errors import UsageError
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import (
     TOKEN_FILE_VARIABLE,
     TOKEN_VARIABLE,
@@ -125,6 +126,20 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
         monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(Refused, match=reason):
         GatewayClient(location).latest(0, 1, 1 << 30, 0)
+
+
+def test_a_driver_of_another_version_is_told_both(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+    later = {"version": "0.2.0", "api": 2}
+    monkeypatch.setattr(client, "introduction", lambda: later)
+    reason = r"the driver runs wallaroo 0.2.0 \(internal API 2\), the gateway wallaroo 0.1.0 \("
+    with pytest.raises(RuntimeFailure, match=reason):
+        GatewayClient(location).claim("later")
+    monkeypatch.undo()
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+    assert GatewayClient(location).claim("of the gateway's version").number == 1
 
 
 def test_an_earlier_driver_may_do_nothing_any_more(

@@ -29,6 +29,7 @@ from wallaroo.gateway.internal_api.auth import (
     token_here,
 )
 from wallaroo.gateway.internal_api.service import NO_ROOM, STOPPED, pack_staged
+from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import Sample, from_json
 from wallaroo.system.failpoints import fault
 
@@ -174,8 +175,9 @@ class GatewayClient:
 
         Raises:
             Refused: Another driver has the gateway, and lives.
+            RuntimeFailure: The gateway speaks another version of the internal API.
         """
-        claim = Lease(**self._ask("claim", {"holder": holder}))
+        claim = Lease(**self._ask("claim", {"holder": holder, **introduction()}))
         self._claim = claim.number
         return claim
 

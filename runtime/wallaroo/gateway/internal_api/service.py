@@ -22,6 +22,7 @@ from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.leases import LeaseHeld
+from wallaroo.gateway.internal_api.versions import check_version
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.tracing import BatchId
@@ -124,7 +125,10 @@ class Service(flight.FlightServerBase):
             if handler is None:
                 self._stage(action.body)
                 return iter([b"null"])
-            answer = handler(json.loads(action.body.to_pybytes() or b"{}"))
+            asked = json.loads(action.body.to_pybytes() or b"{}")
+            if action.type == "claim":
+                check_version(asked)
+            answer = handler(asked)
         except LeaseHeld as error:
             raise flight.FlightUnauthorizedError(str(error)) from error
         except Stopped as error:

@@ -1,0 +1,45 @@
+"""Whether both ends of the internal API understand each other.
+
+Gateway and driver are of one version where one command starts both. An upgrade on a cluster
+replaces them one after the other, and an older one may come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wallaroo import __version__
+
+API = 1
+"""Version of the internal API: another one with each change that an older end would misread."""
+
+
+class VersionMismatch(LookupError):
+    """The driver that claims a gateway speaks another version of the internal API."""
+
+
+def introduction() -> dict[str, Any]:
+    """What a driver says of itself when it claims a gateway."""
+    return {"version": __version__, "api": API}
+
+
+def check_version(driver: Mapping[str, Any]) -> None:
+    """Refuse a *driver* that speaks another version of the internal API.
+
+    Raises:
+        VersionMismatch: It does.
+
+    Example:
+        >>> check_version({"version": "0.9", "api": 9})
+        Traceback (most recent call last):
+            ...
+        wallaroo.gateway.internal_api.versions.VersionMismatch: the driver runs wallaroo 0.9 \
+(internal API 9), the gateway wallaroo 0.1.0 (internal API 1): run both from one image
+    """
+    if driver.get("api") != API:
+        msg = (
+            f"the driver runs wallaroo {driver.get('version')} (internal API {driver.get('api')}), "
+            f"the gateway wallaroo {__version__} (internal API {API}): run both from one image"
+        )
+        raise VersionMismatch(msg)
