@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Tally
+from wallaroo.engine.gateway_api import JOURNAL
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -109,7 +110,7 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
                 made = outputs(*[b"%d" % number for number in range(due, due + 50)])
                 token = f"{turn} {batch}"
                 client.stage(token, [made], Tally())
-                client.publish("run", 5 * turn + batch, [token])
+                client.publish("run", 5 * turn + batch, [token], {JOURNAL: 0})
                 due += 50
     with killed.running() as client:
         wait_until(lambda: not client.status().undelivered, "the delivery of everything")

@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.harness import NOWHERE, U32, Loop, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import FailedMessage, Tally
+from wallaroo.engine.gateway_api import JOURNAL
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.tcp import sender
 from wallaroo.gateway.internal_api.client import GatewayClient, SourceStatus
@@ -145,7 +146,7 @@ def test_published_outputs_reach_the_receiver(
     running: RunningGateway, client: GatewayClient
 ) -> None:
     client.stage("t", [outputs(b"a\n", b"b\n")], Tally())
-    client.publish("run", 0, ["t"])
+    client.publish("run", 0, ["t"], {JOURNAL: 0})
     connection, _ = running.receiver.accept()
     with connection:
         connection.settimeout(PATIENCE_S)
@@ -159,8 +160,8 @@ def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> Non
         1, [FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
     )
     client.stage("t", [], tally)
-    assert client.publish("run", 0, ["t"]) == tally
-    assert client.publish("run", 0, ["t"]) is None
+    assert client.publish("run", 0, ["t"], {JOURNAL: 0}) == tally
+    assert client.publish("run", 0, ["t"], {JOURNAL: 0}) is None
     assert (client.status().set_aside, client.status().unknown_key) == (1, 2)
 
 
@@ -169,7 +170,7 @@ def test_a_published_batch_is_no_backlog(running: RunningGateway, client: Gatewa
     assert client.status().backlog == 3
     client.plan(0, 3, 1)
     client.stage("t", [], Tally())
-    client.publish("run", 0, ["t"])
+    client.publish("run", 0, ["t"], {JOURNAL: 3})
     assert client.status().backlog == 0
 
 
@@ -201,7 +202,7 @@ def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClie
     with pytest.raises(
         RuntimeFailure, match="gateway call 'publish' failed: nothing is staged under t"
     ) as e:
-        client.publish("run", 0, ["t"])
+        client.publish("run", 0, ["t"], {JOURNAL: 0})
     assert "\n" not in str(e.value)
 
 
@@ -267,7 +268,7 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         client = running.gateway_client
         assert client.wait_until_accepted("lines", 3, PATIENCE_S)
         client.stage("t", [outputs(b"a", b"b", to=1)], Tally())
-        client.publish("run", 0, ["t"])
+        client.publish("run", 0, ["t"], {JOURNAL: 0})
         wait_until(lambda: not client.status().undelivered)
         assert (tmp_path / "out").read_bytes() == b"a\nb\n"
         wait_until(lambda: client.status().sources[3].problem)

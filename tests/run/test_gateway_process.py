@@ -19,7 +19,7 @@ from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Failure, OnBatch, Progress
-from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.gateway_api import JOURNAL, Position
 from wallaroo.engine.spark.supervised_query import SupervisedQuery
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
@@ -79,7 +79,7 @@ class Running:
 
     def published(self) -> list[bytes]:
         """Publish what was staged under `t`; what the receiver gets of it."""
-        self.client.publish("run", 0, ["t"])
+        self.client.publish("run", 0, ["t"], {JOURNAL: 0})
         wait_until(lambda: not self.client.status().undelivered, "the delivery")
         return self.receiver.wait_for(1)
 
@@ -152,7 +152,7 @@ def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) 
     running.client.plan(0, latest.end, 1)
     running.client.stage("t", [], Tally())
     running.kill()
-    running.client.publish("run", 0, ["t"])
+    running.client.publish("run", 0, ["t"], {JOURNAL: latest.end})
     running.client.latest(2, MIB, 1 << 30, 0.0, latest.opening)  # as the engine does behind a batch
     assert running.client.status().backlog == 0
 

@@ -6,7 +6,7 @@ picklable because workers in other processes, and on other machines, call it too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
@@ -15,6 +15,12 @@ from wallaroo.errors import RuntimeFailure
 
 class Stopped(RuntimeFailure):
     """The application is to stop because of a message; its batch can never be published."""
+
+
+JOURNAL = "journal"
+"""Name of the log that all sources write to."""
+Offsets = Mapping[str, int]
+"""By log, the offset of the first message that has not been processed."""
 
 
 class Latest(NamedTuple):
@@ -88,10 +94,13 @@ class GatewayAPI(Protocol):
         May be called several times with one token; a token that no batch publishes is forgotten.
         """
 
-    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally | None:
+    def publish(
+        self, run: str, batch: int, tokens: Sequence[str], offsets: Offsets
+    ) -> Tally | None:
         """Commit the outputs left under *tokens*, in that order, as those of *batch*.
 
-        Does nothing where *batch* of *run* has been published before, however often it is asked.
+        The messages before *offsets* count as processed from then on. Does nothing else where
+        *batch* of *run* has been published before, however often it is asked.
 
         Returns:
             What the tasks reported, all together; None where the batch was published before, be it

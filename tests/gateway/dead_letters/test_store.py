@@ -15,7 +15,7 @@ from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
 from wallaroo.dataflow.records import FailedMessage, Tally
-from wallaroo.engine.gateway_api import Stopped
+from wallaroo.engine.gateway_api import JOURNAL, Stopped
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits, EvidenceFinder
@@ -253,7 +253,7 @@ def test_the_command_works_where_the_gateway_runs() -> None:
         client.plan(0, 2, 1)
         tally = Tally(2, [], [letter._replace(arrival=0), letter._replace(arrival=1)])
         client.stage("t", [], tally)
-        client.publish("run", 0, ["t"])
+        client.publish("run", 0, ["t"], {JOURNAL: 2})
         assert client.status().dead_letters == 2
         see_to_letters(Path(directory))
         assert client.wait_until_accepted("one", 3, PATIENCE_S)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wallaroo.engine.gateway_api import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import (
@@ -159,7 +160,7 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
         first.renew_claim()
     with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
-        worker.publish("run", 1, [])
+        worker.publish("run", 1, [], {JOURNAL: 0})
     assert second.latest(0, 1, 1 << 30, 0).end == 0
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
-from wallaroo.engine.gateway_api import Latest, Position, Stopped
+from wallaroo.engine.gateway_api import Latest, Offsets, Position, Stopped
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
@@ -247,9 +247,11 @@ class GatewayClient:
         self._call("stage", pack_staged(command, outputs))
         fault("worker-after-stage")
 
-    def publish(self, run: str, batch: int, tokens: Sequence[str]) -> Tally | None:
+    def publish(
+        self, run: str, batch: int, tokens: Sequence[str], offsets: Offsets
+    ) -> Tally | None:
         """See `GatewayAPI.publish`."""
-        asked = {"run": run, "batch": batch, "tokens": list(tokens)}
+        asked = {"run": run, "batch": batch, "tokens": list(tokens), "offsets": dict(offsets)}
         fault("driver-before-publish")
         told = self._ask("publish", asked)
         fault("driver-after-publish")

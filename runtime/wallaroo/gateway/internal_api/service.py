@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.engine.gateway_api import Latest, Stopped
+from wallaroo.engine.gateway_api import JOURNAL, Latest, Stopped
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
@@ -105,7 +105,6 @@ class Service(flight.FlightServerBase):
         self._outbox = outbox
         self._judge = judge
         self._followed = followed
-        self._planned_end = 0
         self._actions: dict[str, Callable[[dict[str, Any]], Any]] = {
             "latest": self._latest,
             "plan": self._plan,
@@ -174,7 +173,6 @@ class Service(flight.FlightServerBase):
         return Latest(reached, self._journal.opening)
 
     def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
-        self._planned_end = asked["end"]
         if self._followed is not None:
             self._followed.begin(asked["start"], asked["end"])
         return self._journal.chunks.split(
@@ -182,11 +180,11 @@ class Service(flight.FlightServerBase):
         )
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any] | None:
-        end = self._planned_end or None
+        end = asked["offsets"][JOURNAL]
         tally = self._outbox.publish(
             asked["run"], asked["batch"], asked["tokens"], self._judge, end
         )
-        self._journal.note_processed(self._planned_end)
+        self._journal.note_processed(end)
         if self._followed is not None:
             self._followed.published(BatchId(asked["run"], asked["batch"]))
         return None if tally is None else tally.to_json()

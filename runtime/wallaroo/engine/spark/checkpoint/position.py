@@ -31,6 +31,11 @@ def position_of(checkpoint: Path) -> Position:
     )
 
 
+def planned_end(checkpoint: Path, batch: int) -> int:
+    """Offset after *batch*, which has been planned."""
+    return int(_offset(checkpoint, batch)["offset"])
+
+
 def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: int) -> int:
     """The last committed batch that took messages, and so was published; -1 if none is known.
 
