@@ -1,7 +1,7 @@
-"""The receiver that comes along with a release whose outputs go nowhere else.
+"""The receiver that the chart adds to a release without `outputs`.
 
-Shows outputs in its log, some twenty a second and how many more there were, and keeps the last of
-them, so that `helm test` can ask whether one has come. Called with a JSON object:
+Prints up to 20 outputs per second to its log, with the number of those omitted, and keeps the most
+recent ones, so that `helm test` can ask whether one has arrived. Its argument is a JSON object:
 `{"ports": [7002], "http": 7981, "format": "text" or "hex"}`.
 """
 
@@ -17,17 +17,17 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 SHOWN_A_SECOND = 20
-"""Outputs that a second shows at most: whoever reads a log reads no more."""
+"""Maximum number of outputs printed per second: nobody reads more in a log."""
 KEPT_BYTES = 16 * 1024**2
-"""Bytes kept of a connection."""
+"""Number of bytes kept per connection."""
 KEPT_CONNECTIONS = 4
-"""Connections whose bytes are kept: the gateway opens one for each sink, and anew after a break."""
+"""Number of connections whose bytes are kept: the gateway opens one per sink, and reconnects."""
 HEADER = 4
-"""Bytes of a frame's length, where outputs are frames."""
+"""Size of a frame's length field, in bytes."""
 
 
 class Receiver:
-    """Takes outputs on any number of connections.
+    """Accepts outputs on any number of connections.
 
     Args:
         shown_as: `text`: outputs are lines; `hex`: they are frames with a big-endian length.
@@ -38,10 +38,10 @@ class Receiver:
         self._kept: deque[bytearray] = deque(maxlen=KEPT_CONNECTIONS)
         self._shown = self._hidden = 0
         self.received = 0
-        """Outputs so far."""
+        """Number of outputs received so far."""
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the outputs of one connection."""
+        """Receive the outputs of one connection."""
         kept = bytearray()
         self._kept.append(kept)
         rest = b""
@@ -58,7 +58,7 @@ class Receiver:
             writer.close()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one HTTP request: `/healthz`, or `/contains?hex=…` with yes or no."""
+        """Answer one HTTP request: `/healthz`, or `/contains?hex=…`, which returns yes or no."""
         line = (await reader.readline()).split()
         url = urlsplit(line[1].decode("latin-1") if len(line) > 1 else "/")
         status, text = "404 Not Found", "ask for /healthz or /contains?hex=…"
@@ -77,7 +77,7 @@ class Receiver:
         writer.close()
 
     async def tell_hidden(self) -> None:
-        """Each second, tell how many outputs were not shown, and begin to show again."""
+        """Once a second, print how many outputs were omitted, and reset the limit."""
         while True:
             await asyncio.sleep(1)
             if self._hidden:
@@ -96,7 +96,7 @@ class Receiver:
         print(shown, flush=True)
 
     def _cut(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """The whole outputs at the begin of *data*, and what is behind them."""
+        """The complete outputs at the start of *data*, and the remaining bytes."""
         if self._shown_as == "text":
             *whole, rest = data.split(b"\n")
             return whole, rest
@@ -115,7 +115,7 @@ def _frames(data: bytes) -> Iterator[bytes]:
 
 
 def _listener(port: int) -> socket.socket:
-    """A socket that listens on *port* of all addresses, of either kind where there are both."""
+    """A socket that listens on *port* of all addresses, IPv4 and IPv6 if both are available."""
     if socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))

@@ -1,9 +1,9 @@
-"""What `helm test` runs: sends messages through the Services, and asserts on what comes back.
+"""The program of `helm test`: sends messages through the Services and checks the outputs.
 
-Called with the path of a JSON file, which the chart's `test` values make: `sources` (name to
-`host:port`), `status` (URL of the gateway's status), `receiver` (URL of the receiver that comes
-along, or null), `messages`, `expect`, `tls` (directories of the certificate that sources show, and
-of the test's own; each may be null) and `timeout_s`.
+Its argument is the path of a JSON file, which the chart generates from the `test` values: `sources`
+(name to `host:port`), `status` (URL of the gateway's status), `receiver` (URL of the chart's own
+receiver, or null), `messages`, `expect`, `tls` (directories of the sources' certificate and of the
+test's client certificate; each may be null) and `timeout_s`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from pathlib import Path
 from typing import Any
 
 NONCE_LETTERS = 6
-"""Letters that take the place of `{nonce}`: as many as fit an order id of Market Spread."""
+"""Number of letters that replace `{nonce}`: as many as fit an order id of Market Spread."""
 PAUSE_S = 0.2
-"""Pause between two questions whether it is so far."""
+"""Polling interval."""
 
 
 class Failed(Exception):
-    """The application did not do what it should."""
+    """The test failed."""
 
 
 class Smoke:
     """One run of the test.
 
     Args:
-        settings: What the chart has written.
+        settings: The contents of the JSON file.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -45,10 +45,10 @@ class Smoke:
         self._nonce = "".join(secrets.choice(string.ascii_lowercase) for _ in range(NONCE_LETTERS))
 
     def run(self) -> None:
-        """Send all messages and wait for what must come of them.
+        """Send all messages and wait for the expected outputs.
 
         Raises:
-            Failed: Something did not come in time, or a message was set aside.
+            Failed: An output did not arrive in time, or a message became a dead letter.
         """
         before = self._wait("the gateway's status", self._status)
         for message in self._settings["messages"]:
@@ -76,7 +76,7 @@ class Smoke:
             print(f"received {wanted!r}")
 
     def _send(self, message: Mapping[str, str]) -> None:
-        """Send one message, and wait until it is accepted: the next one may depend on it."""
+        """Send one message and wait until it is accepted, because the next one may depend on it."""
         payload, address = self._bytes(message), self._settings["sources"][message["source"]]
         port = int(address.rpartition(":")[2])
         before = _accepted(self._wait("the gateway's status", self._status), port)
@@ -86,7 +86,7 @@ class Smoke:
                 connection.settimeout(self._settings["timeout_s"])
                 connection.sendall(len(payload).to_bytes(4) + payload)
                 if isinstance(connection, ssl.SSLSocket):
-                    connection.unwrap()  # the gateway closes when it has taken everything
+                    connection.unwrap()  # the gateway closes after it has read everything
                 else:
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(4096):
@@ -113,7 +113,7 @@ class Smoke:
         return _get(f"{self._settings['receiver']}/contains?hex={wanted.hex()}") == b"yes"
 
     def _wait(self, what: str, ready: Callable[[], Any]) -> Any:
-        """What *ready* returns, as soon as it is something."""
+        """Poll *ready* until its result is true, and return that."""
         while not (result := ready()):
             if time.monotonic() > self._until:
                 msg = f"no sign of {what} within {self._settings['timeout_s']} s"
@@ -132,12 +132,12 @@ def _processed(status: Mapping[str, Any]) -> int:
 
 
 def _tls(directories: Mapping[str, str | None]) -> ssl.SSLContext | None:
-    """TLS with the very certificate that sources are to show, whoever has signed it."""
+    """A TLS context that trusts exactly the sources' certificate, regardless of its issuer."""
     shown, own = directories["sources"], directories["own"]
     if shown is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # senders outside may know it by other names
+    context.check_hostname = False  # the certificate may be issued for external names only
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(Path(shown, "tls.crt"))
     if own is not None:
@@ -153,7 +153,7 @@ def _connect(address: str, tls: ssl.SSLContext | None) -> socket.socket | None:
     except ssl.SSLError as error:
         msg = f"{address} does not speak TLS with the certificate it should show: {error}"
         raise Failed(msg) from error
-    except OSError:  # a Service may take a moment to know its pod
+    except OSError:  # a Service may need a moment to find its pod
         return None
 
 
@@ -161,12 +161,12 @@ def _get(url: str) -> bytes | None:
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
             return bytes(response.read())
-    except OSError:  # includes URLError: not there yet, or not just now
+    except OSError:  # includes URLError: not reachable yet, or temporarily
         return None
 
 
 def main(path: str) -> int:
-    """Run the test that *path* describes; returns the exit code."""
+    """Run the test described by the file *path* and return the exit code."""
     try:
         Smoke(json.loads(Path(path).read_text())).run()
     except Failed as failure:

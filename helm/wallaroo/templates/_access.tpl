@@ -1,4 +1,4 @@
-{{/* Who may do what: the driver manages pods and reads one ConfigMap, nobody else may do anything. */}}
+{{/* Permissions: the driver manages pods and reads one ConfigMap; the other components have none. */}}
 {{- define "wallaroo.access" -}}
 {{- $root := . -}}
 {{- range $component := list "gateway" "driver" "executor" }}

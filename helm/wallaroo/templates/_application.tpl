@@ -1,6 +1,6 @@
 {{/*
-A Wallaroo application: every object of it. A chart's templates consist of this, `wallaroo.test`
-and, in NOTES.txt, `wallaroo.notes`.
+All objects of a Wallaroo application. An application's chart includes only this and, in NOTES.txt,
+`wallaroo.notes`.
 */}}
 {{- define "wallaroo.application" -}}
 {{- include "wallaroo.checks" . }}

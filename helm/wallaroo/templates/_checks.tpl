@@ -1,4 +1,4 @@
-{{/* What the schema cannot say: each mistake is one sentence, and all are told at once. */}}
+{{/* Checks that the schema cannot express: one sentence per mistake, all reported at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
 {{- range $check := list "values" "forms" "numbers" "name" "sources" "tls" "workers" "disruption" "capabilities" "test" "upgrade" -}}
@@ -137,7 +137,7 @@ test.messages names the source {{ .source | quote }}, and the sources are {{ joi
 {{- end -}}
 {{- end }}
 
-{{/* Against what the cluster has; nothing is known where there is none, as with helm template. */}}
+{{/* Checks against the objects in the cluster; skipped without one, as with helm template. */}}
 {{- define "wallaroo.checks.upgrade" -}}
 {{- $fullname := include "wallaroo.fullname" . -}}
 {{- $before := include "wallaroo.partitionsBefore" . -}}
@@ -161,9 +161,9 @@ storage.{{ $volume }}.accessModes is {{ join ", " $values.accessModes }}, and th
 {{- end }}
 
 {{/*
-Partitions of the state that there is, as far as the cluster tells; empty where it does not. The claim
-keeps them when the release is uninstalled. A driver that does not become ready may be one that refuses
-its partitions, and it alone knows the right number: then any may be set.
+Number of partitions of the existing state, as recorded in the cluster; empty if unknown. The volume
+claim keeps the number when the release is uninstalled. If the driver does not become ready, it may have
+rejected the number of partitions; only the driver knows the right one, so any number is accepted then.
 */}}
 {{- define "wallaroo.partitionsBefore" -}}
 {{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "StatefulSet" "name" "driver") | fromJson -}}
@@ -175,7 +175,7 @@ its partitions, and it alone knows the right number: then any may be set.
 {{- end -}}
 {{- end }}
 
-{{/* An object of the release as the cluster has it, {} if it has none: dict root, api, kind, name. */}}
+{{/* An object of the release as it exists in the cluster, or {}: dict root, api, kind, name. */}}
 {{- define "wallaroo.existing" -}}
 {{- $name := printf "%s-%s" (include "wallaroo.fullname" .root) .name -}}
 {{- lookup .api .kind .root.Release.Namespace $name | default dict | toJson -}}

@@ -1,4 +1,4 @@
-{{/* PodDisruptionBudgets, for whoever wants them. */}}
+{{/* PodDisruptionBudgets, if enabled. */}}
 {{- define "wallaroo.disruption" -}}
 {{- $root := . -}}
 {{- range $component := list "gateway" "driver" "executor" }}
@@ -12,7 +12,7 @@ metadata:
   {{- include "wallaroo.metadata" $part | nindent 2 }}
 spec:
   {{- if eq $component "executor" }}
-  # a number: the pods of a driver have no controller whose share could be told
+  # an absolute number: the executors have no controller that a percentage could refer to
   minAvailable: {{ int .minAvailable }}
   {{- else }}
   maxUnavailable: 0
@@ -25,7 +25,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* Asks for the version, too: without a cluster helm knows of policy/v1 whatever --kube-version says. */}}
+{{/* Checks the version, too: without a cluster, helm reports policy/v1 whatever --kube-version says. */}}
 {{- define "wallaroo.disruption.api" -}}
 {{- $old := semverCompare ">=1.20.0-0 <1.21.0-0" .Capabilities.KubeVersion.Version -}}
 {{- ternary "policy/v1" "policy/v1beta1" (and (not $old) (.Capabilities.APIVersions.Has "policy/v1")) -}}

@@ -1,6 +1,6 @@
 {{/*
-The driver: it runs the query and starts the executors. A StatefulSet, for that has at most one pod
-of the name, also when a node is lost; a driver that is alive in spite of that is fenced out.
+The driver runs the query and starts the executors. It is a StatefulSet, because that runs at most one
+pod of a name, even if a node is lost; a driver that is still alive nevertheless is fenced off.
 */}}
 {{- define "wallaroo.driver" -}}
 {{- $part := dict "root" . "component" "driver" -}}
@@ -46,7 +46,7 @@ spec:
       protocol: TCP
 {{- end }}
 ---
-# The driver watches this: a change of `workers` changes nothing else.
+# Watched by the driver: changing `workers` changes no other object.
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -192,7 +192,7 @@ spec:
         {{- include "wallaroo.volumes" $part | nindent 8 }}
 {{- end }}
 
-{{/* Options of everything that runs the application's functions on Spark. */}}
+{{/* Options of all commands that run the application's functions on Spark. */}}
 {{- define "wallaroo.engineArgs" -}}
 - --gateway={{ include "wallaroo.fullname" . }}-gateway:7900
 {{- if .Values.tls.door.secretName }}
@@ -203,7 +203,7 @@ spec:
 - --function-timeout={{ .Values.functionTimeoutSeconds }}
 {{- end }}
 
-{{/* Settings of Spark that come from values; Spark takes executors' resources from nowhere else. */}}
+{{/* Spark settings derived from values. Spark takes the executors' resources only from these. */}}
 {{- define "wallaroo.sparkConf" -}}
 {{- $values := .Values.executor -}}
 {{- $conf := dict
@@ -219,7 +219,7 @@ spec:
 {{- merge (dict) .Values.sparkConf $conf | toYaml -}}
 {{- end }}
 
-{{/* The pod that Spark makes executors after. Image, arguments and resources are Spark's to set. */}}
+{{/* Pod template for the executors. Spark sets the image, the arguments and the resources. */}}
 {{- define "wallaroo.executorTemplate" -}}
 {{- $part := dict "root" . "component" "executor" -}}
 apiVersion: v1

@@ -1,9 +1,9 @@
 {{/*
-Forms of single values, in words: the schema knows types and choices, and would show whoever mistypes
-a value a regular expression.
+Formats of single values, described in words. The schema checks types and choices; for a mistyped value
+it would only show a regular expression.
 */}}
 
-{{/* Form, by name: the pattern that a value has to match, and what is expected, with an example. */}}
+{{/* Formats by name: the pattern that a value must match, and what is expected, with an example. */}}
 {{- define "wallaroo.forms" -}}
 number:
   pattern: '^[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$'
@@ -55,7 +55,7 @@ resource:
   expected: cpu, memory, ephemeral-storage, or the name of an extended resource, such as example.com/gpu
 {{- end }}
 
-{{/* A line for each value that has not its form. An empty value that is optional is left out. */}}
+{{/* One line for each value that does not match its format. Optional values may be empty. */}}
 {{- define "wallaroo.checks.forms" -}}
 {{- $values := .Values -}}
 {{- $checks := list
@@ -122,7 +122,7 @@ resource:
 {{- end -}}
 {{- end }}
 
-{{/* Numbers, which helm's --set takes for text where they have a fraction: path, value, bound. */}}
+{{/* Numbers, because helm's --set parses fractions as strings: path, value, bound. */}}
 {{- define "wallaroo.checks.numbers" -}}
 {{- $values := .Values -}}
 {{- $form := get (include "wallaroo.forms" . | fromYaml) "number" -}}

@@ -1,4 +1,4 @@
-{{/* The gateway: it owns the sources' ports, the journal and the way to the receivers. */}}
+{{/* The gateway owns the sources' ports, the journal and the connections to the receivers. */}}
 {{- define "wallaroo.gateway" -}}
 {{- $part := dict "root" . "component" "gateway" -}}
 {{- $values := .Values.gateway -}}
@@ -37,7 +37,7 @@ metadata:
   {{- include "wallaroo.metadata" (merge (dict "name" "gateway") $part) | nindent 2 }}
 spec:
   type: ClusterIP
-  # workers reach the gateway while it is too busy for senders, too
+  # workers must reach the gateway even while it is not ready for senders
   publishNotReadyAddresses: true
   selector:
     {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
@@ -58,7 +58,7 @@ metadata:
 spec:
   replicas: {{ ternary 0 1 .Values.stopped }}
   serviceName: {{ include "wallaroo.fullname" . }}-gateway
-  # a pod that never became ready does not stand in the way of an upgrade that mends it
+  # a pod that never became ready must not block an upgrade that fixes it
   podManagementPolicy: Parallel
   selector:
     matchLabels:

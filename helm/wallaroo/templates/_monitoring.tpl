@@ -1,4 +1,4 @@
-{{/* For the Prometheus operator, and for Grafana. */}}
+{{/* Objects for the Prometheus operator and for Grafana. */}}
 {{- define "wallaroo.monitoring" -}}
 {{- if .Values.serviceMonitor.enabled }}
 ---

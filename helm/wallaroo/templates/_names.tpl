@@ -1,6 +1,6 @@
-{{/* Names, labels and other short texts. All take the chart's root context, or a dict with it. */}}
+{{/* Names, labels and other short texts. All take the chart's root context, or a dict that has it. */}}
 
-{{/* Name of all objects: the release's, with the chart's behind it unless it says it already. */}}
+{{/* Name of all objects: the release's, followed by the chart's unless it contains it already. */}}
 {{- define "wallaroo.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
@@ -11,14 +11,14 @@
 {{- end -}}
 {{- end }}
 
-{{/* What never changes in the life of a release: dict root, component. */}}
+{{/* Labels that never change during the life of a release: dict root, component. */}}
 {{- define "wallaroo.selectorLabels" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* dict root, component. */}}
+{{/* Labels of an object: dict root, component. */}}
 {{- define "wallaroo.labels" -}}
 {{- with .root.Values.commonLabels }}
 {{- toYaml . }}
@@ -31,8 +31,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 
 {{/*
-Labels of a pod: without those that an upgrade of the chart changes, for they would restart the pod
-for nothing. dict root, component.
+Labels of a pod, without those that change with the chart's version: they would restart the pod
+unnecessarily. dict root, component.
 */}}
 {{- define "wallaroo.podLabels" -}}
 {{- $labels := merge (include "wallaroo.selectorLabels" . | fromYaml) (dict "app.kubernetes.io/part-of" "wallaroo") -}}
@@ -40,7 +40,7 @@ for nothing. dict root, component.
 {{- merge $labels $own .root.Values.commonLabels | toYaml -}}
 {{- end }}
 
-{{/* Metadata of an object: dict root, component, name (what stands behind the full name). */}}
+{{/* Metadata of an object: dict root, component, name (suffix of the full name). */}}
 {{- define "wallaroo.metadata" -}}
 name: {{ include "wallaroo.fullname" .root }}{{ with .name }}-{{ . }}{{ end }}
 namespace: {{ .root.Release.Namespace }}
@@ -62,7 +62,7 @@ annotations:
 {{- end -}}
 {{- end }}
 
-{{/* Name of the ServiceAccount of a component: dict root, component. */}}
+{{/* Name of a component's ServiceAccount: dict root, component. */}}
 {{- define "wallaroo.serviceAccountName" -}}
 {{- $account := (index .root.Values .component).serviceAccount -}}
 {{- $own := printf "%s-%s" (include "wallaroo.fullname" .root) .component -}}
@@ -82,7 +82,7 @@ annotations:
 {{- (index .root.Values.storage .volume).existingClaim | default (printf "%s-%s" (include "wallaroo.fullname" .root) .volume) -}}
 {{- end }}
 
-{{/* Where outputs go, separated by commas: to the receiver that comes along, if nowhere else. */}}
+{{/* Addresses of the outputs, separated by commas; by default those of the chart's own receiver. */}}
 {{- define "wallaroo.outputs" -}}
 {{- if .Values.outputs -}}
 {{- join "," .Values.outputs -}}
@@ -95,7 +95,7 @@ annotations:
 {{- end -}}
 {{- end }}
 
-{{/* What all that runs the application must have alike: itself, its addresses, how to log. */}}
+{{/* Arguments that all commands share: the application, its addresses and the log level. */}}
 {{- define "wallaroo.sharedArgs" -}}
 {{- $sources := list -}}
 {{- range .Values.sources -}}
@@ -109,7 +109,7 @@ annotations:
 - --token-file=/etc/wallaroo/token/token
 {{- end }}
 
-{{/* The application's own arguments, behind all others. */}}
+{{/* The application's own arguments, which come last. */}}
 {{- define "wallaroo.applicationTail" -}}
 {{- with .Values.args -}}
 - --

@@ -1,4 +1,4 @@
-{{/* Who may reach which port. What pods reach themselves is not limited: outputs go anywhere. */}}
+{{/* Restricts which peers may reach which port. Egress is not restricted: outputs may go anywhere. */}}
 {{- define "wallaroo.network" -}}
 {{- if .Values.networkPolicy.enabled }}
 {{- $root := . -}}
@@ -20,7 +20,7 @@
 {{- $shown = append $health (dict "port" 4040 "protocol" "TCP") -}}
 {{- end -}}
 {{- $spark := list (dict "port" 7078 "protocol" "TCP") (dict "port" 7079 "protocol" "TCP") -}}
-{{- /* what each component lets in: its ports, and from whom; nobody named is everybody */ -}}
+{{- /* ingress of each component: its ports, and the peers that may reach them; an empty list is all */ -}}
 {{- $rules := dict
   "gateway" (list
     (dict "ports" $sources "from" (ternary (append $senders $release) (list) (not (empty $senders))))

@@ -1,6 +1,6 @@
-{{/* What the pods have in common. */}}
+{{/* Parts that the pods share. */}}
 
-{{/* Fields of a pod's spec around its containers: dict root, component, token (mounts the API token). */}}
+{{/* Fields of a pod's spec other than its containers: dict root, component, token (mounts the API token). */}}
 {{- define "wallaroo.podSettings" -}}
 {{- $values := index .root.Values .component -}}
 serviceAccountName: {{ include "wallaroo.serviceAccountName" . }}
@@ -37,8 +37,8 @@ topologySpreadConstraints:
 {{- end }}
 
 {{/*
-Affinity of a component. Executors share the state's volume with the driver: where only one node
-can have it, they go where the driver is. dict root, component.
+Affinity of a component. Executors share the state volume with the driver: if only one node can mount
+it, they run on the driver's node. dict root, component.
 */}}
 {{- define "wallaroo.affinity" -}}
 {{- $affinity := deepCopy (index .root.Values .component).affinity -}}
@@ -53,7 +53,7 @@ can have it, they go where the driver is. dict root, component.
 {{- toYaml $affinity -}}
 {{- end }}
 
-{{/* Mounts of a component: dict root, component. */}}
+{{/* Volume mounts of a component: dict root, component. */}}
 {{- define "wallaroo.volumeMounts" -}}
 - name: tmp
   mountPath: /tmp
@@ -89,7 +89,7 @@ can have it, they go where the driver is. dict root, component.
 {{- end }}
 {{- end }}
 
-{{/* Probes of gateway and driver: dict of the component's values. */}}
+{{/* Probes of the gateway or the driver; takes the component's values. */}}
 {{- define "wallaroo.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: health}

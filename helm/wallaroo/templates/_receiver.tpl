@@ -1,4 +1,4 @@
-{{/* A receiver for trying out, while outputs go nowhere else. */}}
+{{/* A receiver for trying things out, added if no outputs are set. */}}
 {{- define "wallaroo.receiver" -}}
 {{- if not .Values.outputs }}
 {{- $part := dict "root" . "component" "receiver" -}}

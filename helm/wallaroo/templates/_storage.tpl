@@ -1,7 +1,7 @@
 {{/*
-The volume claims and the token. The claims are objects of their own and no volumeClaimTemplates:
-they can be enlarged by an upgrade, and journal and state, of which neither is worth anything
-without the other, stay or go together.
+The volume claims and the token. The claims are separate objects rather than volumeClaimTemplates, so
+that an upgrade can enlarge them and that journal and state, which belong together, are kept or deleted
+together.
 */}}
 {{- define "wallaroo.storage" -}}
 {{- $root := . -}}
@@ -40,7 +40,7 @@ data:
 {{- end }}
 {{- end }}
 
-{{/* The token of the release, if it has one; else a new one. */}}
+{{/* The release's existing token, or a new one. */}}
 {{- define "wallaroo.token" -}}
 {{- $secret := lookup "v1" "Secret" .Release.Namespace (include "wallaroo.tokenSecret" .) -}}
 {{- dig "data" .Values.token.key "" ($secret | default dict) | default (randAlphaNum 48 | b64enc) -}}

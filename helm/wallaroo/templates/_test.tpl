@@ -1,4 +1,4 @@
-{{/* What `helm test` runs. */}}
+{{/* The pod that `helm test` runs. */}}
 {{- define "wallaroo.test" -}}
 {{- if .Values.test.enabled }}
 {{- $part := dict "root" . "component" "test" -}}

@@ -1,4 +1,4 @@
-{{/* TLS on the ports of sources, and to receivers: Secrets, and what the gateway finds in them. */}}
+{{/* TLS for sources and for connections to receivers: the gateway's options and the Secrets' files. */}}
 
 {{- define "wallaroo.tlsArgs" -}}
 {{- with .Values.tls.sources.secretName }}
@@ -17,7 +17,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Secrets by their directory, with the keys that are read. */}}
+{{/* Secrets by mount directory, with the keys that are mounted. */}}
 {{- define "wallaroo.tlsSecrets" -}}
 {{- $pair := list "tls.crt" "tls.key" -}}
 {{- $ca := list "ca.crt" -}}
@@ -47,7 +47,7 @@ outputs: {{ dict "name" .outputs.secretName "keys" $pair | toJson }}
 {{- end }}
 {{- end }}
 
-{{/* A volume of some keys of a Secret, for the owner and the group of the pod: dict volume, name, keys. */}}
+{{/* A volume with some keys of a Secret, readable by the pod's user and group: dict volume, name, keys. */}}
 {{- define "wallaroo.secretVolume" -}}
 - name: {{ .volume }}
   secret:
