@@ -1,4 +1,4 @@
-"""`wallaroo driver`: Spark and the query alone, on a cluster whose gateway runs elsewhere."""
+"""`wallaroo driver`: only Spark and the query, on a cluster whose gateway runs elsewhere."""
 
 from __future__ import annotations
 
@@ -30,40 +30,45 @@ from wallaroo.run.cluster import ClusterRun, DriverSettings
     "--gateway",
     type=AddressType(),
     required=True,
-    help="Where the gateway's internal API is.",
+    help="Address of the gateway's internal API.",
 )
 @click.option(
     "--token-file",
     type=FILE,
     required=True,
-    help="File with the gateway's token; executors must have it at the same path.",
+    help="File with the token for the gateway's internal API; executors must have it at the same "
+    "path.",
 )
 @click.option(
     "--gateway-ca",
     type=FILE,
-    help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on. Executors "
-    "must have the file at the same path.",
+    help="CA certificates (PEM) that the gateway's certificate is verified against; enables TLS. "
+    "Executors must have the file at the same path.",
 )
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Where state is kept; executors must have it at the same path.",
+    help="Directory for the state; executors must have it at the same path.",
 )
 @click.option(
     "--partitions",
     type=click.IntRange(1),
     required=True,
-    help="Partitions of the state, the upper bound of parallelism; fixed when the state "
-    "directory is new.",
+    help="Number of partitions, the upper bound of parallelism; fixed when the state directory is "
+    "created.",
 )
 @click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(1), help="Executors to start."
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of executors to start.",
 )
 @click.option(
     "--workers-from",
     metavar="CONFIGMAP",
-    help="ConfigMap whose `workers` is the number of executors, now and whenever it changes.",
+    help="ConfigMap whose `workers` is the number of executors; the driver follows its changes.",
 )
 @click.option(
     "--master",
@@ -71,25 +76,25 @@ from wallaroo.run.cluster import ClusterRun, DriverSettings
     show_default=True,
     help="Spark master URL.",
 )
-@click.option("--image", envvar="WALLAROO_IMAGE", help="Image of the executors: this one.")
-@click.option("--executor-prefix", help="How names of executors begin.  [default: the pod's name]")
+@click.option("--image", envvar="WALLAROO_IMAGE", help="Image of the executors.")
+@click.option("--executor-prefix", help="Prefix of executors' names.  [default: the pod's name]")
 @click.option(
     "--executor-template",
     type=FILE,
-    help="Pod that executors are made from; its container is `executor`.",
+    help="Pod template of the executors; its container must be named `executor`.",
 )
 @click.option(
-    "--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver, as in 1g."
+    "--driver-memory", default="1g", show_default=True, help="Java heap of the driver, as in 1g."
 )
 @click.option(
     "--health",
     type=AddressType(),
-    help="Where probes are answered: /healthz, /readyz, /status.",
+    help="Address of the health endpoints: /healthz, /readyz, /status.",
 )
 @click.option(
     "--ui",
     type=AddressType(),
-    help="Where the dashboard is served; whoever gets there can look at it.  [default: nowhere]",
+    help="Address of the dashboard; anyone who can reach it can view it.  [default: no dashboard]",
 )
 @ui_token_option
 @accept_option
@@ -98,7 +103,7 @@ from wallaroo.run.cluster import ClusterRun, DriverSettings
     default=600.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Seconds to go on trying while the gateway is away.",
+    help="Seconds for which to retry while the gateway is unavailable.",
 )
 @batch_options
 @engine_options
@@ -131,11 +136,11 @@ def driver(
     function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
-    """Run an application's query in a pod, on executors in pods, with a gateway that is there.
+    """Run an application's query in a pod, with executors in pods and an existing gateway.
 
-    The chart of the application starts it; POD_NAME, POD_NAMESPACE and POD_IP tell which pod it is
-    in. One driver has the gateway: a second one ends with exit code 1. It ends on SIGTERM, and goes
-    on where the last committed batch ended when it is started again.
+    It is started by the application's chart; POD_NAME, POD_NAMESPACE and POD_IP identify its pod.
+    Only one driver can hold the gateway's lease: a second one exits with code 1. It stops on
+    SIGTERM; when it is started again, it resumes after the last committed batch.
 
     \b
     Example:

@@ -16,7 +16,7 @@ _LOOK_EVERY_S = 0.2
 
 @click.command(hidden=True)
 def executor() -> None:
-    """Become a Spark executor, as Spark's Kubernetes backend describes it in the environment."""
+    """Run a Spark executor, configured by the environment that Spark's Kubernetes backend sets."""
     from wallaroo.engine.spark.kubernetes import executor_command
 
     command = executor_command(os.environ)

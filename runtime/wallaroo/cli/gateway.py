@@ -1,4 +1,4 @@
-"""`wallaroo gateway`: the gateway alone, in a container, or as `wallaroo run` starts it."""
+"""`wallaroo gateway`: only the gateway, in a container or as a child of `wallaroo run`."""
 
 from __future__ import annotations
 
@@ -56,56 +56,58 @@ log = structlog.get_logger("wallaroo.gateway")
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Where messages and outputs are kept: on a disk of this machine, not a network share.",
+    help="Directory for messages and outputs: on a disk of this machine, not a network share.",
 )
 @click.option(
     "--listen",
     required=True,
     metavar="HOST:PORT",
-    help="Where the driver and its workers come in.",
+    help="Address of the internal API, for the driver and its workers.",
 )
 @click.option(
     "--token-file",
     type=FILE,
-    help="File with the token that they must show.",
+    help="File with the token that the internal API requires.",
 )
 @click.option(
     "--listen-tls-cert",
     type=FILE,
-    help="Certificate, PEM, to show there: turns TLS on for driver and workers.",
+    help="Certificate of the internal API (PEM); enables TLS for the driver and its workers.",
 )
 @click.option(
     "--listen-tls-key",
     type=FILE,
-    help="Private key of that certificate.",
+    help="Private key for --listen-tls-cert (PEM).",
 )
 @click.option(
     "--health",
     type=AddressType(),
-    help="Where probes are answered: /healthz, /readyz, /status.",
+    help="Address of the health endpoints: /healthz, /readyz, /status.",
 )
 @click.option(
     "--journal-limit-gib",
     default=4.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="GiB of messages that wait on disk at most; then senders have to wait.",
+    help="Maximum size of the journal, in GiB of messages. When it is full, senders have to wait.",
 )
 @click.option(
     "--dead-letters-mib",
     default=DeadLetterLimits.size_bytes / _MIB,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="MiB of dead letters that are kept at most; over that the oldest go, counted.",
+    help="Maximum size of all dead letters, in MiB. Beyond it, the oldest are removed and counted.",
 )
 @click.option(
     "--dead-letters-days",
     default=DeadLetterLimits.age_s / _DAY_S,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Days that a dead letter is kept.",
+    help="Days after which dead letters are removed.",
 )
-@click.option("--child", is_flag=True, hidden=True, help="Tell the parent on stdout; end with it.")
+@click.option(
+    "--child", is_flag=True, hidden=True, help="Report to the parent on stdout; exit with it."
+)
 @click.option("--ports", hidden=True, help="Ports to bind, by source, instead of those in --in.")
 def gateway(
     app: str,
@@ -132,11 +134,11 @@ def gateway(
     ports: str | None,
     **tls: Path | None,
 ) -> None:
-    """Own the sources and sinks of an application: journal what arrives, deliver what comes out.
+    """Run an application's sources and sinks: journal its messages and deliver its outputs.
 
-    `wallaroo run` starts one by itself. On a cluster it is a process of its own, to which
-    `wallaroo driver` connects; it ends on SIGTERM, and goes on where it ended when it is started
-    again with the same --state-dir.
+    `wallaroo run` starts a gateway itself. On a cluster it is a separate process, which
+    `wallaroo driver` connects to. It stops on SIGTERM; when it is started again with the same
+    --state-dir, it resumes where it stopped.
 
     \b
     Example:

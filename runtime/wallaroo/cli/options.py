@@ -81,29 +81,30 @@ application_options = together(
         "--in",
         "inputs",
         metavar="[NAME@]HOST:PORT,…",
-        help="Addresses to listen on, in the order the application takes its sources. "
-        "Port 0 lets the system choose; the ready event tells which.",
+        help="Addresses to listen on, in the order in which the application defines its sources. "
+        "With port 0 the system chooses a port; the ready event shows it.",
     ),
     click.option(
         "-o",
         "--out",
         "outputs",
         metavar="HOST:PORT,…",
-        help="Addresses to send outputs to, in the order the application takes its sinks.",
+        help="Addresses to send outputs to, in the order in which the application defines its "
+        "sinks.",
     ),
     click.option(
         "--max-frame",
         default=DEFAULT_MAX_FRAME,
         show_default=True,
         type=click.IntRange(1),
-        help="Largest payload that a source accepts, in bytes, where it names no max_size.",
+        help="Largest payload that a source accepts, in bytes, unless it sets max_size.",
     ),
     click.option(
         "--log-level",
         type=LevelsType(),
         default="info",
         show_default=True,
-        help="Least severe log events to show: debug, info, warning or error; also by "
+        help="Lowest level of log events to show: debug, info, warning or error; optionally by "
         "part (driver, gateway, worker, spark, application), as in info,spark=debug.",
     ),
     click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
@@ -117,25 +118,25 @@ source_limit_options = together(
         default=SourceLimits.connections,
         show_default=True,
         type=click.IntRange(1),
-        help="Connections to one source at most; from one address half as many.",
+        help="Maximum number of connections per source; a single address may open half as many.",
     ),
     click.option(
         "--idle-timeout",
         default=SourceLimits.idle_s,
         show_default=True,
         type=click.FloatRange(0),
-        help="Seconds after which a sender that is silent is disconnected; 0 for never.",
+        help="Seconds after which an idle sender is disconnected; 0 for never.",
     ),
     click.option(
         "--frame-timeout",
         default=SourceLimits.frame_s,
         show_default=True,
         type=click.FloatRange(0),
-        help="Seconds that a frame, or each 64 KiB of a large one, may take from its first byte to "
-        "its last, or its sender is disconnected; 0 for any time.",
+        help="Seconds within which a frame, or each 64 KiB of a large one, must arrive completely; "
+        "otherwise its sender is disconnected. 0 for no limit.",
     ),
 )
-"""What senders may cost."""
+"""Limits on senders."""
 
 
 def source_limits(max_connections: int, idle_timeout: float, frame_timeout: float) -> SourceLimits:
@@ -148,28 +149,29 @@ accept_option = click.option(
     ACCEPT,
     "accept_lost_journal",
     is_flag=True,
-    help="Start although the journal or the outbox is lost, or an older copy than the state: what "
-    "only they held is gone, and new messages are numbered after those that were processed. Also "
-    "where the state lacks last batches whose messages the journal has: their outputs come again.",
+    help="Start even if the journal or the outbox is lost or older than the state: data that only "
+    "they held is lost, and new offsets continue after those already processed. Also start if the "
+    "state lacks the last batches but the journal still has their messages: they are processed "
+    "again, and their outputs are sent a second time.",
 )
 """What to do about a lost journal or outbox."""
 state_option = click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     required=True,
-    help="State directory of the application, which may be running.",
+    help="State directory of the application; the application may be running.",
 )
-"""State that is looked at."""
+"""The state directory to inspect."""
 error_option = click.option(
     "--on-error",
     "on_error",
     multiple=True,
     metavar="[SOURCE=]POLICY",
-    help="What to do with a message that cannot be processed: set-aside keeps it (see "
-    "`wallaroo dead-letters`), drop counts it, stop ends the application before the batch "
-    "counts. For one source or for all; may be given several times.  [default: set-aside]",
+    help="What to do with a message that cannot be processed: set-aside keeps it as a dead letter "
+    "(see `wallaroo dead-letters`), drop only counts it, stop stops the application before the "
+    "batch is committed. For one source or for all; may be repeated.  [default: set-aside]",
 )
-"""What becomes of messages that are set aside."""
+"""What to do with messages that cannot be processed."""
 
 
 trace_option = click.option(
@@ -177,19 +179,19 @@ trace_option = click.option(
     default=ONE_IN,
     show_default=True,
     type=click.IntRange(1),
-    help="Of so many messages, one is followed from socket to socket, where OpenTelemetry's "
-    "environment variables (OTEL_EXPORTER_OTLP_ENDPOINT) ask for traces.",
+    help="Trace one in this many messages from socket to socket, if OpenTelemetry's environment "
+    "variables (OTEL_EXPORTER_OTLP_ENDPOINT) enable tracing.",
 )
-"""How many messages are followed."""
+"""The share of messages that are traced."""
 
 
 ui_token_option = click.option(
     "--ui-token-file",
     type=FILE,
-    help="File with a token, of 16 characters or more; who types it into the dashboard may "
+    help="File with a token of at least 16 characters. Users who enter it in the dashboard may "
     "replay and drop dead letters.  [default: nobody may]",
 )
-"""Who may change something through the dashboard."""
+"""The token for changes through the dashboard."""
 
 
 batch_options = together(
@@ -198,18 +200,18 @@ batch_options = together(
         default=BatchLimits.max_bytes // 1024**2,
         show_default=True,
         type=click.IntRange(1),
-        help="MiB of messages that a batch takes at most.",
+        help="Maximum size of a batch, in MiB of messages.",
     ),
     click.option(
         "--max-batch-seconds",
         default=BatchLimits.seconds,
         show_default=True,
         type=click.FloatRange(min=0, min_open=True),
-        help="Seconds that a batch is to take at most, about; it has fewer messages where "
-        "they take longer.",
+        help="Approximate maximum duration of a batch, in seconds; batches get smaller if their "
+        "messages take longer.",
     ),
 )
-"""What a batch may take."""
+"""Limits on batches."""
 
 
 def batch_limits(max_batch_mib: int, max_batch_seconds: float) -> BatchLimits:
@@ -223,28 +225,29 @@ engine_options = together(
         default=60.0,
         show_default=True,
         type=click.FloatRange(0),
-        help="Seconds that a function of the application may take for one message, which "
-        "is set aside then; 0 for no limit.",
+        help="Seconds that a function of the application may take for one message before the "
+        "message becomes a dead letter; 0 for no limit.",
     ),
     click.option(
         "--conf",
         "conf",
         multiple=True,
         metavar="KEY=VALUE",
-        help="A setting of Spark; may be given several times.",
+        help="Spark setting; may be repeated.",
     ),
 )
-"""What a function may take, and Spark's own settings."""
+"""The time limit of functions, and Spark's own settings."""
 
 
 _TLS_HELPS = {
-    "in-tls-cert": "Certificate, PEM, that sources show: turns TLS on for their ports.",
-    "in-tls-key": "Private key of that certificate.",
-    "in-tls-client-ca": "Authorities, PEM; senders have to show a certificate of theirs.",
-    "out-tls-ca": "Authorities, PEM, that receivers must have a certificate of: turns TLS "
-    "on for connections to sinks.",
-    "out-tls-cert": "Certificate, PEM, to show to receivers.",
-    "out-tls-key": "Private key of that certificate.",
+    "in-tls-cert": "Certificate of the sources (PEM); enables TLS on their ports.",
+    "in-tls-key": "Private key for --in-tls-cert (PEM).",
+    "in-tls-client-ca": "CA certificates (PEM) that client certificates of senders are verified "
+    "against; senders without one are rejected.",
+    "out-tls-ca": "CA certificates (PEM) that receivers' certificates are verified against; "
+    "enables TLS for connections to receivers.",
+    "out-tls-cert": "Client certificate to present to receivers (PEM).",
+    "out-tls-key": "Private key for --out-tls-cert (PEM).",
 }
 tls_options = together(
     *(click.option(f"--{name}", type=FILE, help=told) for name, told in _TLS_HELPS.items())

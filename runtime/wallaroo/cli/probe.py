@@ -1,4 +1,4 @@
-"""`wallaroo probe`: asks the process in the same container whether it is well."""
+"""`wallaroo probe`: checks the health of the process in the same container."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TIMEOUT_S = 5.0
 
 
 @click.command(hidden=True)
-@click.option("--port", default=PORT, show_default=True, help="Where probes are answered.")
+@click.option("--port", default=PORT, show_default=True, help="Port of the health endpoints.")
 def probe(port: int) -> None:
-    """Ask /healthz on this machine; an executor, which answers none, is well while it runs."""
+    """Query /healthz on this machine; an executor has no endpoint and is healthy while it runs."""
     if b"KubernetesExecutorBackend" in _commands():
         return
     try:

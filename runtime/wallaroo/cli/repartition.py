@@ -1,4 +1,4 @@
-"""`wallaroo repartition`: another number of state partitions for an application that is stopped."""
+"""`wallaroo repartition`: changes the number of partitions of a stopped application."""
 
 from __future__ import annotations
 
@@ -37,29 +37,30 @@ log = structlog.get_logger("wallaroo")
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="State directory of the application, which is stopped.",
+    help="State directory of the application; the application must be stopped.",
 )
 @click.option(
     "--partitions",
     type=click.IntRange(1),
     required=True,
-    help="Partitions that its state is to have.",
+    help="New number of partitions.",
 )
-@click.option("--memory", default="1g", show_default=True, help="Heap of Spark, as in 1g.")
+@click.option("--memory", default="1g", show_default=True, help="Java heap of Spark, as in 1g.")
 @click.option(
     "--gateway",
     type=AddressType(),
-    help="Where the gateway's internal API is: ends the batch that a killed driver has left over.",
+    help="Address of the gateway's internal API, needed to finish a batch that a killed driver has "
+    "left.",
 )
 @click.option(
     "--token-file",
     type=FILE,
-    help="File with the gateway's token.",
+    help="File with the token for the gateway's internal API.",
 )
 @click.option(
     "--gateway-ca",
     type=FILE,
-    help="Authorities, PEM, that the gateway must have a certificate of: turns TLS on.",
+    help="CA certificates (PEM) that the gateway's certificate is verified against; enables TLS.",
 )
 @engine_options
 def repartition(
@@ -78,14 +79,14 @@ def repartition(
     function_timeout: float,
     conf: tuple[str, ...],
 ) -> None:
-    """Change the partitions of an application's state: the upper bound of its parallelism.
+    """Change an application's number of partitions, the upper bound of its parallelism.
 
-    The application must be stopped in good order; where its driver was killed, the gateway has to
-    be there, so that the batch left over can be ended first. The number may go up to that of the
-    buckets that its keys are spread over, eight for each partition it began with; its divisors
-    spread them evenly. State that has the number already is left as it is, and so is a directory
-    that no application has been in yet. On a cluster the chart does this: `helm upgrade --set
-    partitions=16,repartition=true`.
+    The application must have been stopped cleanly. If its driver was killed, the gateway must be
+    running, so that the unfinished batch can be finished first. The maximum is the number of
+    buckets, which is eight times the original number of partitions; divisors of it distribute the
+    buckets evenly. State that already has this number of partitions is left unchanged, as is a
+    directory that no application has used yet. On a cluster, the chart does this: `helm upgrade
+    --set partitions=16,repartition=true`.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo run`: an application on Spark, with its gateway, until it is told to stop."""
+"""`wallaroo run`: runs an application on Spark, with its gateway, until it is stopped."""
 
 from __future__ import annotations
 
@@ -52,33 +52,34 @@ a message that kills its worker has to be found."""
     default=1,
     show_default=True,
     type=click.IntRange(1),
-    help="Worker processes of local Spark; with --master, the ranges a batch is read in.",
+    help="Number of worker processes of local Spark. With --master: number of ranges that a batch "
+    "is read in.",
 )
 @click.option(
     "--partitions",
     type=click.IntRange(1),
-    help="Partitions of the state, the upper bound of parallelism; fixed when the state "
-    "directory is new.  [default: the workers]",
+    help="Number of partitions, the upper bound of parallelism; fixed when the state directory is "
+    "created.  [default: the number of workers]",
 )
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where messages, outputs and state are kept; the same directory goes on where it "
-    "ended.  [default: .wallaroo/NAME OF THE APPLICATION]",
+    help="Directory for messages, outputs and state; the next run with the same directory resumes "
+    "where the last one stopped.  [default: .wallaroo/NAME OF THE APPLICATION]",
 )
 @click.option("--master", help="Spark master URL.  [default: local[WORKERS]]")
 @click.option(
     "--gateway",
     metavar="HOST:PORT",
-    help="Where workers on other machines reach this one; nothing but them may get there.  "
-    "[default: a Unix socket, for workers on this machine]",
+    help="Address at which workers on other machines reach this one. Nothing else must be able to "
+    "reach it.  [default: a Unix socket, for workers on this machine]",
 )
 @click.option(
     "--gateway-tls",
     type=(FILE,) * 3,
     metavar="CERT KEY CA",
-    help="PEM files that turn TLS on there: the gateway's certificate and key, and the authorities "
-    "that workers trust; these must be at the same path on their machines.",
+    help="PEM files that enable TLS at --gateway: the gateway's certificate and key, and the CA "
+    "certificates that workers trust. The latter must be at the same path on their machines.",
 )
 @batch_options
 @engine_options
@@ -87,7 +88,7 @@ a message that kills its worker has to be found."""
     default=4.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="GiB of messages that wait on disk at most; then senders have to wait.",
+    help="Maximum size of the journal, in GiB of messages. When it is full, senders have to wait.",
 )
 @accept_option
 @click.option(
@@ -95,25 +96,25 @@ a message that kills its worker has to be found."""
     default=60.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Seconds to go on after a stop signal, until all is processed and delivered; what is "
-    "left then is kept for the next start, and the exit code is 1.",
+    help="Seconds to continue after a stop signal until everything is processed and delivered. "
+    "Anything left after that is kept for the next start, and the exit code is 1.",
 )
 @click.option(
     "--ui",
     type=AddressType(),
     default="127.0.0.1:7990",
     show_default=True,
-    help="Where the dashboard and /metrics are served; whoever gets there can look at them. "
-    "Another port is taken if this one is.",
+    help="Address of the dashboard and /metrics; anyone who can reach it can view them. If the "
+    "port is in use, another one is chosen.",
 )
 @ui_token_option
-@click.option("--no-ui", is_flag=True, help="Serve no dashboard and no /metrics.")
-@click.option("--no-live", is_flag=True, help="On a terminal, show logs alone, and no live view.")
+@click.option("--no-ui", is_flag=True, help="Do not serve the dashboard and /metrics.")
+@click.option("--no-live", is_flag=True, help="On a terminal, show only logs, without a live view.")
 @click.option(
     "--until-done",
     is_flag=True,
-    help="Stop when every source has ended, every window has closed, and all is processed and "
-    "delivered; for applications that read files and generators.",
+    help="Stop when every source has ended, every window has closed, and everything is processed "
+    "and delivered; for applications that read files and generators.",
 )
 def run(
     app: str,
@@ -147,21 +148,22 @@ def run(
     until_done: bool,
     **tls: Path | None,
 ) -> None:
-    """Run an application: listen on its sources, send its outputs, until SIGINT or SIGTERM.
+    """Run an application until SIGINT or SIGTERM.
 
-    APP is a directory with an application.py, a .py file, or an importable module; it may be given
-    as --application-module APP, too.
+    APP is a directory with an application.py, a .py file, or an importable module; it may also be
+    given as --application-module APP.
 
     \b
     Example:
       wallaroo run apps/market_spread --workers 2 \\
         --in Orders@127.0.0.1:7010,MarketData@127.0.0.1:7011 --out 127.0.0.1:7002
 
-    A stop signal closes the sources; what was accepted is processed and delivered, then the
-    command ends with exit code 0. Where that takes longer than --drain-timeout, or another signal
-    comes, it ends with a warning and exit code 1, and what is left stays in the state directory. A
-    signal during the start ends it at once, with exit code 0. Started again with the same
-    --state-dir it goes on exactly where the last committed batch ended.
+    A stop signal closes the sources. Messages that were already accepted are processed and their
+    outputs delivered; then the command exits with code 0. If that takes longer than
+    --drain-timeout, or a second signal arrives, it exits with a warning and code 1, and the rest
+    stays in the state directory. A signal during startup ends it at once, with exit code 0. When
+    it is started again with the same --state-dir, it resumes exactly after the last committed
+    batch.
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     console = Console(stderr=True)
