@@ -1,4 +1,4 @@
-"""`wallaroo build`: an image of an application, with whichever builder of images there is."""
+"""`wallaroo build`: builds an image of an application with Docker, Podman or Buildah."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _APP = "app"
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help="What builds it.  [default: the first of docker, podman and buildah that answers]",
+    help="Tool to build it with.  [default: the first of docker, podman and buildah that responds]",
 )
 @click.option(
     "--base",
-    help="Image to start from: a Debian or Ubuntu with Python 3.11 or newer among its packages.",
+    help="Base image: a Debian or Ubuntu whose packages include Python 3.11 or newer.",
 )
 @click.option(
     "--option",
     "options",
     multiple=True,
     metavar="OPTION",
-    help="Passed on to the engine's build, as in --option=--no-cache; may be given several times.",
+    help="Option to pass on to the engine's build, as in --option=--no-cache; may be repeated.",
 )
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def build(
@@ -59,11 +59,11 @@ def build(
     options: tuple[str, ...],
     app_args: tuple[str, ...],
 ) -> None:
-    """Make an image of APP, a directory with an application.py, or one file.
+    """Build an image of APP, a directory with an application.py or a single file.
 
-    Runtime, Spark and Java come into the image, and what a requirements.txt beside the application
-    names. The arguments of the application, if it needs any to load, are used to check it, here and
-    in the image; the image does not keep them.
+    The image contains the runtime, Spark, Java, and the packages listed in the application's
+    requirements.txt, if it has one. APP ARGS, if the application needs any to load, are only used
+    to check it, here and in the image; they are not stored in the image.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo check`: is an application well formed? Without starting anything."""
+"""`wallaroo check`: validates an application without starting anything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wallaroo.system.printable import printable
 @click.argument("app")
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def check(app: str, app_args: tuple[str, ...]) -> None:
-    """Say everything that is wrong with an application, or what it is made of.
+    """Validate an application: report everything that is wrong with it, or else list its parts.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo dead-letters`: what was set aside, and what to do with it."""
+"""`wallaroo dead-letters`: lists, shows, replays and drops dead letters."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST = 1_000_000
 """As many letters as can be asked for at a time."""
 
 _which = together(
-    click.option("--source", help="Only those of this source."),
-    click.option("--pipeline", help="Only those of this pipeline."),
+    click.option("--source", help="Only dead letters of this source."),
+    click.option("--pipeline", help="Only dead letters of this pipeline."),
 )
 """Which letters."""
 _chosen = together(
     click.argument("numbers", nargs=-1, type=_NUMBER, metavar="[NUMBER…]"),
-    click.option("--all", "every", is_flag=True, help="All letters."),
+    click.option("--all", "every", is_flag=True, help="All dead letters."),
     _which,
 )
 """Letters to do something with."""
@@ -89,7 +89,7 @@ def _no_payload(number: int) -> str:
 
 @click.group(name="dead-letters")
 def dead_letters() -> None:
-    """See to messages that were set aside: undecodable, raising, hanging, of unknown key.
+    """List, show, replay and drop dead letters: messages that could not be processed.
 
     \b
     Example:
@@ -103,13 +103,17 @@ def dead_letters() -> None:
 @state_option
 @_which
 @click.option(
-    "--last", default=50, show_default=True, type=click.IntRange(1, _MOST), help="So many."
+    "--last",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1, _MOST),
+    help="Only the most recent dead letters, at most this many.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with payloads.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 def list_letters(
     state_dir: Path, source: str | None, pipeline: str | None, last: int, as_json: bool
 ) -> None:
-    """List dead letters, the oldest first."""
+    """List dead letters, oldest first."""
     with letter_desk(state_dir) as desk:
         choice = Choice(None, source, pipeline)
         _check_origin(desk, choice)
@@ -120,7 +124,7 @@ def list_letters(
 @dead_letters.command()
 @click.argument("number", type=_NUMBER)
 @state_option
-@click.option("--payload", is_flag=True, help="Only the payload, as it arrived.")
+@click.option("--payload", is_flag=True, help="Print only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
     """Show one dead letter."""
     with letter_desk(state_dir) as desk:
@@ -146,9 +150,10 @@ def replay(
     pipeline: str | None,
     state_dir: Path,
 ) -> None:
-    """Let messages arrive once more, behind all that has arrived since, and forget their letters.
+    """Send messages again, after everything that has arrived since, and remove their dead letters.
 
-    All pipelines of the source get them. Letters without a payload stay: a state has seen them.
+    They go to all pipelines of their source. Dead letters without a payload are kept: their
+    messages have already changed a state.
     """
     choice = _choice(numbers, every, source, pipeline)
     with letter_desk(state_dir) as desk:
@@ -169,7 +174,7 @@ def drop(
     pipeline: str | None,
     state_dir: Path,
 ) -> None:
-    """Forget dead letters."""
+    """Remove dead letters."""
     choice = _choice(numbers, every, source, pipeline)
     with letter_desk(state_dir) as desk:
         _check_origin(desk, choice)

@@ -1,4 +1,4 @@
-"""`wallaroo demo`: an application on generated data, and a check of every output."""
+"""`wallaroo demo`: runs an application on generated data and checks every output."""
 
 from __future__ import annotations
 
@@ -47,14 +47,26 @@ class DemoData(Protocol):
 
 @click.command()
 @click.argument("app")
-@click.option("--messages", default=200_000, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--messages",
+    default=200_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of messages to generate.",
+)
 @click.option("--seed", default=7, show_default=True, help="Seed of the generated data.")
-@click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--workers",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of worker processes.",
+)
 def demo(app: str, messages: int, seed: int, workers: int) -> None:
     """Generate data, run APP on it over real sockets, and check every output.
 
-    APP is market_spread, word_count, or a directory of an application with a module demo. The
-    outputs are compared with a plain-Python computation of the same stream.
+    APP is market_spread, word_count, or the directory of an application that has a module demo. The
+    outputs are compared with those of a plain Python computation on the same stream.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo graph`: the pipelines of an application as a picture."""
+"""`wallaroo graph`: draws the pipelines of an application."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _TIMEOUT_S = 60.0
     "--format",
     "form",
     type=click.Choice(["mermaid", "svg", "png", "dot"]),
-    help="What to make. mermaid: text that Markdown pages show as a picture. dot: text for "
-    "Graphviz.  [default: what FILE's name ends in, else mermaid]",
+    help="Output format. mermaid: text that Markdown renderers show as a diagram. dot: text for "
+    "Graphviz.  [default: by the suffix of FILE, or else mermaid]",
 )
 @click.option(
     "--output",
@@ -40,9 +40,9 @@ _TIMEOUT_S = 60.0
     help="File to write.  [default: standard output]",
 )
 def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | None) -> None:
-    """Draw the pipelines of an application: sources, steps, the state they share, sinks.
+    """Draw the pipelines of an application: sources, steps, shared state and sinks.
 
-    In an SVG each part tells the line of code that it stands for when the pointer rests on it.
+    In an SVG, hovering over a node shows the line of code that defines it.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The command group, and how errors leave it: a sentence and an exit code, no traceback."""
+"""The command group. It reports errors as a sentence and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Shown(click.ClickException):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="wallaroo")
 def main() -> None:
-    """Stream framed messages through plain Python functions, on Apache Spark.
+    """Process streams of framed messages with plain Python functions, on Apache Spark.
 
     \b
     Try it:

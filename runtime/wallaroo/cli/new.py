@@ -1,4 +1,4 @@
-"""`wallaroo new`: a directory with an application that works, to be changed into one's own."""
+"""`wallaroo new`: creates a working application to start from."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HIDDEN = {"gitignore": ".gitignore"}
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),
-    help="Directory to make; it must be new, or empty.  [default: NAME]",
+    help="Directory to create; it must not exist yet, or be empty.  [default: NAME]",
 )
 def new(name: str, directory: Path | None) -> None:
-    """Make a directory with an application that works, and its test.
+    """Create a directory with a working application and its test.
 
-    NAME is what the application is called: letters, digits, - and _, a letter first.
+    NAME is the application's name: letters, digits, - and _, starting with a letter.
 
     \b
     Example:

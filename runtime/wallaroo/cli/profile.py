@@ -1,4 +1,4 @@
-"""`wallaroo profile`: where the time of a running application's functions goes."""
+"""`wallaroo profile`: shows where the functions of a running application spend their time."""
 
 from __future__ import annotations
 
@@ -24,20 +24,26 @@ _PATIENCE_S = 60.0
 
 @click.command()
 @click.argument("url", default="http://127.0.0.1:7990/")
-@click.option("--seconds", default=30, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--seconds",
+    default=30,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How long to sample.",
+)
 @click.option(
     "--output",
     default="profile.svg",
     show_default=True,
     type=FILE,
-    help="The flame graph.",
+    help="File for the flame graph.",
 )
 def profile(url: str, seconds: int, output: Path) -> None:
-    """Sample a run on this machine, and draw a flame graph of its functions, by step.
+    """Profile a run on this machine and draw a flame graph of its functions, by step.
 
-    URL is where its dashboard is. All its worker processes are looked at, without being stopped;
-    that needs the package py-spy (`pip install wallaroo[profile]`), and the right to look: root,
-    or who may trace processes.
+    URL is the address of its dashboard. All its worker processes are sampled without being stopped.
+    This requires the package py-spy (`pip install wallaroo[profile]`) and permission to trace
+    processes, for example as root.
 
     \b
     Example:

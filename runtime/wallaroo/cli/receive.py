@@ -1,4 +1,4 @@
-"""`wallaroo receive`: a receiver for the outputs of an application."""
+"""`wallaroo receive`: receives the outputs of an application."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ _READ_BYTES = 256 * 1024
     type=click.Choice(["u32", "lines", "raw"]),
     default="lines",
     show_default=True,
-    help="How to count: frames with a big-endian 32-bit length, lines, or pieces as they come.",
+    help="What counts as a message. u32: a frame with a big-endian 32-bit length. lines: a line. "
+    "raw: a piece of the stream, as it is read.",
 )
 @click.option(
     "--sequenced",
     is_flag=True,
-    help="Outputs come behind their numbers, from a sink that is sequenced: drop those that come "
-    "again, and close the connection where one is missing.",
+    help="Expect outputs preceded by sequence numbers, from a sequenced sink: drop duplicates, and "
+    "close the connection if an output is missing.",
 )
-@click.option("--count", type=click.IntRange(1), help="End after this many messages.")
+@click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @click.option(
     "--to",
     type=click.File("wb"),
-    help="File for what is received.  [default: standard output for lines, else nowhere]",
+    help="File to write the outputs to.  [default: standard output for lines, otherwise none]",
 )
 def receive(
     listen: Address, framing: FramingName, sequenced: bool, count: int | None, to: BinaryIO | None
 ) -> None:
-    """Receive outputs until --count messages are there, or until interrupted.
+    """Receive outputs until --count messages have arrived, or until interrupted.
 
     \b
     Example:

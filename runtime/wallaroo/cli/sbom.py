@@ -1,7 +1,7 @@
-"""`wallaroo sbom`: what an installation is made of, as a software bill of materials.
+"""`wallaroo sbom`: prints the software bill of materials of an installation.
 
-It looks at what is there, so that the bill of an image is of that image. The document is written
-without CycloneDX's library, which would bring seven packages into every image. Sources: CycloneDX
+It inspects the installation itself, so that an image's bill describes exactly that image. It does
+not use CycloneDX's library, which would add seven packages to every image. Sources: CycloneDX
 1.6 (https://cyclonedx.org/docs/1.6/json/), package URLs (https://github.com/package-url/purl-spec).
 """
 
@@ -37,8 +37,8 @@ _JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[^/]*)\.jar")
 def sbom() -> None:
     """Print the software bill of materials of this installation, as CycloneDX (JSON).
 
-    It names what is there: the packages of Python, the jars of Spark and what is in them, Java, and
-    on Debian and Ubuntu the packages of the system.
+    It lists what is actually installed: Python packages, Spark's jars and their contents, Java, and
+    on Debian and Ubuntu the system packages.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo send`: messages from a file or standard input to a source."""
+"""`wallaroo send`: sends messages from a file or standard input to a source."""
 
 from __future__ import annotations
 
@@ -34,33 +34,34 @@ _CONNECT_TIMEOUT_S = 10.0
     type=click.Choice(["u32", "lines", "raw"]),
     default="u32",
     show_default=True,
-    help="What FILE holds. u32: frames with a big-endian 32-bit length, sent as they are. "
-    "lines: lines of text, each sent as one such frame without its line end. "
-    "raw: bytes, sent as they are and counted as one message each time they are read.",
+    help="Format of FILE. u32: frames with a big-endian 32-bit length, sent unchanged. "
+    "lines: lines of text, each sent as such a frame, without its line ending. "
+    "raw: bytes, sent unchanged; each piece read counts as one message.",
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second.")
-@click.option("--repeat", default=1, type=click.IntRange(1), help="Times to send FILE.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second.")
+@click.option("--repeat", default=1, type=click.IntRange(1), help="How often to send FILE.")
 @click.option(
     "--acked",
     "stream",
     metavar="STREAM",
-    help="Send with acknowledgements, as a stream of this name: each message is accepted exactly "
-    "once, whatever breaks. Called again with the same name, it goes on behind what is accepted.",
+    help="Use the acknowledged protocol, with a stream of this name: each message is accepted "
+    "exactly once, whatever fails. Another call with the same name resumes after the messages "
+    "already accepted.",
 )
 @click.option(
     "--tls-ca",
     type=FILE,
-    help="Authorities, PEM, that the source must have a certificate of: turns TLS on.",
+    help="CA certificates (PEM) that the source's certificate is verified against; enables TLS.",
 )
 @click.option(
     "--tls-cert",
     type=FILE,
-    help="Certificate, PEM, to show to the source.",
+    help="Client certificate to present to the source (PEM).",
 )
 @click.option(
     "--tls-key",
     type=FILE,
-    help="Private key of that certificate.",
+    help="Private key for --tls-cert (PEM).",
 )
 def send(
     file: BinaryIO,

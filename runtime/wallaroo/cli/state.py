@@ -1,4 +1,4 @@
-"""`wallaroo state`: what the state entities of an application are, and their way elsewhere."""
+"""`wallaroo state`: shows, exports and imports the entities of an application."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _form = click.option(
     type=click.Choice(["json", "pickle"]),
     default="json",
     show_default=True,
-    help="json: an object a line, of what the entities' attributes are. pickle: pairs of "
+    help="json: one object per line, with the attributes of an entity. pickle: pairs of "
     "(state, key) and entity, pickled one after the other.",
 )
 _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
@@ -43,7 +43,7 @@ _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 
 @click.group()
 def state() -> None:
-    """Look at the state of an application, as of its last batch, and carry it elsewhere.
+    """Show, export and import the state of an application, as of its last batch.
 
     \b
     Example:
@@ -59,7 +59,7 @@ def state() -> None:
 @state_option
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
-    """Show the entities of KEY, in every state partition."""
+    """Show the entities of KEY in all states."""
     with product() as out:
         with _saved(app, app_args, state_dir) as saved:
             found = list(of_key(saved, key))
@@ -95,15 +95,15 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="State directory of the application, which is stopped; made if it is not there.",
+    help="State directory of the application, which must be stopped; created if it does not exist.",
 )
 @_form
 @click.option(
     "--partitions",
     type=click.IntRange(1),
-    help="Partitions of the state, if the directory is new; see `wallaroo run`.  [default: 1]",
+    help="Number of partitions, if the directory is new; see `wallaroo run`.  [default: 1]",
 )
-@click.option("--replace", is_flag=True, help="Let entities take the place of those of their keys.")
+@click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
 @_arguments
 def import_(
     app: str,
@@ -114,12 +114,13 @@ def import_(
     replace: bool,
     app_args: tuple[str, ...],
 ) -> None:
-    """Put the entities of FILE, which `wallaroo state export` wrote, into a state; `-`: of stdin.
+    """Import the entities of FILE (- for standard input), as `wallaroo state export` wrote them.
 
-    The application must be stopped in good order. All entities go in, or none: nothing is written
-    before each is known to fit (its state, its key, its class and its fields), and a call that was
-    broken off is ended by the same call again. Entities of other keys stay as they are. Import only
-    what you trust as you trust the application: the objects that a file tells of are made.
+    The application must have been stopped cleanly. Either all entities are imported or none:
+    nothing is written until every entity has been validated (its state, key, class and fields). To
+    finish an interrupted import, run the same command again. Entities of other keys are left
+    unchanged. Import only files that you trust as much as the application itself, because
+    importing creates the objects that the file describes.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo status`: what a release on a cluster does, and what is wrong with it."""
+"""`wallaroo status`: reports the status of a release on a cluster, and its problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="How to tell it.",
+    help="Output format.",
 )
 @click.option(
     "--max-lag",
@@ -30,16 +30,17 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
     default=MAX_LAG_S,
     show_default=True,
     metavar="SECONDS",
-    help="How long a message may wait before that is listed as a problem.",
+    help="Seconds that a message may wait before this is reported as a problem.",
 )
 def status(
     release: str, namespace: str | None, context: str | None, output: str, max_lag: float
 ) -> None:
-    """Tell what RELEASE does: its pods, workers, sources, batches, and what is wrong with it.
+    """Show the status of RELEASE: its pods, workers, sources, batches and problems.
 
-    It asks the cluster of kubectl's configuration, and needs leave to list pods, ConfigMaps and
-    events, and to reach pods through the API server. Exit code 0 says that there was an answer, not
-    that it is good: `problems` in the JSON is empty where all is well.
+    It queries the cluster of kubectl's configuration, and needs permission to list pods,
+    ConfigMaps and events and to reach pods through the API server. Exit code 0 means that the
+    status could be determined, not that it is good: if there are no problems, `problems` in the
+    JSON is empty.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`wallaroo top`: a running application in the terminal, through its dashboard."""
+"""`wallaroo top`: shows a running application in the terminal, using its dashboard."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _EVERY_S = 1.0
 
 @click.command()
 @click.argument("url", default="http://127.0.0.1:7990/")
-@click.option("--once", is_flag=True, help="Show what there is now, in one line, and end.")
+@click.option("--once", is_flag=True, help="Print the current metrics on one line, and exit.")
 def top(url: str, once: bool) -> None:
     """Show a running application: rates, latency, backlog, workers, errors.
 
-    URL is where its dashboard is, as the ready event of `wallaroo run` tells. Without a terminal it
-    writes one line a second.
+    URL is the address of its dashboard, which the ready event of `wallaroo run` shows. If standard
+    output is not a terminal, it prints one line per second.
 
     \b
     Example:

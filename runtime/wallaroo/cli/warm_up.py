@@ -1,4 +1,4 @@
-"""`wallaroo warm-up`: make later starts faster."""
+"""`wallaroo warm-up`: makes later starts faster."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def application_setup(args):
 
 @click.command("warm-up")
 def warm_up() -> None:
-    """Make later starts faster: keep the classes that Java loads, for this Java and this Spark.
+    """Make later starts faster by archiving the classes that this Java loads for this Spark.
 
-    Runs a small application once and leaves about 190 MB beside Spark. Takes half a minute; later
-    starts take a third less of the processor.
+    Runs a small application once, and stores about 190 MB next to Spark. This takes half a minute;
+    later starts use a third less CPU time.
     """
     from wallaroo.engine.spark.archive import archive_of, recording_options, remove_outdated
     from wallaroo.engine.spark.java import find_java, spark_jars
