@@ -292,6 +292,7 @@ class Sender:
 
     def _hear(self, frame: Frame) -> None:
         with self._changed:
+            before = self._known, self._acknowledged
             match frame:
                 case Welcome(last=last, limit=limit) if not self._connected:
                     self._fatal = self._begin(last)
@@ -306,7 +307,8 @@ class Sender:
                 case _:
                     msg = f"a {type(frame).__name__} frame out of place"
                     raise FrameError(msg)
-            self._heard_at = time.monotonic()
+            if (self._known, self._acknowledged) != before:
+                self._heard_at = time.monotonic()
             self._changed.notify_all()
 
     def _begin(self, last: int) -> str | None:

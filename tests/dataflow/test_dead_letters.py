@@ -113,3 +113,14 @@ def test_a_message_of_unknown_key_is_a_letter(steps: tuple[Any, ...]) -> None:
     (letter,) = letters(application(*steps, state=True, keys="ac"), b"a", b"z", b"c")
     assert letter.error == "its key 'z' is not among those of state 'seen'"
     assert (letter.key, letter.arrival) == ("'z'", 1)
+
+
+def surrogates(text: str) -> str:
+    msg = "half a pair: \ud800"
+    raise ValueError(msg)
+
+
+def test_what_no_database_takes_is_escaped() -> None:
+    (letter,) = letters(application(wallaroo.computation(name="surrogates")(surrogates)), b"a")
+    assert letter.error == "ValueError: half a pair: \\ud800"
+    assert all("".join(map(str, letter)).encode() for _ in letter)

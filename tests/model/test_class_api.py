@@ -10,6 +10,7 @@ import pytest
 
 import wallaroo
 from wallaroo.errors import ApplicationError
+from wallaroo.model.class_api import computation_of
 from wallaroo.model.resolve import resolve
 from wallaroo.wire.framing import Framing
 
@@ -81,3 +82,20 @@ def test_a_header_without_a_length_is_told_with_the_decoder(
         ApplicationError, match=rf"test_class_api.py:\d+: pipeline 'lines': .*{reason}"
     ):
         framing(header_length, len)
+
+
+class Fragile:
+    """Whose attributes raise when they are looked for."""
+
+    def name(self) -> str:
+        return "fragile"
+
+    @property
+    def compute(self) -> Any:
+        msg = "missing"
+        raise KeyError(msg)
+
+
+def test_an_attribute_that_raises_is_told_with_its_class() -> None:
+    with pytest.raises(ValueError, match="attribute compute of Fragile raises KeyError: 'missing'"):
+        computation_of(Fragile())

@@ -215,9 +215,32 @@ def test_a_function_that_changes_its_mind_is_an_error() -> None:
         framing.split(b"head1234")
 
 
-def test_frames_that_a_function_reads_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match="can only be made by who made it"):
-        MARKED.frame(b"payload")
+@pytest.mark.parametrize(
+    ("size", "read"),
+    [
+        (3, lambda header: int.from_bytes(header, "big")),
+        (2, lambda header: int.from_bytes(header, "little")),
+        (8, lambda header: int(header.decode())),
+        (4, lambda header: int(header) if header[:1] == b" " else -1),
+    ],
+)
+def test_frames_are_made_for_functions_that_read_usual_headers(
+    size: int, read: Callable[[bytes], int]
+) -> None:
+    framing = Framing(size, read)
+    assert framing.split(framing.frame(b"ab") + framing.frame(bytes(99))) == [b"ab", bytes(99)]
+
+
+def raising(header: bytes) -> int:
+    raise KeyError(header)
+
+
+@pytest.mark.parametrize("read", [lambda header: header[0] - 2 - 7 * len(header), raising])
+def test_frames_cannot_be_made_for_functions_that_read_other_headers(
+    read: Callable[[bytes], int],
+) -> None:
+    with pytest.raises(FrameError, match="gets a length of 7 bytes from no binary or decimal"):
+        Framing(2, read).frame(b"payload")
 
 
 @pytest.mark.parametrize("header_length", [0, -1, "4", None, 2.0])

@@ -154,7 +154,7 @@ def import_(
             _import(state, program, packer.keys, rows, name, replace)
         finally:
             state.close()
-    log.info("imported", entities=len(packer.keys), state_dir=str(state.path))
+        log.info("imported", entities=len(packer.keys), state_dir=str(state.path))
 
 
 def _import(

@@ -55,6 +55,20 @@ class FailedMessage(NamedTuple):
     """Arrival number of what it was made of; None behind a state, which a second arrival would
     change twice."""
 
+    def storable(self) -> FailedMessage:
+        r"""The same, with unpaired surrogates escaped: no database and no file takes them.
+
+        Example:
+            >>> FailedMessage("p", "s", "a.py:1", "ValueError: \ud800", "").storable().error
+            'ValueError: \\ud800'
+        """
+        texts: dict[str, Any] = {
+            name: value.encode("utf-8", "backslashreplace").decode()
+            for name, value in self._asdict().items()
+            if isinstance(value, str)
+        }
+        return self._replace(**texts)
+
 
 @dataclass
 class Tally:
@@ -84,12 +98,14 @@ class Tally:
     def add_set_aside(self, example: FailedMessage) -> None:
         """Count a message set aside, and keep it as an example while there are few."""
         self.set_aside += 1
+        example = example.storable()
         self.letters.append(example)
         if len(self.examples) < self.MAX_EXAMPLES:
             self.examples.append(example)
 
     def add_unknown_key(self, partition: str, letter: FailedMessage) -> None:
         """Count a message whose key is not listed in the state *partition*, and keep it."""
+        letter = letter.storable()
         self.letters.append(letter)
         self._count_unknown_key((partition, letter.key or ""), 1)
 

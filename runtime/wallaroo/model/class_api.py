@@ -58,14 +58,14 @@ def state_computation_of(thing: Any) -> Any:
 def key_extractor_of(thing: Any) -> Any:
     """An object with `partition`, or a plain function, as a key extractor."""
     is_text = thing in {str, bytes} if inspect.isclass(thing) else isinstance(thing, (str, bytes))
-    if callable(getattr(thing, "partition", None)) and not is_text:
+    if _seems_to_have(thing, "partition") and not is_text:
         return KeyExtractor(thing.partition)
     return KeyExtractor(thing) if inspect.isfunction(thing) else thing
 
 
 def encoder_of(thing: Any) -> Any:
     """An object with `encode` as an encoder."""
-    if callable(getattr(thing, "encode", None)) and not isinstance(thing, (Encoder, str)):
+    if _seems_to_have(thing, "encode") and not isinstance(thing, (Encoder, str)):
         return Encoder(thing.encode)
     return thing
 
@@ -77,7 +77,7 @@ def decoder_of(thing: Any) -> Any:
         ValueError: It is a class and no instance, or its `header_length` raises.
     """
     methods = ("header_length", "payload_length", "decode")
-    if isinstance(thing, Decoder) or not all(callable(getattr(thing, m, None)) for m in methods):
+    if isinstance(thing, Decoder) or not all(_has(thing, m) for m in methods):
         return thing
     if (problem := due_instance(thing, *methods)) is not None:
         raise ValueError(problem)
@@ -90,9 +90,29 @@ def decoder_of(thing: Any) -> Any:
 
 
 def _computes(thing: Any) -> bool:
-    return callable(getattr(thing, "compute", None)) or callable(
-        getattr(thing, "compute_multi", None)
-    )
+    return _has(thing, "compute") or _has(thing, "compute_multi")
+
+
+def _seems_to_have(thing: Any, method: str) -> bool:
+    """Whether *thing* has *method*, which has not if looking for it raises."""
+    try:
+        return _has(thing, method)
+    except ValueError:
+        return False
+
+
+def _has(thing: Any, method: str) -> bool:
+    """Whether *thing* has *method*.
+
+    Raises:
+        ValueError: Looking for it raises, as a property may.
+    """
+    try:
+        return callable(getattr(thing, method, None))
+    except Exception as error:
+        kind = thing if inspect.isclass(thing) else type(thing)
+        msg = f"the attribute {method} of {kind.__name__} raises {told(error)}"
+        raise ValueError(msg) from error
 
 
 def _compute_of(thing: Any) -> tuple[Callable[..., Any], str, bool]:
@@ -104,7 +124,7 @@ def _compute_of(thing: Any) -> tuple[Callable[..., Any], str, bool]:
     except Exception as error:
         msg = f"the class {kind.__name__} cannot be made: {kind.__name__}() raises {told(error)}"
         raise ValueError(msg) from error
-    multi = callable(getattr(made, "compute_multi", None))
+    multi = _has(made, "compute_multi")
     method = "compute_multi" if multi else "compute"
     try:
         name = made.name()

@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import struct
 from collections.abc import Callable
@@ -159,12 +160,34 @@ class Framing:
         """*payload* with its header.
 
         Raises:
-            TypeError: A function reads the headers, and nothing here writes them.
+            struct.error: The header cannot hold the payload's length.
+            FrameError: A function reads the headers, and no usual header makes it return the
+                payload's length.
+
+        Example:
+            >>> Framing(3, lambda header: int(header)).frame(b"abc")
+            b'003abc'
         """
         if not isinstance(self.length_fmt, str):
-            msg = f"headers that {self.length_fmt!r} reads can only be made by who made it"
-            raise TypeError(msg)
+            return self._header_for(len(payload), self.length_fmt) + payload
         return struct.pack(self.length_fmt, len(payload)) + payload
+
+    def _header_for(self, length: int, read: Callable[[bytes], int]) -> bytes:
+        """A header from which *read* gets *length*: a binary number, or decimal digits."""
+        size, candidates = self.header_length, list[bytes]()
+        if length < 256**size:
+            candidates += [length.to_bytes(size, "big"), length.to_bytes(size, "little")]
+        digits = b"%d" % length
+        candidates += [digits.rjust(size, fill) for fill in (b"0", b" ")]
+        for header in candidates:
+            with contextlib.suppress(Exception):  # the function is the application's
+                if len(header) == size and read(header) == length:
+                    return header
+        msg = (
+            f"the function that reads the source's headers gets a length of {length} bytes from no "
+            "binary or decimal header: send frames of the source's own, without acknowledgements"
+        )
+        raise FrameError(msg)
 
     def _run(self, data: bytes, position: int, stride: int) -> int:
         """How many complete frames follow *position* with the header of the frame before it.

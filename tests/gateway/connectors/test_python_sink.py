@@ -139,6 +139,26 @@ def test_what_a_sink_raises_is_told_and_it_gets_the_same_again(sending: Sending)
     assert all(entry["writes"] == "Memory" for entry in failed)
 
 
+class Unclosable(Memory):
+    """One whose `close` raises, too."""
+
+    def close(self) -> None:
+        super().close()
+        if len(self.writes) == 1:
+            msg = "cannot be closed"
+            raise ValueError(msg)
+
+
+def test_what_close_raises_does_not_hide_what_write_raised(sending: Sending) -> None:
+    with capture_logs() as logs:
+        sending.start(Unclosable(OSError("the disk says no")))
+        sending.publish(b"a")
+        sending.wait_until_delivered()
+    reasons = {entry["event"]: entry["reason"] for entry in logs if "reason" in entry}
+    assert reasons["sink failed"].startswith("OSError: the disk says no (")
+    assert reasons["sink not closed"].startswith("ValueError: cannot be closed (")
+
+
 def test_a_sink_that_cannot_be_opened_is_tried_again(sending: Sending) -> None:
     class Later(Memory):
         def open(self, numbering: str) -> None:

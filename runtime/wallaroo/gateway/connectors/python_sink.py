@@ -6,11 +6,14 @@ outputs again, after pauses that grow.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from array import array
+from collections.abc import Iterator
 
 import structlog
 
+from wallaroo.api.connectors import OutputSink
 from wallaroo.api.places import place_of_error
 from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.outbox.outbox import Outbox
@@ -79,7 +82,7 @@ class PythonSinkWriter:
         """Write what is there and what comes, until stopped."""
         writer = self._sink.writer
         writer.open(self._numbering)
-        try:
+        with self._closing(writer):
             while not self._stopping.is_set():
                 delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
                 if delivery is None:
@@ -91,13 +94,22 @@ class PythonSinkWriter:
                 self._taken = delivery.position
                 self._number += len(outputs)
                 self.problem = None
-        finally:
-            writer.close()
+
+    @contextlib.contextmanager
+    def _closing(self, writer: OutputSink) -> Iterator[None]:
+        """Close *writer* at the end; a failure before that is not hidden by one of `close`."""
+        try:
+            yield
+        except BaseException:
+            try:
+                writer.close()
+            except BaseException as error:  # the first failure is the one to tell of
+                log.warning("sink not closed", **self._names(), reason=_reason(error))
+            raise
+        writer.close()
 
     def _log(self, error: BaseException, pause: float) -> None:
-        place = place_of_error(error)
-        reason = told(error) + (f" ({place})" if place else "")
-        self.problem = reason
+        self.problem = reason = _reason(error)
         if self._repeats.show(reason):
             log.warning(
                 "sink failed",
@@ -109,6 +121,11 @@ class PythonSinkWriter:
 
     def _names(self) -> dict[str, str]:
         return {"sink": self._sink.name, "writes": self._sink.where}
+
+
+def _reason(error: BaseException) -> str:
+    place = place_of_error(error)
+    return told(error) + (f" ({place})" if place else "")
 
 
 def _cut(outputs: Outputs) -> list[bytes]:

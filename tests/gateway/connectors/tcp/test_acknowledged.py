@@ -114,6 +114,29 @@ def test_messages_are_journalled_in_the_sources_own_frames(running: RunningIngre
         assert "a message that the source's frames do not hold" in speaker.refused()
 
 
+def test_a_source_whose_headers_a_function_reads_gets_frames_that_it_reads(
+    tmp_path: Path,
+) -> None:
+    framing = Framing(6, lambda header: int(header.decode()))
+    with RunningIngress(tmp_path, [source(), source("decimal", framing)]) as made:
+        with Speaker(made.addresses[1]) as speaker:
+            speaker.send(1, b"a", b"bb")
+            speaker.acknowledged(2)
+        end = made.journal.end
+        data = [chunk.data for block in made.journal.read(0, end) for chunk in block]
+        assert data == [b"000001a000002bb"]
+
+
+def test_a_message_that_the_sources_headers_cannot_announce_is_refused(tmp_path: Path) -> None:
+    framing = Framing(2, lambda header: header[0] - 300)
+    with (
+        RunningIngress(tmp_path, [source(), source("odd", framing)]) as made,
+        Speaker(made.addresses[1]) as speaker,
+    ):
+        speaker.send(1, b"a")
+        assert "gets a length of 1 bytes from no binary or decimal header" in speaker.refused()
+
+
 def test_a_stream_goes_on_behind_what_is_on_disk(running: RunningIngress) -> None:
     with Speaker(running.addresses[0]) as speaker:
         speaker.send(1, b"a", b"b")
