@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import backlog, latency, loads
+from benchmarks import publishing as published
 from benchmarks.loads import Load
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
@@ -184,6 +185,42 @@ def latencies(settings: Settings, scratch: Path) -> list[Figure]:
     ]
 
 
+def publishing(settings: Settings, scratch: Path) -> list[Figure]:
+    """What publishing every few milliseconds costs: changes of state, and commits."""
+    found: list[Figure] = []
+    for state in published.states(settings.many_keys, settings.many_keys // 10):
+        for rate in published.RATES:
+            for interval_s in published.INTERVALS_S:
+                saved = published.saving(state, max(1, int(rate * interval_s)))
+                every = max(interval_s, saved.messages / rate)
+                found.append(
+                    Figure(
+                        f"saving changes of {state.what}, {rate:,} messages/s every "
+                        f"{1000 * interval_s:g} ms",
+                        saved.seconds * 1e6 / saved.messages,
+                        "µs a message",
+                        detail={
+                            "% of the time": 100 * saved.seconds / every,
+                            "MB/s": saved.size / every / 1e6,
+                        },
+                    )
+                )
+    for how, interval_s, taken in published.in_turns(settings.seconds / 4, scratch):
+        found.append(
+            Figure(
+                f"commits, {how}, every {1000 * interval_s:g} ms at 10,000 messages/s",
+                taken.at(0.5),
+                "ms",
+                detail={
+                    "p99": taken.at(0.99),
+                    "p99.9": taken.at(0.999),
+                    "publications": taken.publications,
+                },
+            )
+        )
+    return found
+
+
 def footprint(settings: Settings, scratch: Path) -> list[Figure]:
     """Start, memory, and what it costs to wait."""
     began = time.monotonic()
@@ -213,6 +250,7 @@ GROUPS: dict[str, Group] = {
     "metrics": metrics,
     "floor": floor,
     "latency": latencies,
+    "publishing": publishing,
     "footprint": footprint,
 }
 
