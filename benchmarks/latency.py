@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,10 @@ class Latencies:
 
     p50: float
     p99: float
+    p999: float
     worst: float
+    cpu: Mapping[str, float]
+    """Cores that the processes took, by their kind."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,29 @@ def few_keys(idle_keys: int) -> Probe:
     )
 
 
-def at_rate(probe: Probe, rate: int, seconds: float, workers: int, scratch: Path) -> Latencies:
-    """Send the messages of *probe* at *rate* a second; how long each output takes."""
+def at_rate(
+    probe: Probe,
+    rate: int,
+    seconds: float,
+    workers: int,
+    scratch: Path,
+    options: Sequence[str] = (),
+) -> Latencies:
+    """Send the messages of *probe* at *rate* a second; how long each output takes.
+
+    Args:
+        probe: What is sent.
+        rate: Messages a second.
+        seconds: How long, after some time that warms up.
+        workers: Worker processes.
+        scratch: Where files and state may be put.
+        options: More options of `wallaroo run`, such as the engine.
+    """
     total = int(rate * (seconds + _WARM_UP_S))
     sent, taken = [0.0] * total, [0.0] * total
     with socket.create_server(("127.0.0.1", 0)) as listener:
         out = f"127.0.0.1:{listener.getsockname()[1]}"
-        with Running(probe.load, workers, scratch, out) as running:
+        with Running(probe.load, workers, scratch, out, options) as running:
             connection, _ = listener.accept()
             with connection:
                 running.send()
@@ -78,14 +97,20 @@ def at_rate(probe: Probe, rate: int, seconds: float, workers: int, scratch: Path
                 receiving = threading.Thread(target=_receive, args=arguments)
                 receiving.start()
                 with connected(running.sources[probe.source]) as sender:
+                    before = running.cpu()
                     _send(sender, probe.message, rate, sent)
                     receiving.join()
+                    after = running.cpu()
     steady = sorted(taken[int(rate * _WARM_UP_S) :])
 
     def percentile(part: float) -> float:
         return 1000 * steady[min(int(part * len(steady)), len(steady) - 1)]
 
-    return Latencies(percentile(0.5), percentile(0.99), 1000 * steady[-1])
+    cpu = {
+        kind: (spent - before.get(kind, 0.0)) / (seconds + _WARM_UP_S)
+        for kind, spent in after.items()
+    }
+    return Latencies(percentile(0.5), percentile(0.99), percentile(0.999), 1000 * steady[-1], cpu)
 
 
 def _send(

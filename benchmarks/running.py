@@ -129,6 +129,10 @@ class Running:
             held[kind(process)] += process.memory_full_info().pss / 2**20
         return dict(held)
 
+    def cpu(self) -> dict[str, float]:
+        """Processor time so far, in seconds, by the kind of process."""
+        return cpu_seconds(self._background.process.pid)
+
     def idle_cpu(self, seconds: float) -> float:
         """Part of a core that all processes take while nothing is sent."""
         before = cpu_seconds(self._background.process.pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from wallaroo.cli.options import (
     ui_token_option,
 )
 from wallaroo.cli.upstream_options import UpstreamCommand
+from wallaroo.engine.registry import ENGINES, VARIABLE
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api.auth import read_token
 from wallaroo.observability import logs
@@ -84,6 +86,12 @@ a message that kills its worker has to be found."""
 @batch_options
 @engine_options
 @click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    hidden=True,  # the second one cannot run every application yet
+    help="What runs the application: in batches, or in chunks of a few milliseconds.",
+)
+@click.option(
     "--journal-limit-gib",
     default=4.0,
     show_default=True,
@@ -138,6 +146,7 @@ def run(
     max_batch_mib: int,
     max_batch_seconds: float,
     function_timeout: float,
+    engine: str | None,
     journal_limit_gib: float,
     accept_lost_journal: bool,
     drain_timeout: float,
@@ -167,6 +176,8 @@ def run(
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     console = Console(stderr=True)
+    if engine is not None:
+        os.environ[VARIABLE] = engine
     if gateway_tls is not None and gateway is None:
         msg = "--gateway-tls is for --gateway: a Unix socket needs none"
         raise UsageError(msg)

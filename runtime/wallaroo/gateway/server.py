@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.realtime.messages import chunks_socket
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks.run import Pace
+from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.connectors.python_source import PythonSourceReader
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
@@ -80,6 +83,8 @@ class Gateway:
         self._feeders: dict[int, PythonSourceReader] = {}
         self._stopping = False
         self._starts_again = False
+        self._chunks: ChunkServer | None = None
+        """Serves a real-time query; None where processes on other machines call."""
 
     async def start(self) -> None:
         """Bind the sources, start delivering, open the internal API.
@@ -138,6 +143,17 @@ class Gateway:
             self._followed,
             self._settings.certificate,
         )
+        if (chunks := chunks_socket(location)) is not None:
+            self._chunks = ChunkServer(
+                chunks,
+                self._journal,
+                directory / JOURNAL,
+                self._outbox,
+                self._claims,
+                judge,
+                Pace(journal_bytes=self._settings.journal.disk_bytes // 4),
+                self._on_failure,
+            )
         door = Endpoint(location, self._settings.token)
         await self._once_there_is_room(functools.partial(door.write, directory))
         self._health = None
@@ -243,6 +259,8 @@ class Gateway:
             feeder.stop()
         for egress in self._egresses:
             egress.stop()
+        if self._chunks is not None:
+            self._chunks.close()
         if not await self._end_calls() and failure is None:
             await self._leave()
         if self._followed is not None:

@@ -23,6 +23,7 @@ from wallaroo.engine.gateway_api import Connect, Position
 from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import kubernetes
+from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
 from wallaroo.engine.spark.checkpoint.position import position_of
 from wallaroo.engine.spark.checkpoint.relocate import settle
@@ -84,6 +85,7 @@ class MicroBatch(Engine):
 
     def position(self, checkpoint: Path) -> Position:
         """See `Engine.position`."""
+        owner.check(checkpoint, self.name)
         return position_of(checkpoint)
 
     def settle(self, checkpoint: Path) -> bool:

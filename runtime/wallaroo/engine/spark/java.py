@@ -94,13 +94,16 @@ def _major_version(java: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def java_command(java: str, memory: str, options: Sequence[str]) -> list[str]:
+def java_command(
+    java: str, memory: str, options: Sequence[str], jars: Sequence[Path] = ()
+) -> list[str]:
     """The command that starts a virtual machine of Spark; the class to run is to follow.
 
     Args:
         java: Path of `java`.
         memory: Largest heap, as `-Xmx` takes it.
         options: Further options of the virtual machine.
+        jars: Jars besides Spark's; after them, because the archive of classes begins with those.
     """
     return [
         java,
@@ -122,7 +125,7 @@ def java_command(java: str, memory: str, options: Sequence[str]) -> list[str]:
         "--enable-native-access=ALL-UNNAMED",
         *options,
         "-cp",
-        f"{spark_jars()}/*",
+        ":".join([f"{spark_jars()}/*", *map(str, jars)]),
     ]
 
 
@@ -147,13 +150,18 @@ class Java:
         options: Further options of the virtual machine.
         log_line: Called, in a thread, with each line that it or a Python worker prints. Once it is
             told to end, with events of workers alone: what is broken off complains.
+        jars: Jars besides Spark's.
 
     Raises:
         UsageError: There is no usable Java.
     """
 
     def __init__(
-        self, memory: str, options: Sequence[str], log_line: Callable[[str], None]
+        self,
+        memory: str,
+        options: Sequence[str],
+        log_line: Callable[[str], None],
+        jars: Sequence[Path] = (),
     ) -> None:
         java = find_java()
         archiving = any("Archive" in option for option in options)
@@ -165,7 +173,7 @@ class Java:
         _PY4J.setLevel(logging.NOTSET)
         self._ending = threading.Event()
         command = [
-            *java_command(java, memory, [*shared, *options]),
+            *java_command(java, memory, [*shared, *options], jars),
             "org.apache.spark.deploy.SparkSubmit",
             "pyspark-shell",
         ]

@@ -80,6 +80,8 @@ class SparkSettings:
     """Heap of the driver's virtual machine: rows pass through it in blocks, none are kept."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark, which win over the runtime's own."""
+    jars: tuple[Path, ...] = ()
+    """Jars that Spark's driver needs besides its own."""
 
 
 class Spark:
@@ -168,7 +170,7 @@ class Launch:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         self._name, self._settings = name, settings
         options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
-        self._java = Java(settings.memory, options, log_line)
+        self._java = Java(settings.memory, options, log_line, settings.jars)
 
     def finish(self) -> Spark:
         """Wait until Spark is there.

@@ -242,6 +242,11 @@ class Journal:
         with self._changed:
             self._processed = max(self._processed, end)
 
+    def note_published(self, end: int) -> None:
+        """Note the same where the outbox knows it for good: it is not written here."""
+        with self._changed:
+            self._processed = max(self._processed, end)
+
     def consume(self, end: int) -> None:
         """Let the messages before offset *end* be deleted, soon."""
         with self._changed:

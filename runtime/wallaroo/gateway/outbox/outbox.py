@@ -19,6 +19,8 @@ from typing import NamedTuple
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
+from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
+from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, count_of, joined
 from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.metrics.samples import Sample
@@ -65,8 +67,9 @@ class Outbox:
     ) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
-        self._database.executescript(SCHEMA + FIGURES_SCHEMA)
+        self._database.executescript(SCHEMA + FIGURES_SCHEMA + CHUNKS_SCHEMA)
         self._figures = MetricsTable(self._database)
+        self._chunks = ChunkTable(self._database)
         self._letters = DeadLetterStore(self._database, letters or DeadLetterLimits())
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
@@ -202,13 +205,7 @@ class Outbox:
                 if tally is not None:
                     for token in tokens:
                         tally.merge(self._publish_token(token))
-                    if judge is not None and tally.letters:
-                        self._letters.keep(judge.kept(tally.letters, end))
-                    tally.letters = []
-                    self._count_up("set_aside", tally.set_aside)
-                    self._count_up("unknown_key", sum(tally.unknown_keys.values()))
-                    self._count_up("late", sum(tally.late.values()))
-                    self._figures.add(tally, time.time_ns())
+                    self._add(tally, judge, end)
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
                     )
@@ -221,6 +218,43 @@ class Outbox:
             ).fetchone()
             self._changed.notify_all()
         return tally
+
+    def publish_chunks(
+        self, run: str, chunks: Sequence[FinishedChunk], judge: EvidenceFinder | None = None
+    ) -> Tally:
+        """Commit *chunks*, which follow what is published of *run*, in one transaction.
+
+        Returns:
+            What was reported, without letters.
+
+        Raises:
+            Stopped: A message was set aside of a source whose policy is to stop.
+        """
+        tally = Tally()
+        for chunk in chunks:
+            tally.merge(chunk.tally)
+        with self._changed:
+            count = size = 0
+            with transaction(self._database):
+                for outputs in joined(chunks):
+                    self._publish_outputs(outputs)
+                    count += count_of(outputs)
+                    size += len(outputs.data)
+                self._count_up("published", count)
+                self._chunks.add(run, chunks)
+                self._add(tally, judge, chunks[-1].end)
+                fault("outbox-before-publish")
+            fault("outbox-after-publish")
+            self._count += count
+            self._bytes += size
+            self._changed.notify_all()
+        return tally
+
+    @contextlib.contextmanager
+    def chunks(self) -> Iterator[ChunkTable]:
+        """What chunks have left, for one transaction."""
+        with self._changed, transaction(self._database):
+            yield self._chunks
 
     def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
         """The first published outputs of *sink* behind position *after*; None after the timeout."""
@@ -298,6 +332,29 @@ class Outbox:
             self.last_positions[sink] = int(added.lastrowid or 0)
         self._count_up("published", sum(count for _, _, count, _ in staged))
         return tally
+
+    def _publish_outputs(self, outputs: Outputs) -> None:
+        """Add *outputs*, which were not staged before."""
+        staged = self._database.execute(
+            "INSERT INTO staged (token, sink, lengths, data) VALUES ('', ?, ?, ?)", outputs
+        )
+        count = count_of(outputs)
+        number = self._next_number(outputs.sink, count)
+        added = self._database.execute(
+            "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
+            (outputs.sink, staged.lastrowid, count, len(outputs.data), number),
+        )
+        self.last_positions[outputs.sink] = added.lastrowid or 0
+
+    def _add(self, tally: Tally, judge: EvidenceFinder | None, end: int | None) -> None:
+        """Count what was reported, and keep dead letters."""
+        if judge is not None and tally.letters:
+            self._letters.keep(judge.kept(tally.letters, end))
+        tally.letters = []
+        self._count_up("set_aside", tally.set_aside)
+        self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+        self._count_up("late", sum(tally.late.values()))
+        self._figures.add(tally, time.time_ns())
 
     def _next_number(self, sink: int, count: int) -> int:
         """Give numbers to *count* outputs of *sink*; the first of them."""

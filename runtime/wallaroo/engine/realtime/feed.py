@@ -1,0 +1,100 @@
+"""What the gateway tells the driver of a real-time query."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Failure
+from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.messages import (
+    FAILED,
+    FINISH,
+    HELLO,
+    PUBLISHED,
+    Hello,
+    Timing,
+    json_in,
+    pack_json,
+)
+from wallaroo.errors import RuntimeFailure
+
+_GONE = "the gateway has cut off the query"
+
+
+class Feed:
+    """A connection to the gateway, for the driver of a query.
+
+    Args:
+        path: The gateway's socket for chunks.
+        hello: Which query it is.
+        on_published: Called, in a thread, with what was reported of published chunks, and how
+            long the last publication took.
+
+    Raises:
+        OSError: The gateway is not there.
+    """
+
+    def __init__(
+        self, path: Path, hello: Hello, on_published: Callable[[Tally, Timing], None]
+    ) -> None:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(path))
+        self._frames = FrameSocket(connection)
+        self._frames.send(pack_json(HELLO, hello))
+        self._on_published = on_published
+        self._changed = threading.Condition()
+        self._asked = self._done = 0
+        """Requests to end an epoch: made, and answered."""
+        self._failure: Failure | None = None
+        threading.Thread(target=self._receive, name="feed", daemon=True).start()
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the gateway has cut off the query; None while it has not."""
+        return self._failure
+
+    def finish_epoch(self) -> None:
+        """Wait until Spark has the state as of all chunks that are published.
+
+        Raises:
+            RuntimeFailure: The query failed before.
+        """
+        with self._changed:
+            self._asked += 1
+            number = self._asked
+        with contextlib.suppress(OSError):  # told of below
+            self._frames.send(pack_json(FINISH, number))
+        with self._changed:
+            self._changed.wait_for(lambda: self._done >= number or self._failure is not None)
+            if self._done < number:
+                assert self._failure is not None
+                raise RuntimeFailure(self._failure.reason)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._frames.close()
+
+    def _receive(self) -> None:
+        failure = Failure(_GONE)
+        try:
+            while (frame := self._frames.receive()) is not None:
+                kind = frame[:1]
+                if kind == PUBLISHED:
+                    tally, *timing = json_in(frame)
+                    self._on_published(Tally.from_json(tally), Timing(*timing))
+                elif kind == FINISH:
+                    with self._changed:
+                        self._done = json_in(frame)
+                        self._changed.notify_all()
+                elif kind == FAILED:
+                    failure = Failure(**json_in(frame))
+        except OSError:
+            pass  # it is gone
+        with self._changed:
+            self._failure = failure
+            self._changed.notify_all()

@@ -1,0 +1,156 @@
+"""Frames over a socket: the length of a frame, a big-endian integer of 32 bits, and its content.
+
+Between a process that runs user code and Spark's Java a frame is
+
+* to Java from the first stage: a slot (a big-endian integer of 32 bits) and what goes to the
+  partition that the slot hashes to; slot -1 ends the epoch, and has its position as JSON;
+* from Java to the first stage: the position from which an epoch begins, as JSON;
+* to a partition, by its first byte: `c` a chunk, `a` the position from which changes apply, `o` a
+  bucket to open, followed by the head of its log (`h`), its records (`r`) and their end (`d`),
+  `e` a bucket whose changes are to be saved; the partition answers with what its log is to have, or
+  with nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wallaroo.dataflow.entities import Head
+
+_LENGTH = struct.Struct(">I")
+_PIECE_BYTES = 256 * 1024
+_SLOT = struct.Struct(">i")
+_NUMBER = struct.Struct(">Q")
+_BUCKET = struct.Struct(">I")
+_LOG = struct.Struct(">qqq")
+_PLACE = struct.Struct(">q")
+CHUNK, APPLY, OPEN, SAVE = b"c", b"a", b"o", b"e"
+"""First bytes of frames to a partition."""
+HEAD, RECORD, DONE = b"h", b"r", b"d"
+"""First bytes of frames with the log of a bucket."""
+END_OF_EPOCH = -1
+"""In the place of a slot."""
+
+
+class FrameSocket:
+    """A stream socket that carries frames; any thread may send, and one of them receives.
+
+    Args:
+        connection: The socket.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._held = bytearray()
+        self._start = 0
+
+    def send(self, *parts: bytes) -> None:
+        """Send a frame of *parts*.
+
+        Raises:
+            OSError: The other side is gone.
+        """
+        frame = b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
+        with self._sending:
+            self._connection.sendall(frame)
+
+    def receive(self) -> bytes | None:
+        """The next frame; None at the end of the stream.
+
+        Raises:
+            OSError: The connection is broken.
+        """
+        while (frame := self._cut()) is None:
+            piece = self._connection.recv(_PIECE_BYTES)
+            if not piece:
+                return None
+            self._held += piece
+        return frame
+
+    def close(self) -> None:
+        """Close the connection, also where another thread waits for a frame."""
+        with contextlib.suppress(OSError):  # the other side has closed it
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _cut(self) -> bytes | None:
+        content = self._start + _LENGTH.size
+        if len(self._held) >= content:
+            (length,) = _LENGTH.unpack_from(self._held, self._start)
+            if len(self._held) >= content + length:
+                frame = bytes(memoryview(self._held)[content : content + length])
+                self._start = content + length
+                return frame
+        if self._start:
+            del self._held[: self._start]
+            self._start = 0
+        return None
+
+
+def pack_slot(slot: int) -> bytes:
+    """How a frame to Java begins."""
+    return _SLOT.pack(slot)
+
+
+def pack_bucket(kind: bytes, bucket: int) -> bytes:
+    """A frame that opens or saves *bucket*."""
+    return kind + _BUCKET.pack(bucket)
+
+
+def bucket_in(frame: bytes) -> int:
+    """The bucket in a frame of `pack_bucket`."""
+    (bucket,) = _BUCKET.unpack_from(frame, 1)
+    return int(bucket)
+
+
+def pack_numbered(kind: bytes, number: int) -> bytes:
+    """How a frame with the number of a chunk begins."""
+    return kind + _NUMBER.pack(number)
+
+
+def number_in(frame: bytes) -> tuple[int, memoryview]:
+    """The number in a frame that begins as `pack_numbered` says, and the rest of the frame."""
+    (number,) = _NUMBER.unpack_from(frame, 1)
+    return number, memoryview(frame)[1 + _NUMBER.size :]
+
+
+def head_in(frame: bytes) -> Head:
+    """The head of a log in a frame `HEAD`."""
+    count, base_bytes, tail_bytes = _LOG.unpack_from(frame, 1)
+    versions = frame[1 + _LOG.size :].decode().split()
+    return Head(tuple(versions), count, base_bytes, tail_bytes)
+
+
+def record_in(frame: bytes) -> tuple[int, bytes]:
+    """Place and content of the record in a frame `RECORD`."""
+    (place,) = _PLACE.unpack_from(frame, 1)
+    return place, frame[1 + _PLACE.size :]
+
+
+class Appended(NamedTuple):
+    """What the log of a bucket is to have."""
+
+    head: Head
+    """Its head from now on."""
+    record: bytes
+    """A record more, the last that the head counts."""
+    base: bytes | None = None
+    """A record of all entities, which takes the place of all before."""
+
+
+def pack_appended(appended: Appended | None) -> Sequence[bytes]:
+    """The answer to `SAVE`; None where nothing has changed."""
+    if appended is None:
+        return ()
+    head = appended.head
+    parts = [_LOG.pack(head.count, head.base_bytes, head.tail_bytes)]
+    for part in (" ".join(head.versions).encode(), appended.record, appended.base):
+        if part is not None:
+            parts += [_LENGTH.pack(len(part)), part]
+    return parts

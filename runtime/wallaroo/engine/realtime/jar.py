@@ -1,0 +1,91 @@
+"""The jar of the Scala module, compiled by the compiler that PySpark brings, for that PySpark.
+
+It lies beside the source, or where that cannot be written in the user's cache, under a name with a
+digest of the source and PySpark's version: what fits is found, and nothing else is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from wallaroo.engine.spark.java import find_java, spark_jars
+from wallaroo.errors import UsageError
+
+SOURCE = Path(__file__).with_name("jvm") / "RealTime.scala"
+_COMPILER = "scala.tools.nsc.Main"
+
+
+def jar() -> Path:
+    """The jar, compiled if need be.
+
+    Raises:
+        UsageError: It is not there and cannot be compiled; the message names what Spark lacks.
+    """
+    digest = hashlib.sha256(SOURCE.read_bytes())
+    digest.update(importlib.metadata.version("pyspark").encode())
+    name = f"realtime-{digest.hexdigest()[:16]}.jar"
+    places = list(_places())
+    for place in places:
+        if (place / name).exists():
+            return place / name
+    with tempfile.TemporaryDirectory(prefix="wallaroo-scala-") as scratch:
+        made = compiled(SOURCE, Path(scratch))
+        for place in places:
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+                for old in place.glob("realtime-*.jar"):
+                    old.unlink()
+                fresh = place / f"{name}.{os.getpid()}"
+                shutil.copyfile(made, fresh)
+                fresh.replace(place / name)
+            except OSError:
+                continue
+            return place / name
+    msg = f"the jar of the real-time engine can be written to none of {', '.join(map(str, places))}"
+    raise UsageError(msg)
+
+
+def compiled(source: Path, scratch: Path) -> Path:
+    """A jar of *source*, in the directory *scratch*.
+
+    Raises:
+        UsageError: It does not compile with the installed PySpark.
+    """
+    classes = scratch / "classes"
+    classes.mkdir()
+    command = [find_java(), "-XX:TieredStopAtLevel=1", "-cp", f"{spark_jars()}/*", _COMPILER]
+    command += ["-usejavacp", "-target:17", "-nowarn", "-d", str(classes), str(source)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    if told.returncode:
+        version = importlib.metadata.version("pyspark")
+        lines = (told.stdout + told.stderr).splitlines()
+        errors = [line for line in lines if "error:" in line] or lines[-3:]
+        first = re.sub(r"^.*?([^/]+\.scala)", r"\1", errors[0]) if errors else "no output"
+        msg = (
+            f"the real-time engine does not compile with PySpark {version}, whose interfaces have "
+            f"changed: {first}; use --engine micro-batch"
+        )
+        raise UsageError(msg)
+    made = scratch / "realtime.jar"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(classes.rglob("*.class")):
+            archive.write(file, file.relative_to(classes))
+    return made
+
+
+def _places() -> Iterator[Path]:
+    yield SOURCE.parent
+    yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wallaroo"
+
+
+if __name__ == "__main__":
+    jar()

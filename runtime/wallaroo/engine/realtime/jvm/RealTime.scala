@@ -1,0 +1,306 @@
+// The real-time query on Spark: all that knows Spark's interfaces for it.
+//
+// Spark moves chunks and keeps state; Python runs the application. A source reads frames from the
+// process that runs the first stage, Spark's streaming shuffle carries them to the partition that
+// their slot hashes to, and an operator hands them to that partition's process. Only the frames
+// that open and end an epoch touch Spark's state. The frames are described in `frames.py`.
+package wallaroo.realtime
+
+import java.net.UnixDomainSocketAddress
+import java.nio.ByteBuffer
+import java.nio.channels.SocketChannel
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.{Encoders, ForeachWriter, SparkSession}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader}
+import org.apache.spark.sql.connector.read.{PartitionReaderFactory, Scan, ScanBuilder}
+import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset, PartitionOffset}
+import org.apache.spark.sql.connector.read.streaming.{SupportsRealTimeMode, SupportsRealTimeRead}
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead.RecordStatus
+import org.apache.spark.sql.streaming.{MapState, OutputMode, StatefulProcessor, StreamingQuery}
+import org.apache.spark.sql.streaming.{TTLConfig, TimeMode, TimerValues, Trigger, ValueState}
+import org.apache.spark.sql.types.{BinaryType, IntegerType, StructField, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** What crosses from the first stage to a partition. */
+case class Frame(slot: Int, data: Array[Byte])
+
+/** The head of a bucket's log, as the micro-batch engine stores it. */
+case class Head(versions: String, count: Long, base_bytes: Long, tail_bytes: Long)
+
+case class Place(place: Long)
+
+case class Record(record: Array[Byte])
+
+/** A connection to a Python process, kept from one epoch to the next; frames follow their length. */
+final class Bridge(path: String, channel: SocketChannel) {
+  private val incoming = ByteBuffer.allocateDirect(1 << 16).flip()
+  private val length = ByteBuffer.allocateDirect(4)
+
+  def send(data: Array[Byte]): Unit = {
+    length.clear().putInt(data.length).flip()
+    val parts = Array(length, ByteBuffer.wrap(data))
+    while (parts(1).hasRemaining || parts(0).hasRemaining) channel.write(parts)
+  }
+
+  def receive(): Array[Byte] = {
+    fill(4)
+    val data = new Array[Byte](incoming.getInt())
+    var done = math.min(data.length, incoming.remaining)
+    incoming.get(data, 0, done)
+    while (done < data.length) {
+      val rest = ByteBuffer.wrap(data, done, data.length - done)
+      val read = channel.read(rest)
+      if (read < 0) ended()
+      done += read
+    }
+    data
+  }
+
+  private def fill(size: Int): Unit =
+    while (incoming.remaining < size) {
+      incoming.compact()
+      val read = channel.read(incoming)
+      incoming.flip()
+      if (read < 0) ended()
+    }
+
+  private def ended(): Nothing = {
+    Bridge.forget(path)
+    throw new IllegalStateException(s"the process at $path has ended")
+  }
+
+  def close(): Unit = channel.close()
+}
+
+object Bridge {
+  private val known = new ConcurrentHashMap[String, Bridge]
+
+  def to(path: String): Bridge = known.computeIfAbsent(
+    path, p => new Bridge(p, SocketChannel.open(UnixDomainSocketAddress.of(p))))
+
+  def forget(path: String): Unit = Option(known.remove(path)).foreach(_.close())
+
+  /** Close the connections to processes whose sockets are in `directory`. */
+  def forgetAll(directory: String): Unit =
+    known.keySet.forEach(path => if (path.startsWith(directory + "/")) forget(path))
+}
+
+final class Provider extends TableProvider {
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = Frames.schema
+
+  override def getTable(
+      schema: StructType, partitioning: Array[Transform], options: util.Map[String, String]): Table =
+    Frames
+}
+
+object Frames extends Table with SupportsRead {
+  override val schema: StructType = StructType(Seq(
+    StructField("slot", IntegerType, nullable = false),
+    StructField("data", BinaryType, nullable = false)))
+
+  override def name(): String = "wallaroo"
+
+  override def capabilities(): util.Set[TableCapability] =
+    util.EnumSet.of(TableCapability.MICRO_BATCH_READ)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new Scan {
+    override def readSchema(): StructType = schema
+
+    override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+      new Stream(options.get("reader"), options.get("initial"))
+  }
+}
+
+final case class Position(override val json: String) extends Offset
+
+final case class EndOfEpoch(json: String) extends PartitionOffset
+
+final case class Socket(path: String, start: String) extends InputPartition
+
+/** One partition: the order of what arrives is that of one reader. */
+final class Stream(reader: String, initial: String)
+    extends MicroBatchStream with SupportsRealTimeMode {
+  @volatile private var reached: Offset = Position(initial)
+
+  override def initialOffset(): Offset = Position(initial)
+
+  /** Spark asks, but plans nothing by it: an epoch has no end before it ends. */
+  override def latestOffset(): Offset = reached
+
+  override def deserializeOffset(json: String): Offset = Position(json)
+
+  override def planInputPartitions(start: Offset): Array[InputPartition] = {
+    reached = start
+    Array(Socket(reader, start.json))
+  }
+
+  override def mergeOffsets(offsets: Array[PartitionOffset]): Offset = {
+    reached = Position(offsets.head.asInstanceOf[EndOfEpoch].json)
+    reached
+  }
+
+  override def createReaderFactory(): PartitionReaderFactory = Factory
+
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] =
+    throw new UnsupportedOperationException("this source is for real-time mode")
+
+  override def commit(end: Offset): Unit = {}
+
+  override def stop(): Unit = {}
+}
+
+object Factory extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
+    val socket = partition.asInstanceOf[Socket]
+    new Reader(Bridge.to(socket.path), socket.start)
+  }
+
+  private def readResolve(): Any = Factory
+}
+
+/** Frames of one epoch: the process says when it ends, whatever time Spark gives it. */
+final class Reader(bridge: Bridge, start: String) extends SupportsRealTimeRead[InternalRow] {
+  private var row: InternalRow = _
+  private var end: String = _
+
+  bridge.send(start.getBytes(UTF_8))
+
+  override def nextWithTimeout(
+      startMs: java.lang.Long, timeoutMs: java.lang.Long): RecordStatus = {
+    if (end == null) {
+      val frame = ByteBuffer.wrap(bridge.receive())
+      val slot = frame.getInt()
+      val data = new Array[Byte](frame.remaining)
+      frame.get(data)
+      if (slot < 0) end = new String(data, UTF_8)
+      else row = new GenericInternalRow(Array[Any](slot, data))
+    }
+    RecordStatus.newStatusWithoutArrivalTime(end == null)
+  }
+
+  override def next(): Boolean = nextWithTimeout(0L, 0L).hasRecord
+
+  override def get(): InternalRow = row
+
+  override def getOffset: PartitionOffset = {
+    // Spark's own limit of a batch came first: state would be saved without what it belongs to
+    if (end == null) throw new IllegalStateException("an epoch took longer than Spark's batch may")
+    EndOfEpoch(end)
+  }
+
+  override def close(): Unit = {}
+}
+
+/** Hands frames to the process of a partition; at the ends of an epoch, also the logs of buckets. */
+final class Partition(directory: String) extends StatefulProcessor[Int, Frame, Int] {
+  @transient private var head: ValueState[Head] = _
+  @transient private var log: MapState[Place, Record] = _
+  @transient private var bridge: Bridge = _
+
+  override def init(mode: OutputMode, time: TimeMode): Unit = {
+    head = getHandle.getValueState("head", Encoders.product[Head], TTLConfig.NONE)
+    log = getHandle.getMapState(
+      "log", Encoders.product[Place], Encoders.product[Record], TTLConfig.NONE)
+    bridge = Bridge.to(s"$directory/partition-${TaskContext.getPartitionId()}.sock")
+  }
+
+  override def handleInputRows(
+      slot: Int, frames: Iterator[Frame], timers: TimerValues): Iterator[Int] = {
+    frames.foreach { frame =>
+      bridge.send(frame.data)
+      frame.data(0) match {
+        case 'o' => tell()
+        case 'e' => save()
+        case _ =>
+      }
+    }
+    Iterator.empty
+  }
+
+  /** Send the log of the bucket that is current. */
+  private def tell(): Unit = {
+    if (head.exists()) {
+      val Head(versions, count, base, tail) = head.get()
+      val named = versions.getBytes(UTF_8)
+      bridge.send(ByteBuffer.allocate(25 + named.length)
+        .put('h'.toByte).putLong(count).putLong(base).putLong(tail).put(named).array())
+      log.iterator().foreach { case (Place(place), Record(record)) =>
+        bridge.send(ByteBuffer.allocate(9 + record.length)
+          .put('r'.toByte).putLong(place).put(record).array())
+      }
+    }
+    bridge.send(Array('d'.toByte))
+  }
+
+  /** Save what the process adds to the log of the bucket that is current, if it adds something. */
+  private def save(): Unit = {
+    val answer = ByteBuffer.wrap(bridge.receive())
+    if (answer.hasRemaining) {
+      val (count, base, tail) = (answer.getLong(), answer.getLong(), answer.getLong())
+      val versions = new String(part(answer), UTF_8)
+      val record = part(answer)
+      if (answer.hasRemaining) { // all entities: it takes the place of all records before
+        log.clear()
+        log.updateValue(Place(-1), Record(part(answer)))
+      }
+      log.updateValue(Place(count - 1), Record(record))
+      head.update(Head(versions, count, base, tail))
+    }
+  }
+
+  private def part(answer: ByteBuffer): Array[Byte] = {
+    val data = new Array[Byte](answer.getInt())
+    answer.get(data)
+    data
+  }
+}
+
+/** Nothing reaches it; Spark wants a sink that its real-time mode knows. */
+final class Nowhere extends ForeachWriter[Int] {
+  override def open(partition: Long, epoch: Long): Boolean = true
+
+  override def process(value: Int): Unit = {}
+
+  override def close(error: Throwable): Unit = {}
+}
+
+/** What Python calls. */
+object Query {
+  /** Start the query.
+    *
+    * @param directory where the sockets of the Python processes are
+    * @param initial position of a new checkpoint
+    * @param longestMs longest time of an epoch
+    */
+  def start(
+      session: SparkSession,
+      name: String,
+      directory: String,
+      checkpoint: String,
+      initial: String,
+      longestMs: Long): StreamingQuery =
+    session.readStream
+      .format(classOf[Provider].getName)
+      .option("reader", s"$directory/reader.sock")
+      .option("initial", initial)
+      .load()
+      .groupBy("slot")
+      .as[Int, Frame](Encoders.scalaInt, Encoders.product[Frame])
+      .transformWithState(
+        new Partition(directory), TimeMode.None(), OutputMode.Update())(Encoders.scalaInt)
+      .writeStream
+      .queryName(name)
+      .outputMode(OutputMode.Update())
+      .option("checkpointLocation", checkpoint)
+      .trigger(Trigger.RealTime(longestMs))
+      .foreach(new Nowhere)
+      .start()
+}

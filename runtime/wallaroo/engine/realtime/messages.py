@@ -1,0 +1,182 @@
+"""What the gateway and the processes of a real-time query tell each other, as frames.
+
+The first byte says what a frame is. Nothing that the gateway is sent is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from wallaroo.dataflow.records import Chunk, Outputs, Tally
+
+HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
+"""To the gateway: who one is; an epoch begins; what a chunk led to; changes are asked for; the
+epoch is to end."""
+TASK, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"E", b"R", b"D", b"P", b"X"
+"""From the gateway: a chunk to run; the epoch is to end; changes, and their end; what was
+published; what went wrong. `FINISH` says that the epoch has ended."""
+_HEAD = struct.Struct(">QQQ?")
+_REPORT = struct.Struct(">QI")
+
+
+_UNIX = "grpc+unix://"
+
+
+def chunks_socket(location: str) -> Path | None:
+    """The socket for chunks of the gateway whose internal API is at *location*.
+
+    None where that is no Unix socket: processes on other machines cannot reach it.
+    """
+    if not location.startswith(_UNIX):
+        return None
+    return Path(location.removeprefix(_UNIX)).with_name("chunks.sock")
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A `Connect` that says where it connects to."""
+
+    location: str
+    """Where the gateway's internal API is."""
+    claim: int | None
+    """Number of the driver's lease."""
+
+
+class Place(NamedTuple):
+    """How far a query is, as Spark keeps it between two epochs."""
+
+    offset: int = 0
+    """Offset after the last message."""
+    chunk: int = 0
+    """Number of the last chunk."""
+    opening: str | None = None
+    """Opening of the journal under which it was planned; None for none."""
+
+    def to_json(self) -> str:
+        """As Spark keeps it."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Place:
+        """What `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+class Hello(NamedTuple):
+    """Who connects to the gateway."""
+
+    claim: int
+    """Number of the driver's lease."""
+    attempt: int
+    """Number of the query among those that the driver has started."""
+    role: int
+    """Number of a partition, or one of `READER` and `DRIVER`."""
+    partitions: int
+    """How many partitions there are."""
+
+
+READER, DRIVER = -1, -2
+"""In the place of a partition's number."""
+
+
+class Task(NamedTuple):
+    """A chunk of messages to run."""
+
+    number: int
+    """Number of the chunk: without gaps since the state directory was new."""
+    start: int
+    """Offset of its first message."""
+    end: int
+    """Offset after its last message."""
+    isolates: bool
+    """Whether an attempt before failed, perhaps because of one of its messages."""
+    chunks: Sequence[Chunk]
+    """The messages."""
+
+
+class Report(NamedTuple):
+    """What a process made of a chunk."""
+
+    number: int
+    """Number of the chunk."""
+    outputs: Sequence[Outputs]
+    """Its outputs."""
+    tally: Tally
+    """What it has to report besides."""
+    partitions: tuple[int, ...] = ()
+    """From the reader: who will report, too."""
+    changes: bytes = b""
+    """From a partition: the record of what changed; empty if nothing did."""
+    saving_s: float = 0.0
+    """Seconds that it took to make that record."""
+
+
+class Timing(NamedTuple):
+    """How long a publication took, and what it published."""
+
+    started: float = 0.0
+    """Wall clock when its first chunk was handed out, in seconds since the epoch."""
+    run_s: float = 0.0
+    """Seconds from then until all processes had reported its chunks."""
+    commit_s: float = 0.0
+    """Seconds of the transaction."""
+
+
+def pack_json(kind: bytes, value: Any) -> bytes:
+    """A frame with a value as JSON."""
+    return kind + json.dumps(value).encode()
+
+
+def json_in(frame: bytes) -> Any:
+    """The value in a frame of `pack_json`."""
+    return json.loads(frame[1:])
+
+
+def pack_task(task: Task) -> bytes:
+    """A frame that asks for *task*."""
+    rows = [tuple(chunk) for chunk in task.chunks]
+    return TASK + _HEAD.pack(*task[:4]) + marshal.dumps(rows, 2)
+
+
+def task_in(frame: bytes) -> Task:
+    """The task in a frame of `pack_task`; from the gateway, which is trusted."""
+    rows = marshal.loads(memoryview(frame)[1 + _HEAD.size :])
+    number, start, end, isolates = _HEAD.unpack_from(frame, 1)
+    return Task(number, start, end, isolates, [Chunk(*row) for row in rows])
+
+
+def pack_report(report: Report) -> list[bytes]:
+    """The parts of a frame with *report*."""
+    told = {
+        "outputs": [[sink, len(lengths), len(data)] for sink, lengths, data in report.outputs],
+        "tally": report.tally.to_json() if report.tally else None,
+        "partitions": report.partitions,
+        "changes": len(report.changes),
+        "saving_s": report.saving_s,
+    }
+    header = json.dumps(told).encode()
+    parts = [REPORT + _REPORT.pack(report.number, len(header)), header]
+    for _, lengths, data in report.outputs:
+        parts += [lengths, data]
+    return [*parts, report.changes]
+
+
+def report_in(frame: bytes) -> Report:
+    """The report in a frame of `pack_report`."""
+    number, length = _REPORT.unpack_from(frame, 1)
+    place = 1 + _REPORT.size
+    told = json.loads(frame[place : place + length])
+    place += length
+    outputs: list[Outputs] = []
+    for sink, lengths_size, data_size in told["outputs"]:
+        middle, end = place + lengths_size, place + lengths_size + data_size
+        outputs.append(Outputs(sink, frame[place:middle], frame[middle:end]))
+        place = end
+    changes = frame[place : place + told["changes"]]
+    tally = Tally() if told["tally"] is None else Tally.from_json(told["tally"])
+    return Report(number, outputs, tally, tuple(told["partitions"]), changes, told["saving_s"])

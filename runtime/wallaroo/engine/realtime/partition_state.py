@@ -1,0 +1,158 @@
+"""The entities of one partition: in memory, in the logs of its buckets, in published changes.
+
+In memory a partition is one bucket. A chunk's changes are published with its outputs; at the end of
+an epoch the changes of all its chunks go to the logs of the buckets in Spark's state store, in the
+format of the micro-batch engine, and the published ones are not needed any more.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Head, Unloaded
+from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.engine.realtime.frames import Appended
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.keys.buckets import bucket_of
+
+
+class PartitionState:
+    """The entities of one partition.
+
+    Args:
+        cache: Knows the state partitions, and how their entities are saved.
+        buckets: Number of buckets that keys are spread over in the state store.
+    """
+
+    def __init__(self, cache: EntityCache, buckets: int) -> None:
+        self.cache = cache
+        self._buckets = buckets
+        self.bucket = Bucket([{} for _ in cache.partitions])
+        """The entities."""
+        self._heads: dict[int, Head] = {}
+        """By bucket: the head of its log, as of the last epoch."""
+        self._changed: list[set[Any]] = [set() for _ in cache.partitions]
+        """Keys of entities that changed since then, by number of the state partition."""
+        self._forgotten: list[set[Any]] = [set() for _ in cache.partitions]
+        self._answers: dict[int, Appended] | None = None
+        """What is to be saved of the buckets, while an epoch ends."""
+
+    def open(self, bucket: int, head: Head | None, records: Iterable[bytes]) -> None:
+        """Take in what the state store has of *bucket*."""
+        self._heads[bucket] = head or Head()
+        for record in records:
+            self.cache._apply(record, self.bucket)
+        self.bucket.head = self._size()
+
+    def apply(self, record: bytes) -> None:
+        """Take in the published changes of a chunk."""
+        self.cache._apply(record, self.bucket)
+        for name, (changed, forgotten, *_) in pickle.loads(record).items():
+            if name in self.cache.partitions:
+                number = self.cache.partitions.index(name)
+                self._note_keys(number, Saved(*changed).keys, forgotten)
+
+    def record(self, changes: Changes) -> bytes:
+        """The record of a chunk's *changes*, to be published; empty if there are none.
+
+        Raises:
+            RuntimeFailure: An entity cannot be saved.
+        """
+        if not changes:
+            return b""
+        self._note(changes.changed, changes.forgotten)
+        return self.cache.record(changes.changed, changes.forgotten)
+
+    def save(self, bucket: int) -> Appended | None:
+        """What the log of *bucket* is to have at the end of an epoch; None if nothing changed.
+
+        Raises:
+            RuntimeFailure: An entity cannot be saved.
+        """
+        if self._answers is None:
+            self._answers = self._appended()
+        answer = self._answers.pop(bucket, None)
+        if answer is not None:
+            self._heads[bucket] = answer.head
+        return answer
+
+    def begin_epoch(self) -> None:
+        """Count changes from here: those before are in the state store."""
+        for keys in (*self._changed, *self._forgotten):
+            keys.clear()
+        self._answers = None
+        self.bucket.head = self._size()
+
+    def _note(self, changed: Sequence[Mapping[Any, Any]], forgotten: Sequence[set[Any]]) -> None:
+        for number, entities in enumerate(changed):
+            self._note_keys(number, entities.keys(), forgotten[number])
+
+    def _note_keys(self, number: int, changed: Iterable[Any], forgotten: Iterable[Any]) -> None:
+        """Note that entities are to be saved at the end of the epoch."""
+        self._forgotten[number].update(forgotten)
+        self._changed[number].difference_update(forgotten)
+        self._changed[number].update(changed)
+
+    def _appended(self) -> dict[int, Appended]:
+        """What the logs of the buckets are to have."""
+        found: dict[int, Appended] = {}
+        outgrown: dict[int, Appended] = {}
+        for bucket, (changes, unloaded) in self._by_bucket().items():
+            record = self.cache.record(changes.changed, changes.forgotten, unloaded)
+            head = self._heads[bucket].appended(len(record))
+            found[bucket] = Appended(head, record)
+            if head.log_bytes > max(EntityCache.MIN_LOG_BYTES, 3 * head.base_bytes):
+                outgrown[bucket] = found[bucket]
+        try:
+            bases = self._bases(outgrown)
+        except RuntimeFailure:  # an entity was spoilt that no function said to have changed
+            bases = {}
+        for bucket, base in bases.items():
+            head, record, _ = outgrown[bucket]
+            found[bucket] = Appended(head.rebased(len(base)), record, base)
+        return found
+
+    def _by_bucket(self) -> dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]]:
+        """What changed since the last epoch, and what of it could not be loaded."""
+        count = len(self.cache.partitions)
+        made: dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]] = {}
+
+        def of(key: Any) -> tuple[Changes, dict[tuple[int, Any], Unloaded]]:
+            return made.setdefault(bucket_of(key, self._buckets), (Changes.none(count), {}))
+
+        for number, entities in enumerate(self.bucket.entities):
+            for key in self._forgotten[number]:
+                of(key)[0].forgotten[number].add(key)
+            for key in self._changed[number]:
+                changes, unloaded = of(key)
+                if key in entities:
+                    changes.changed[number][key] = entities[key]
+                elif (one := self.bucket.unloaded.get((number, key))) is not None:
+                    unloaded[number, key] = one
+        return made
+
+    def _bases(self, buckets: Iterable[int]) -> dict[int, bytes]:
+        """Records of all entities of *buckets*, in one pass over those of the partition."""
+        count = len(self.cache.partitions)
+        chosen = {bucket: Changes.none(count) for bucket in buckets}
+        if not chosen:
+            return {}
+        for number, entities in enumerate(self.bucket.entities):
+            for key, entity in entities.items():
+                if (changes := chosen.get(bucket_of(key, self._buckets))) is not None:
+                    changes.changed[number][key] = entity
+        unloaded: dict[int, dict[tuple[int, Any], Unloaded]] = {bucket: {} for bucket in chosen}
+        for where, one in self.bucket.unloaded.items():
+            unloaded.get(bucket_of(where[1], self._buckets), {})[where] = one
+        return {
+            bucket: self.cache.record(changes.changed, changes.forgotten, unloaded[bucket])
+            for bucket, changes in chosen.items()
+        }
+
+    def _size(self) -> Head:
+        """A head that says how large all logs are, for the metrics."""
+        heads = self._heads.values()
+        base = sum(head.base_bytes for head in heads)
+        return Head((), 0, base, sum(head.tail_bytes for head in heads))

@@ -1,0 +1,143 @@
+"""A real-time query of Spark, with the Python processes that it moves chunks between."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import PHASES, Batch, Failure, OnBatch, Progress
+from wallaroo.engine.realtime.feed import Feed
+from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, Place, Timing
+from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.spark.errors import cause_of
+from wallaroo.errors import RuntimeFailure
+from wallaroo.system.process_end import how_ended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LONGEST_EPOCH_MS = 24 * 3600 * 1000
+"""Spark's bound of an epoch; the gateway ends epochs long before."""
+_START_S = 60.0
+"""Time for the Python processes to start."""
+_LOOK_EVERY_S = 0.01
+_KEPT = 10
+"""Publications that are told one by one."""
+
+
+class RealTimeQuery:
+    """A query that was started; see `Query` of `supervised_query`.
+
+    Args:
+        session: Spark.
+        job: What the processes need.
+        name: Name of the application.
+        scratch: Directory for temporary files.
+        on_batch: Called with what was published.
+
+    Raises:
+        RuntimeFailure: It did not start.
+    """
+
+    def __init__(
+        self, session: SparkSession, job: Job, name: str, scratch: Path, on_batch: OnBatch
+    ) -> None:
+        self._on_batch = on_batch
+        self._published = 0
+        self._told: list[Progress] = []
+        self._lock = threading.Lock()
+        self._directory = Path(tempfile.mkdtemp(prefix="query-", dir=scratch))
+        (self._directory / JOB).write_bytes(pickle.dumps(job))
+        self._jvm: Any = session._jvm
+        roles = [READER, *range(job.partitions)]
+        self._processes = {role: self._launched(role) for role in roles}
+        self._query: Any = None
+        try:
+            hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
+            self._feed = Feed(Path(job.gateway), hello, self._on_published)
+            self._wait_for_processes()
+            self._query = self._jvm.wallaroo.realtime.Query.start(
+                session._jsparkSession,
+                name,
+                str(self._directory),
+                str(job.checkpoint),
+                Place().to_json(),
+                _LONGEST_EPOCH_MS,
+            )
+        except BaseException:
+            self.stop()
+            raise
+
+    def failure(self) -> Failure | None:
+        """Why it stopped by itself; None while it runs."""
+        if self._feed.failure is not None and self._feed.failure.final:
+            return self._feed.failure
+        for role, process in self._processes.items():
+            if (code := process.poll()) is not None:
+                which = "the first stage" if role == READER else f"partition {role}"
+                return Failure(f"the process of {which} {how_ended(code)}")
+        if self._query.isActive():
+            return self._feed.failure
+        error = self._query.exception()
+        told = "the query stopped" if error.isEmpty() else cause_of(str(error.get().toString()))
+        return Failure(told)
+
+    def progress(self) -> Sequence[Progress]:
+        """How the publications went since this was asked last."""
+        with self._lock:
+            told, self._told = self._told, []
+        return told
+
+    def waits(self) -> bool:
+        """Whether nothing is under way as far as is known here."""
+        return True
+
+    def finish_batch(self) -> None:
+        """Wait until Spark has the state as of all that is published."""
+        self._feed.finish_epoch()
+
+    def stop(self) -> None:
+        """Stop it, and its processes."""
+        if hasattr(self, "_feed"):
+            self._feed.close()
+        for process in self._processes.values():
+            process.kill()
+        if self._query is not None:
+            with contextlib.suppress(Exception):  # Java may be gone
+                self._query.stop()
+        with contextlib.suppress(Exception):
+            self._jvm.wallaroo.realtime.Bridge.forgetAll(str(self._directory))
+        for process in self._processes.values():
+            process.wait()
+
+    def _launched(self, role: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "wallaroo.engine.realtime.process"]
+        return subprocess.Popen([*command, str(self._directory), str(role)])
+
+    def _wait_for_processes(self) -> None:
+        deadline = time.monotonic() + _START_S
+        missing = dict(self._processes)
+        while missing:
+            for role, process in list(missing.items()):
+                if socket_of(self._directory, role).exists():
+                    del missing[role]
+                elif process.poll() is not None or time.monotonic() > deadline:
+                    msg = "a process of the query did not start"
+                    raise RuntimeFailure(msg)
+            time.sleep(_LOOK_EVERY_S)
+
+    def _on_published(self, tally: Tally, timing: Timing) -> None:
+        self._published += 1
+        phases = dict.fromkeys(PHASES, 0.0) | {"run": timing.run_s, "commit": timing.commit_s}
+        with self._lock:
+            self._told = [*self._told, Progress(self._published, timing.started, phases)][-_KEPT:]
+        self._on_batch(Batch(self._published, tally))

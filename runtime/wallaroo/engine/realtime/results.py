@@ -1,0 +1,52 @@
+"""Results of one chunk after another, from the same router or worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.task_metrics import StepMetrics, TaskMetrics
+
+_ZERO = StepMetrics()
+
+
+class ChunkResults(TaskResults):
+    """Takes the results of a chunk, and gives them away before the next one.
+
+    Routers and workers keep the metrics of steps that they count in: so these are emptied in place.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._gather)
+        self._outputs: list[Outputs] = []
+        self._gathered = Tally()
+
+    def take(self) -> tuple[list[Outputs], Tally]:
+        """Outputs and report since the last call."""
+        self._flush()
+        outputs, tally = self._outputs, self._gathered
+        tally.figures = _taken(self.figures)
+        self._outputs, self._gathered = [], Tally()
+        return outputs, tally
+
+    def _gather(self, outputs: Sequence[Outputs], tally: Tally) -> None:
+        self._outputs += outputs
+        self._gathered.merge(tally)
+
+
+def _taken(figures: TaskMetrics) -> TaskMetrics:
+    """What *figures* have counted; they count from zero then."""
+    taken = TaskMetrics(
+        {name: replace(step) for name, step in figures.steps.items() if step != _ZERO},
+        figures.arrivals,
+        figures.entities,
+        figures.log_bytes,
+        figures.hot_keys,
+    )
+    for step in figures.steps.values():
+        for field in fields(StepMetrics):
+            setattr(step, field.name, getattr(_ZERO, field.name))
+    figures.arrivals, figures.entities, figures.log_bytes, figures.hot_keys = {}, {}, {}, {}
+    return taken

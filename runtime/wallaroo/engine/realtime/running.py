@@ -1,0 +1,137 @@
+"""An application that runs in chunks on Spark's real-time mode."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import Batch, EngineSettings, OnBatch, RunningEngine, StateLayout
+from wallaroo.engine.batch_sizing import BatchCosts
+from wallaroo.engine.metrics import EngineMetrics
+from wallaroo.engine.realtime.process import Job
+from wallaroo.engine.realtime.query import RealTimeQuery
+from wallaroo.engine.realtime.refusals import refuse
+from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.session import Launch
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.spark.supervised_query import SupervisedQuery
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+
+
+class RunningRealTime(RunningEngine):
+    """An application that runs in chunks; see `Engine.start`."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        program: Program,
+        layout: StateLayout,
+        gateway: Path,
+        claim: int,
+        launched: Launch,
+        scratch: Path,
+        on_batch: OnBatch,
+    ) -> None:
+        reports = Reports(program.application)
+        self.figures = EngineMetrics()
+        self._partitions = layout.partitions
+        self._program, self._checkpoint = program, layout.checkpoint
+        self._looking_up = threading.Lock()
+        self._last: RealTimeQuery | None = None
+        attempts = itertools.count(1)
+        self._spark = launched.finish()
+
+        def report(batch: Batch) -> None:
+            reports.batch(batch)
+            self.figures.on_batch(batch)
+            on_batch(batch)
+
+        job = Job(
+            settings.application.absolute(),
+            str(gateway),
+            claim,
+            0,
+            layout.checkpoint,
+            layout.partitions,
+            layout.buckets,
+            slots_for(layout.buckets),
+            program.repeated,
+            settings.call_limit_s,
+        )
+
+        def start(committed: OnBatch) -> RealTimeQuery:
+            if self._last is not None:
+                self._last.stop()
+            fresh = dataclasses.replace(job, attempt=next(attempts))
+            name = program.application.name
+            self._last = RealTimeQuery(self._spark.session, fresh, name, scratch, committed)
+            return self._last
+
+        with self._spark.starting():
+            self._query = SupervisedQuery(
+                start, self._spark.ended, report, self.figures.on_progress
+            )
+
+    def failure(self) -> str | None:
+        """See `RunningEngine.failure`."""
+        return self._query.failure()
+
+    def samples(self) -> list[Sample]:
+        """See `RunningEngine.samples`."""
+        wanted, alive = self.workers()
+        return [
+            *self.figures.samples(),
+            Sample(catalogue.WORKERS_WANTED, (), wanted),
+            Sample(catalogue.WORKERS_ALIVE, (), alive),
+            Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
+        ]
+
+    def costs(self) -> BatchCosts | None:
+        """See `RunningEngine.costs`."""
+        return None
+
+    def workers(self) -> tuple[int, int]:
+        """See `RunningEngine.workers`."""
+        return self._partitions, self._partitions
+
+    @contextmanager
+    def saved_state(self) -> Iterator[CheckpointState]:
+        """See `RunningEngine.saved_state`."""
+        with self._looking_up:
+            self._query.finish_batch()
+            yield CheckpointState(self._spark.session, self._checkpoint, self._program)
+
+    def waits(self) -> bool:
+        """See `RunningEngine.waits`."""
+        return self._query.waits()
+
+    def finish_batch(self) -> None:
+        """See `RunningEngine.finish_batch`."""
+        self._query.finish_batch()
+
+    def scale(self, workers: int) -> None:
+        """See `RunningEngine.scale`."""
+        refuse(f"another number of workers ({workers}) while it runs")
+
+    def remove_surplus(self) -> None:
+        """See `RunningEngine.remove_surplus`."""
+
+    def hold(self) -> None:
+        """See `RunningEngine.hold`."""
+        refuse("being held up")
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """See `RunningEngine.stop`."""
+        self._spark.will_stop()
+        if at_once or not self._spark.is_alive():
+            self._spark.kill()
+        self._query.stop()
+        if not at_once and self._spark.is_alive():
+            self._spark.stop()

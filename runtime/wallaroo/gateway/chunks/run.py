@@ -1,0 +1,413 @@
+"""One run of a real-time query, as the gateway sees it.
+
+The gateway hands chunks to the process of the first stage, one after the other, and takes the
+reports of all processes. A chunk that all have reported is published, in order, with all others
+that wait for it, in one transaction. Few chunks are under way at a time: so they grow with the
+load. An epoch ends when all chunks are published; Spark then takes over what they changed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.gateway_api import Stopped
+from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.messages import (
+    BEGIN,
+    CHANGES,
+    DONE,
+    DRIVER,
+    END,
+    FAILED,
+    FINISH,
+    PUBLISHED,
+    READER,
+    RECORD,
+    REPORT,
+    Hello,
+    Place,
+    Task,
+    Timing,
+    json_in,
+    pack_json,
+    pack_task,
+    report_in,
+)
+from wallaroo.gateway.chunks.flights import Flights
+from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.database import lacks_room
+from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.outbox.chunks import FinishedChunk, Progress
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.system.failpoints import fault
+
+_WAIT_S = 0.2
+"""Longest wait before it is looked again whether an epoch is to end."""
+_ROOM_PAUSE_S = 0.5
+"""Pause before a publication is tried again for which the disk had no room."""
+_TELL_AFTER_S = 0.1
+"""Time between two reports to the driver."""
+_MOST_UNPUBLISHED = 64
+"""Chunks that wait for the disk at most."""
+_SAVING_SHARE = 5
+"""Chunks are so far apart that saving changes takes one part of so many of the time."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much is under way at a time, and when epochs end."""
+
+    chunks: int = 4
+    """Chunks under way at most."""
+    chunk_bytes: int = 512 * 1024
+    """Bytes of messages in a chunk; at least what one connection has sent at once."""
+    gap_s: float = 0.001
+    """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
+    quiet_s: float = 0.5
+    """Time without messages after which an epoch may end."""
+    epoch_least_s: float = 30.0
+    """Time that an epoch lasts at least, unless the journal fills up."""
+    epoch_most_s: float = 300.0
+    """Time after which it ends even under load."""
+    journal_bytes: int = 1024**3
+    """Bytes of messages in the journal over which an epoch ends: it deletes none before."""
+
+
+@dataclass
+class Resumes:
+    """What outlives a run: which chunks may have failed because of their messages."""
+
+    suspect_until: int = 0
+    """Offset before which messages have been in a chunk of a run that failed."""
+
+
+class ChunkRun:
+    """One run of a real-time query.
+
+    Args:
+        hello: What its first process said.
+        journal: Where messages are.
+        tail: Opens it for reading.
+        outbox: Where outputs go.
+        judge: Says what becomes of messages that are set aside.
+        resumes: What runs before have left; changed.
+        pace: How much is under way at a time.
+        on_failure: Called when the outbox cannot be written.
+    """
+
+    def __init__(
+        self,
+        hello: Hello,
+        journal: Journal,
+        tail: Callable[[], JournalTail],
+        outbox: Outbox,
+        judge: EvidenceFinder,
+        resumes: Resumes,
+        pace: Pace,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.order = (hello.claim, hello.attempt)
+        """A later run has a higher one."""
+        self._partitions = hello.partitions
+        self._journal = journal
+        self._tail = tail
+        self._outbox = outbox
+        self._judge = judge
+        self._resumes = resumes
+        self._pace = pace
+        self._on_failure = on_failure
+        self._changed = threading.Condition()
+        self._processes: dict[int, FrameSocket] = {}
+        self._flights = Flights(0)
+        self._query: str | None = None
+        """Name of the query; None until its first epoch begins."""
+        self._begun = Place()
+        """From where the epoch goes on; what lies before is in Spark's state store."""
+        self._open = False
+        """Whether an epoch is under way that takes chunks."""
+        self._next = 0
+        """Offset of the first message of the next chunk."""
+        self._asked = 0
+        """Number of the driver's last request that the epoch ends; 0 where it is answered."""
+        self._answers = 0
+        """The same of the request that the next epoch's beginning answers."""
+        self._saving_s = 0.0
+        self._untold = Tally()
+        """What was published since the last report to the driver."""
+        self._timing = Timing()
+        self._last_told = 0.0
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+
+    def join(self, role: int, frames: FrameSocket) -> bool:
+        """Let the process *role* take part; whether it may."""
+        with self._changed:
+            if self._closed or role in self._processes:
+                return False
+            self._processes[role] = frames
+            self._changed.notify_all()
+        return True
+
+    def receive(self, role: int, frame: bytes) -> None:
+        """Take what the process *role* sends.
+
+        Raises:
+            LookupError: It makes no sense.
+        """
+        kind = frame[:1]
+        if kind == REPORT:
+            report = report_in(frame)
+            with self._changed:
+                self._flights.report(role, report)
+                self._saving_s = max(report.saving_s, 0.9 * self._saving_s)
+                self._changed.notify_all()
+        elif kind == BEGIN and role == READER:
+            query, *place = json_in(frame)
+            try:
+                self._begin(query, Place(*place))
+            except LookupError as error:
+                self.fail(str(error), final=True)
+        elif kind == CHANGES and role >= 0:
+            with self._outbox.chunks() as table:
+                records = list(table.changes(role, json_in(frame)))
+            for record in records:
+                self._processes[role].send(RECORD, record)
+            self._processes[role].send(DONE)
+        elif kind == FINISH and role == DRIVER:
+            with self._changed:
+                self._asked = json_in(frame)
+                self._changed.notify_all()
+        else:
+            msg = f"process {role} sends a frame {kind!r}"
+            raise LookupError(msg)
+
+    def close(self) -> None:
+        """End it: all its processes are cut off."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            if self._flights.unpublished:
+                self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
+            self._changed.notify_all()
+            for frames in self._processes.values():
+                frames.close()
+
+    def wait(self) -> None:
+        """Wait until its threads, once it is closed, use journal and outbox no more."""
+        for thread in self._threads:
+            thread.join()
+
+    def fail(self, reason: str, *, final: bool) -> None:
+        """End it, and let the driver know why."""
+        with self._changed:
+            driver = self._processes.get(DRIVER)
+        if driver is not None and not self._closed:
+            driver.send(pack_json(FAILED, {"reason": reason, "final": final}))
+        self.close()
+
+    def _begin(self, query: str, place: Place) -> None:
+        """An epoch begins: Spark has all that chunks up to *place* have changed."""
+        first = self._query is None
+        self._journal.check(place.offset, place.opening)
+        with self._outbox.chunks() as table:
+            known = table.progress()
+            if first:
+                self._check(query, place, known)
+            table.forget(place.chunk)
+        progress = known.get(query, Progress(place.chunk, place.offset))
+        self._journal.note_processed(progress.end)
+        self._journal.consume(place.offset)
+        with self._changed:
+            if first:
+                self._query = query
+                self._flights = Flights(progress.chunk)
+                self._next = progress.end
+                for work in (self._hand_out, self._publish) if not self._closed else ():
+                    thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+            self._begun, self._open = place, True
+            self._began_at = time.monotonic()
+            answered, self._answers = self._answers, 0
+            self._changed.notify_all()
+        self._answer(answered)
+
+    def _check(self, query: str, place: Place, known: dict[str, Progress]) -> None:
+        """Refuse a checkpoint that the outbox does not belong to."""
+        progress = known.get(query)
+        if progress is None and known:
+            msg = "the outbox has outputs of another checkpoint: restore the one that it belongs to"
+        elif progress is None and place.chunk:
+            msg = "the outbox has none of the chunks of this checkpoint: restore the one it had"
+        elif progress is not None and progress.end > self._journal.end:
+            msg = (
+                f"the messages before {progress.end} are published, and the journal has those "
+                f"before {self._journal.end}: restore both from copies made at the same time"
+            )
+        elif progress is not None and progress.chunk < place.chunk:
+            msg = (
+                f"the outbox has published chunks up to {progress.chunk}, and the checkpoint has "
+                f"those up to {place.chunk}: restore both from copies made at the same time"
+            )
+        else:
+            return
+        raise LookupError(msg)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError:  # a process is gone
+            self.close()
+        except LookupError as error:
+            self.fail(str(error), final=True)
+        except Exception as error:
+            self.close()
+            self._on_failure(error)
+
+    # --- chunks go out -----------------------------------------------------------------------
+
+    def _hand_out(self) -> None:
+        tail = self._tail()
+        last = last_message = time.monotonic()
+        try:
+            while self._wait_for_room():
+                if self._is_epoch_over(time.monotonic() - last_message):
+                    self._end_epoch()
+                    continue
+                self._journal.wait_beyond(self._next, _WAIT_S)
+                self._tell(None)
+                early = last + self._gap_s() - time.monotonic()
+                if early > 0:
+                    time.sleep(early)
+                if not self._outbox.wait_for_room(_WAIT_S):
+                    continue
+                chunks = tail.read(self._next, self._pace.chunk_bytes)
+                if not chunks:
+                    continue
+                last = last_message = time.monotonic()
+                end = chunks[-1].first + chunks[-1].messages
+                with self._changed:
+                    number = self._flights.begin(end)
+                    start, self._next = self._next, end
+                suspect = start < self._resumes.suspect_until
+                self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
+        finally:
+            tail.close()
+
+    def _gap_s(self) -> float:
+        return max(self._pace.gap_s, _SAVING_SHARE * self._saving_s)
+
+    def _wait_for_room(self) -> bool:
+        """Wait until a chunk may be handed out; whether the run goes on."""
+        roles = {READER, DRIVER, *range(self._partitions)}
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._closed
+                    or (
+                        self._open
+                        and self._processes.keys() >= roles
+                        and self._flights.under_way < self._pace.chunks
+                        and self._flights.unpublished < _MOST_UNPUBLISHED
+                    )
+                )
+            )
+            return not self._closed
+
+    def _is_epoch_over(self, quiet_s: float) -> bool:
+        chunk = self._flights.last
+        if self._asked or chunk == self._begun.chunk:
+            return self._asked > 0
+        age_s = time.monotonic() - self._began_at
+        return (
+            age_s > self._pace.epoch_most_s
+            or (age_s > self._pace.epoch_least_s and quiet_s > self._pace.quiet_s)
+            or self._journal.disk_bytes > self._pace.journal_bytes
+        )
+
+    def _end_epoch(self) -> None:
+        """Let all that is under way be published, then let Spark have it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or not self._flights.unpublished)
+            if self._closed:
+                return
+            answered, self._asked = self._asked, 0
+            place = Place(self._next, self._flights.last, self._journal.opening)
+            changed = place.chunk != self._begun.chunk
+            if changed:
+                self._open, self._answers = False, answered
+        if changed:
+            fault("chunks-before-epoch-end")
+            self._processes[READER].send(END, place.to_json().encode())
+        else:  # Spark has all
+            self._answer(answered)
+
+    def _answer(self, number: int) -> None:
+        """Let the driver know that what it asked for is done; 0 if it did not ask."""
+        if number:
+            self._processes[DRIVER].send(pack_json(FINISH, number))
+
+    # --- what they led to is published -------------------------------------------------------
+
+    def _publish(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._flights.has_finished())
+                if self._closed:
+                    return
+                chunks = self._flights.take()
+            finished = time.monotonic()
+            try:
+                tally = self._published(chunks)
+            except Stopped as error:
+                self.fail(str(error), final=True)
+                return
+            self._journal.note_published(chunks[-1].end)
+            with self._changed:
+                self._flights.published(len(chunks))
+                self._changed.notify_all()
+            now = time.monotonic()
+            self._timing = Timing(
+                time.time() - (now - chunks[0].began), finished - chunks[0].began, now - finished
+            )
+            self._tell(tally)
+
+    def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
+        """Publish *chunks*, once the disk has room."""
+        assert self._query is not None
+        told = False
+        while not self._closed:
+            try:
+                return self._outbox.publish_chunks(self._query, chunks, self._judge)
+            except sqlite3.Error as error:
+                if not lacks_room(error):
+                    raise
+                if not told:
+                    told = True
+                    log.warning("outbox waits", reason=f"the disk has no room: {error}")
+                time.sleep(_ROOM_PAUSE_S)
+        msg = "the query was cut off"
+        raise ConnectionError(msg)
+
+    def _tell(self, tally: Tally | None) -> None:
+        """Report to the driver what was published, if it is time."""
+        now = time.monotonic()
+        with self._changed:
+            if tally is not None:
+                self._untold.merge(tally)
+            driver = self._processes.get(DRIVER)
+            if driver is None or not self._untold or now - self._last_told < _TELL_AFTER_S:
+                return
+            told, self._untold, self._last_told = self._untold, Tally(), now
+        driver.send(pack_json(PUBLISHED, [told.to_json(), *self._timing]))

@@ -1,0 +1,148 @@
+"""The socket at which the processes of a real-time query meet the gateway."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
+from wallaroo.gateway.chunks.run import ChunkRun, Pace, Resumes
+from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.outbox.outbox import Outbox
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class ChunkServer:
+    """Serves the processes of one query at a time: those of the latest one.
+
+    Args:
+        path: Where to listen, a Unix socket.
+        journal: The journal.
+        journal_file: File of its database.
+        outbox: The outbox.
+        leases: Know which driver the gateway serves.
+        judge: Says what becomes of messages that are set aside.
+        pace: How much is under way at a time.
+        on_failure: Called when the outbox cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        journal: Journal,
+        journal_file: Path,
+        outbox: Outbox,
+        leases: Leases,
+        judge: EvidenceFinder,
+        pace: Pace,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._journal, self._journal_file = journal, journal_file
+        self._outbox = outbox
+        self._leases = leases
+        self._judge = judge
+        self._pace = pace
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+        self._run: ChunkRun | None = None
+        self._resumes = Resumes()
+        self._served: dict[threading.Thread, FrameSocket] = {}
+        """Connections, by the threads that serve them."""
+        self._closed = False
+        path.unlink(missing_ok=True)  # of a gateway that was killed
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(64)
+        threading.Thread(target=self._accept, name="chunks", daemon=True).start()
+
+    def close(self) -> None:
+        """Cut off the query."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            run, self._closed = self._run, True
+        if run is not None:
+            run.close()
+            run.wait()
+        for thread, frames in self._served.items():
+            frames.close()
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            frames = FrameSocket(connection)
+            thread = threading.Thread(target=self._serve, args=(frames,), daemon=True)
+            with self._lock:
+                if self._closed:
+                    frames.close()
+                    return
+                self._served = {t: f for t, f in self._served.items() if t.is_alive()}
+                self._served[thread] = frames
+                thread.start()
+
+    def _serve(self, frames: FrameSocket) -> None:
+        run = None
+        try:
+            first = frames.receive()
+            if first is None or first[:1] != HELLO:
+                return
+            hello = Hello(*json_in(first))
+            run = self._run_of(hello, frames)
+            while run is not None and (frame := frames.receive()) is not None:
+                run.receive(hello.role, frame)
+        except OSError:
+            pass  # it is gone
+        except LookupError as error:
+            log.warning("a process of the query is cut off", reason=str(error))
+        finally:
+            if run is not None:
+                run.close()  # without one of its processes, a query cannot go on
+            frames.close()
+
+    def _run_of(self, hello: Hello, frames: FrameSocket) -> ChunkRun | None:
+        """The run of which a process says *hello*; None where it may not take part."""
+        problem = self._leases.problem(hello.claim)
+        with self._lock:
+            if problem is None and (self._run is None or self._run.order < _order(hello)):
+                if self._run is not None:
+                    self._run.close()
+                    self._run.wait()  # it may be publishing, and the new one is to know of it
+                self._run = ChunkRun(
+                    hello,
+                    self._journal,
+                    lambda: JournalTail(self._journal_file),
+                    self._outbox,
+                    self._judge,
+                    self._resumes,
+                    self._pace,
+                    self._on_failure,
+                )
+            run = self._run
+        if problem is None and run is not None and run.order == _order(hello):
+            if run.join(hello.role, frames):
+                return run
+            problem = "its query has ended"
+        elif problem is None:
+            problem = "another query has taken its place"
+        if hello.role == DRIVER:
+            frames.send(pack_json(FAILED, {"reason": problem, "final": False}))
+        return None
+
+
+def _order(hello: Hello) -> tuple[int, int]:
+    return hello.claim, hello.attempt

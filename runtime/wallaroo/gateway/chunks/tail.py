@@ -1,0 +1,55 @@
+"""Reads of the newest messages of the journal, over one connection that stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wallaroo.dataflow.records import Chunk
+from wallaroo.gateway.database import connect
+
+_ROWS = 64
+"""Rows that are asked for at a time."""
+
+
+class JournalTail:
+    """The messages of a journal from any offset on, for one thread.
+
+    Args:
+        path: File of the journal's database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._database = connect(path, read_only=True)
+
+    def read(self, start: int, max_bytes: int) -> Sequence[Chunk]:
+        """The first messages from offset *start* on, of about *max_bytes*; none if there are none.
+
+        Raises:
+            LookupError: They are not there, but later ones are.
+        """
+        found: list[Chunk] = []
+        size, cursor = (
+            0,
+            self._database.execute(
+                "SELECT first, count, source, arrived_ns, data FROM chunk WHERE first >= ? "
+                "ORDER BY first",
+                (start,),
+            ),
+        )
+        while size < max_bytes and (rows := cursor.fetchmany(_ROWS)):
+            for row in rows:
+                if found and size + len(row[4]) > max_bytes:
+                    size = max_bytes
+                    break
+                found.append(Chunk(*row))
+                size += len(row[4])
+        cursor.close()  # it would keep the database from shrinking
+        if found and found[0].first != start:
+            msg = f"messages {start} to {found[0].first - 1} are not in the journal"
+            raise LookupError(msg)
+        return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._database.close()

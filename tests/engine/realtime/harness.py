@@ -1,0 +1,264 @@
+"""A real-time query in one process: the gateway's side, both stages, a stand-in for Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.helpers import wait_until
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.realtime.feed import Feed
+from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE, FrameSocket
+from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, Place, pack_json
+from wallaroo.engine.realtime.partition import Partition
+from wallaroo.engine.realtime.process import Job
+from wallaroo.engine.realtime.reader import Reader
+from wallaroo.engine.spark.slots import slots_for, spark_hash
+from wallaroo.gateway.chunks.run import Pace, Resumes
+from wallaroo.gateway.chunks.server import ChunkServer
+from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.model.application import Application
+from wallaroo.model.loader import ApplicationRef
+
+PATIENCE_S = 20.0
+Log = tuple[bytes | None, dict[int, bytes]]
+"""Head of a bucket's log, as the operator keeps it, and records by place."""
+
+
+class GatewaySide:
+    """Journal, outbox and the server of chunks, in a directory; a context manager."""
+
+    def __init__(self, directory: Path, application: Application, pace: Pace) -> None:
+        self.path = directory / "chunks.sock"
+        journal_file = directory / "journal.db"
+        self.journal = Journal(journal_file, JournalLimits())
+        self.outbox = Outbox(directory / "outbox.db", 1 << 30)
+        leases = Leases(directory / "claim.json")
+        self.claim = leases.claim("driver")
+        self.failures: list[Exception] = []
+        judge = EvidenceFinder(application, self.journal, {})
+        self.server = ChunkServer(
+            self.path,
+            self.journal,
+            journal_file,
+            self.outbox,
+            leases,
+            judge,
+            pace,
+            self.failures.append,
+        )
+        self.server._resumes = _NoSuspects()
+
+    def close(self) -> None:
+        self.server.close()
+        self.journal.close()
+        self.outbox.close()
+
+    def outputs(self, application: Application) -> dict[str, list[bytes]]:
+        """All that is published and not delivered, by the name of the sink."""
+        found: dict[str, list[bytes]] = defaultdict(list)
+        for index, sink in enumerate(application.sinks):
+            position = 0
+            while (delivery := self.outbox.next(index, position, 0)) is not None:
+                position, start = delivery.position, 0
+                for length in array("I", delivery.outputs.lengths):
+                    found[sink.name].append(delivery.outputs.data[start : start + length])
+                    start += length
+        return found
+
+
+class _NoSuspects(Resumes):
+    """No chunk is run in a fork: the processes are threads here, and others would not be there."""
+
+    def __setattr__(self, _name: str, _value: int) -> None:
+        super().__setattr__("suspect_until", 0)
+
+
+class StandIn:
+    """What Spark does for a query: moves frames by slot, keeps logs, commits at ends of epochs."""
+
+    def __init__(self, reader: FrameSocket, partitions: Sequence[FrameSocket]) -> None:
+        self._reader, self._partitions = reader, partitions
+
+    def run(self, store: Store) -> None:
+        """Run epochs until a process is gone."""
+        with contextlib.suppress(OSError, EOFError, AttributeError):
+            self._reader.send(store.place.encode())
+            fresh = {slot: (head, dict(records)) for slot, (head, records) in store.logs.items()}
+            while (frame := self._reader.receive()) is not None:
+                slot, data = int.from_bytes(frame[:4], signed=True), frame[4:]
+                if slot == END_OF_EPOCH:
+                    store.commit(data.decode(), fresh)
+                    self._reader.send(data)
+                    continue
+                partition = self._partitions[spark_hash(slot) % len(self._partitions)]
+                partition.send(data)
+                if data[:1] == OPEN:
+                    _tell(partition, fresh.get(slot))
+                elif data[:1] == SAVE:
+                    answer = partition.receive()
+                    assert answer is not None
+                    if answer:
+                        fresh[slot] = _saved(fresh.get(slot), answer)
+
+
+class Store:
+    """What is committed of a query."""
+
+    def __init__(self) -> None:
+        self.place = Place().to_json()
+        self.logs: dict[int, Log] = {}
+        self.commits = 0
+
+    def commit(self, place: str, logs: dict[int, Log]) -> None:
+        self.place = place
+        self.logs = {slot: (head, dict(records)) for slot, (head, records) in logs.items()}
+        self.commits += 1
+
+
+def _tell(partition: FrameSocket, log: Log | None) -> None:
+    if log is not None:
+        head, records = log
+        assert head is not None
+        partition.send(b"h", head)
+        for place, record in reversed(records.items()):
+            partition.send(b"r", place.to_bytes(8, signed=True), record)
+    partition.send(b"d")
+
+
+def _saved(log: Log | None, answer: bytes) -> Log:
+    """*log* with what a partition answers; see `RealTime.scala`."""
+    sizes, rest, parts = answer[:24], answer[24:], list[bytes]()
+    while rest:
+        end = 4 + int.from_bytes(rest[:4])
+        parts.append(rest[4:end])
+        rest = rest[end:]
+    versions, record, *base = parts
+    records = {} if log is None else log[1]
+    if base:
+        records = {-1: base[0]}
+    records[int.from_bytes(sizes[:8]) - 1] = record
+    return sizes + versions, records
+
+
+class RunningQuery:
+    """A query with its processes as threads; a context manager that cuts it off."""
+
+    def __init__(
+        self,
+        gateway: GatewaySide,
+        application: Application,
+        store: Store,
+        checkpoint: Path,
+        attempt: int,
+        partitions: int,
+    ) -> None:
+        checkpoint.mkdir(exist_ok=True)
+        (checkpoint / "metadata").write_text("the query")
+        self._claim = gateway.claim
+        buckets = 8 * partitions
+        self._job = Job(
+            ApplicationRef(""),  # programs are made below
+            str(gateway.path),
+            self._claim,
+            attempt,
+            checkpoint,
+            partitions,
+            buckets,
+            slots_for(buckets),
+            frozenset(),
+            0.0,
+        )
+        self.tally = Tally()
+        hello = Hello(self._claim, attempt, DRIVER, partitions)
+        self.feed = Feed(gateway.path, hello, lambda tally, _timing: self.tally.merge(tally))
+        self._sockets: list[FrameSocket] = []
+        repeated = Program(application, partitions).repeated
+        java: list[FrameSocket] = []
+        self._threads: list[threading.Thread] = []
+        for role in (READER, *range(partitions)):
+            ours, theirs = map(FrameSocket, socket.socketpair())
+            java.append(ours)
+            program = Program(application, partitions, repeated)
+            process = self._process(gateway.path, role, program, theirs)
+            self._start(self._until_gone, process, theirs)
+        self._start(StandIn(java[0], java[1:]).run, store)
+        self._sockets += java
+
+    def __enter__(self) -> RunningQuery:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.feed.close()
+        for one in self._sockets:
+            one.close()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+    def _process(
+        self, path: Path, role: int, program: Program, java: FrameSocket
+    ) -> Reader | Partition:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(path))
+        frames = FrameSocket(connection)
+        self._sockets.append(frames)
+        frames.send(
+            pack_json(HELLO, Hello(self._claim, self._job.attempt, role, self._job.partitions))
+        )
+        if role == READER:
+            return Reader(self._job, program, frames, java)
+        return Partition(self._job, program, role, frames, java)
+
+    def _start(self, target: Any, *arguments: Any) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    @staticmethod
+    def _until_gone(process: Reader | Partition, java: FrameSocket) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            process.run()
+        java.close()
+
+
+@contextlib.contextmanager
+def gateway_side(
+    directory: Path, application: Application, pace: Pace | None = None
+) -> Iterator[GatewaySide]:
+    """A `GatewaySide`, closed at the end."""
+    side = GatewaySide(directory, application, pace or Pace())
+    try:
+        yield side
+    finally:
+        side.close()
+    assert not side.failures
+
+
+def wait_until_processed(gateway: GatewaySide, messages: int) -> None:
+    """Wait until *messages* messages are accepted and published."""
+    wait_until(
+        lambda: gateway.journal.end == messages and not gateway.journal.backlog,
+        "all messages to be published",
+    )
+
+
+def submit(
+    gateway: GatewaySide, application: Application, sent: Sequence[tuple[str, bytes]]
+) -> None:
+    """Hand *sent* in to the journal, message by message."""
+    index = {source.name: number for number, source in enumerate(application.sources)}
+    for name, payload in sent:
+        source = index[name]
+        gateway.journal.submit(source, 1, application.sources[source].framing.frame(payload))

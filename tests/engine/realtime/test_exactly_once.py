@@ -1,0 +1,227 @@
+"""A real-time query that is cut off at any moment: each message counts once, in order."""
+
+from __future__ import annotations
+
+import random
+import struct
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import wallaroo
+from tests import plain_python
+from tests.engine.realtime.harness import (
+    GatewaySide,
+    RunningQuery,
+    Store,
+    gateway_side,
+    submit,
+    wait_until_processed,
+)
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.realtime.messages import Place
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks.run import Pace
+from wallaroo.model.application import Application
+from wallaroo.model.resolve import resolve
+from wallaroo.testing import simulate
+
+_OUTPUT = struct.Struct(">4sQQ")
+
+
+def text(payload: bytes) -> str:
+    return payload.decode()
+
+
+def packed(drawn: tuple[str, int, int]) -> bytes:
+    return _OUTPUT.pack(drawn[0].encode(), *drawn[1:])
+
+
+class Drawn:
+    """An entity whose first message draws a number: state that cannot be recomputed."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.seen = 0
+
+
+@wallaroo.state_computation(name="draw", state=Drawn)
+def draw(key: str, state: Drawn) -> tuple[str, int, int]:
+    state.number = state.number or random.getrandbits(60) | 1
+    state.seen += 1
+    return key, state.number, state.seen
+
+
+def drawing() -> Application:
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(text)
+    encoder = wallaroo.encoder(packed)
+    stream = wallaroo.source("in", wallaroo.TCPSourceConfig("", 0, decoder))
+    counted = stream.key_by(lambda key: key).to(draw)
+    return resolve(
+        wallaroo.build_application(
+            "drawing", counted.to_sink(wallaroo.TCPSinkConfig("", 0, encoder))
+        )
+    )
+
+
+def pieces(choose: random.Random, sent: list[Any]) -> list[list[Any]]:
+    """*sent* in up to four pieces."""
+    cuts = sorted(choose.randint(0, len(sent)) for _ in range(choose.randint(0, 3)))
+    return [sent[a:b] for a, b in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
+
+
+def paces(choose: random.Random) -> Pace:
+    return Pace(
+        chunks=choose.choice([1, 2, 4]),
+        chunk_bytes=choose.choice([1, 200, 1 << 20]),
+        gap_s=0.0,
+        quiet_s=0.0,
+        epoch_least_s=choose.choice([0.0, 0.02, 60.0]),
+    )
+
+
+def run_through(
+    gateway: GatewaySide,
+    application: Application,
+    sent: list[tuple[str, bytes]],
+    choose: random.Random,
+    directory: Path,
+) -> Store:
+    """Process *sent* by a query that is cut off a few times, at any moment."""
+    store, partitions, accepted = Store(), choose.randint(1, 3), 0
+    for attempt, piece in enumerate(pieces(choose, sent), 1):
+        with RunningQuery(
+            gateway, application, store, directory / "checkpoint", attempt, partitions
+        ) as query:
+            submit(gateway, application, piece)
+            accepted += len(piece)
+            if choose.random() < 0.3:
+                wait_until_processed(gateway, accepted)
+                query.feed.finish_epoch()
+            elif choose.random() < 0.5:
+                time.sleep(choose.random() / 200)  # any moment will do
+    with RunningQuery(
+        gateway, application, store, directory / "checkpoint", 99, partitions
+    ) as query:
+        wait_until_processed(gateway, len(sent))
+        query.feed.finish_epoch()
+    return store
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 1_000_000), st.randoms(use_true_random=False))
+def test_random_applications_give_what_the_simulation_gives(
+    seed: int, choose: random.Random
+) -> None:
+    application = resolve(plain_python.declared(random.Random(seed)))
+    program = Program(application, 3)
+    assume(program.levels.count <= 1 and not program.timed)
+    names = [source.name for source in application.sources]
+    sent = [
+        (choose.choice(names), f"{choose.choice('abc')}{choose.randint(0, 30)}".encode())
+        for _ in range(choose.randint(0, 40))
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        with gateway_side(directory, application, paces(choose)) as gateway:
+            run_through(gateway, application, sent, choose, directory)
+            made = gateway.outputs(application)
+            counters = gateway.outbox.counters()
+    expected = simulate(application, sent)
+    for sink, outputs in expected.by_sink.items():
+        assert Counter(made[sink]) == Counter(outputs)
+    assert counters.get("set_aside", 0) == len(expected.set_aside)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_outputs_agree_with_the_state_that_a_crash_leaves(seed: int, tmp_path: Path) -> None:
+    choose, application = random.Random(seed), drawing()
+    sent = [("in", choose.choice([b"a", b"b", b"c", b"d"])) for _ in range(200)]
+    with gateway_side(tmp_path, application, paces(choose)) as gateway:
+        run_through(gateway, application, sent, choose, tmp_path)
+        made = gateway.outputs(application)
+    numbers: dict[bytes, list[int]] = defaultdict(list)
+    drawn: dict[bytes, set[int]] = defaultdict(set)
+    for output in next(iter(made.values())):
+        key, number, seen = _OUTPUT.unpack(output)
+        drawn[key].add(number)
+        numbers[key].append(seen)
+    due = Counter(payload for _, payload in sent)
+    for key, seen_by_key in numbers.items():
+        assert len(drawn[key]) == 1
+        assert seen_by_key == list(range(1, due[key.rstrip(b"\0")] + 1))
+
+
+def test_an_earlier_query_is_cut_off_by_a_later_one(tmp_path: Path) -> None:
+    application, store = drawing(), Store()
+    with gateway_side(tmp_path, application) as gateway:
+        checkpoint = tmp_path / "checkpoint"
+        with RunningQuery(gateway, application, store, checkpoint, 1, 2) as former:
+            submit(gateway, application, [("in", b"a")])
+            wait_until_processed(gateway, 1)
+            with RunningQuery(gateway, application, store, checkpoint, 2, 2):
+                submit(gateway, application, [("in", b"a")])
+                wait_until_processed(gateway, 2)
+                with pytest.raises(RuntimeFailure, match="cut off"):
+                    former.feed.finish_epoch()
+                zombie = RunningQuery(gateway, application, store, checkpoint, 1, 2)
+                with zombie, pytest.raises(RuntimeFailure):
+                    zombie.feed.finish_epoch()
+        (outputs,) = gateway.outputs(application).values()
+    assert len(outputs) == 2
+
+
+def test_a_checkpoint_older_than_its_outbox_goes_on_with_what_was_published(
+    tmp_path: Path,
+) -> None:
+    application, store = drawing(), Store()
+    with gateway_side(tmp_path, application) as gateway:
+        for attempt in (1, 2, 3):  # no epoch ends: Spark never has anything
+            with RunningQuery(gateway, application, store, tmp_path / "c", attempt, 2):
+                submit(gateway, application, [("in", b"a")])
+                wait_until_processed(gateway, attempt)
+        assert store.commits == 0
+        (outputs,) = gateway.outputs(application).values()
+    assert [_OUTPUT.unpack(output)[2] for output in outputs] == [1, 2, 3]
+
+
+def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
+    application, store = drawing(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+    ):
+        submit(gateway, application, [("in", b"a"), ("in", b"b")])
+        wait_until_processed(gateway, 2)
+        with gateway.outbox.chunks() as table:
+            assert list(table.changes(0, 0))
+        query.feed.finish_epoch()
+        with gateway.outbox.chunks() as table:
+            assert not list(table.changes(0, 0))
+        query.feed.finish_epoch()  # with nothing to commit
+    assert store.commits == 1
+
+
+def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
+    application = drawing()
+    with gateway_side(tmp_path, application) as gateway:
+        with RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1):
+            submit(gateway, application, [("in", b"a")])
+            wait_until_processed(gateway, 1)
+        lost = Store()
+        lost.place = Place(1, 7, gateway.journal.opening).to_json()
+        with RunningQuery(gateway, application, lost, tmp_path / "c", 2, 1) as query:
+            with pytest.raises(
+                RuntimeFailure, match="up to 1, and the checkpoint has those up to 7"
+            ):
+                query.feed.finish_epoch()
+            assert query.feed.failure is not None
+            assert query.feed.failure.final
