@@ -45,6 +45,7 @@ class RealTime(Engine):
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
+        refusals.check_master(settings.master)
         # all tasks run at once, and mostly wait
         master = f"local[{layout.partitions + 1},1]"
         chosen = {**_SETTINGS, **settings.spark}
@@ -65,7 +66,7 @@ class RealTime(Engine):
     ) -> RunningRealTime:
         """See `Engine.start`."""
         assert isinstance(launched, SparkLaunch)
-        refusals.check(settings, program)
+        refusals.check(program)
         assert isinstance(connect, Addressed)
         gateway = chunks_socket(connect.location)
         if gateway is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NoReturn
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import EngineSettings
 from wallaroo.errors import UsageError
 from wallaroo.observability.tracing import traces_for
 
@@ -21,19 +21,27 @@ def refuse(what: str) -> NoReturn:
     raise UsageError(msg)
 
 
-def check(settings: EngineSettings, program: Program) -> None:
+def check_master(master: str) -> None:
+    """Refuse another Spark than a local one.
+
+    Raises:
+        UsageError: It is another one.
+    """
+    if re.match(r"local(\[|$)", master) is None:
+        refuse(f"Spark at {master!r}, only local Spark")
+
+
+def check(program: Program) -> None:
     """Refuse what this engine cannot run.
 
     Raises:
         UsageError: The message names what it is.
     """
-    for what in _unsupported(settings, program):
+    for what in _unsupported(program):
         refuse(what)
 
 
-def _unsupported(settings: EngineSettings, program: Program) -> Iterator[str]:
-    if not settings.master.startswith("local"):
-        yield f"Spark at {settings.master!r}, only local Spark"
+def _unsupported(program: Program) -> Iterator[str]:
     if program.levels.count > 1:
         yield "a pipeline whose messages go from one state to another with a different key"
     if program.timed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,12 @@ from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import SupervisedQuery
+from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
+
+_LOOK_EVERY_S = 0.05
+"""Pause between looks at a query that is started again."""
 
 
 class RunningRealTime(RunningEngine):
@@ -114,7 +119,13 @@ class RunningRealTime(RunningEngine):
 
     def finish_batch(self) -> None:
         """See `RunningEngine.finish_batch`."""
-        self._query.finish_batch()
+        while True:
+            try:
+                return self._query.finish_batch()
+            except RuntimeFailure:  # the query has failed: what is published is safe, not in Spark
+                if (reason := self._query.failure()) is not None:
+                    raise RuntimeFailure(reason) from None
+                time.sleep(_LOOK_EVERY_S)
 
     def scale(self, workers: int) -> None:
         """See `RunningEngine.scale`."""
