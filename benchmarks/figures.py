@@ -175,14 +175,15 @@ def floor(settings: Settings, scratch: Path) -> list[Figure]:
 
 
 def latencies(settings: Settings, scratch: Path) -> list[Figure]:
-    """Latency from socket to socket by rate."""
-    return [
-        _latency(
-            f"Market Spread at {rate:,} messages/s",
-            latency.at_rate(latency.orders(), rate, settings.seconds, settings.workers, scratch),
-        )
-        for rate in settings.rates
-    ]
+    """Latency from socket to socket by rate, of both engines in turns."""
+    found: list[Figure] = []
+    for rate in settings.rates:
+        for name, options in (("", ()), (", real time,", ("--engine", "real-time"))):
+            taken = latency.at_rate(
+                latency.orders(), rate, settings.seconds, settings.workers, scratch, options
+            )
+            found.append(_latency(f"Market Spread{name} at {rate:,} messages/s", taken))
+    return found
 
 
 def publishing(settings: Settings, scratch: Path) -> list[Figure]:
@@ -281,4 +282,5 @@ def _figure(what: str, passes: Sequence[Pass]) -> Figure:
 
 
 def _latency(what: str, found: latency.Latencies) -> Figure:
-    return Figure(what, found.p50, "ms", detail={"p99": found.p99, "worst": found.worst})
+    detail = {"p99": found.p99, "p99.9": found.p999, "worst": found.worst}
+    return Figure(what, found.p50, "ms", detail=detail)
