@@ -76,6 +76,19 @@ def claim(path: Path, application: str) -> None:
 
 
 @contextlib.contextmanager
+def unsynced(database: sqlite3.Connection) -> Iterator[None]:
+    """Do not wait for the disk when the block commits: the next commit outside it does.
+
+    What is committed survives the end of the process, but perhaps not that of the machine.
+    """
+    database.execute("PRAGMA synchronous=NORMAL")
+    try:
+        yield
+    finally:
+        database.execute("PRAGMA synchronous=FULL")
+
+
+@contextlib.contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """Commit what the block does, or undo it if the block, or the commit, raises."""
     database.execute("BEGIN IMMEDIATE")

@@ -103,9 +103,9 @@ class Partition:
     def _run_chunk(self, number: int, body: memoryview) -> None:
         isolates, blobs = body[0] == 1, marshal.loads(body[1:])
         changes = self._changes(blobs, isolates=isolates)
-        began = time.perf_counter()
+        began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)
-        saving_s = time.perf_counter() - began
+        saving_s = time.thread_time() - began
         if self._housekeeping.tells():
             self._worker.note_state(self._number, self._state.bucket)
         outputs, tally = self._results.take()

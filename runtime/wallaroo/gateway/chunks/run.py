@@ -60,6 +60,9 @@ _MOST_UNPUBLISHED = 64
 _SAVING_SHARE = 5
 """Chunks are so far apart that saving changes takes one part of so many of the time."""
 
+_WEIGHT = 0.2
+"""Weight of the last time that saving took, of all."""
+
 log = structlog.get_logger("wallaroo.gateway")
 
 
@@ -142,6 +145,7 @@ class ChunkRun:
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
         self._saving_s = 0.0
+        """Time that a partition takes to save the changes of a chunk, about."""
         self._untold = Tally()
         """What was published since the last report to the driver."""
         self._timing = Timing()
@@ -169,7 +173,8 @@ class ChunkRun:
             report = report_in(frame)
             with self._changed:
                 self._flights.report(role, report)
-                self._saving_s = max(report.saving_s, 0.9 * self._saving_s)
+                if role >= 0:
+                    self._saving_s += _WEIGHT * (report.saving_s - self._saving_s)
                 self._changed.notify_all()
         elif kind == BEGIN and role == READER:
             query, *place = json_in(frame)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.gateway.database import connect, transaction
+from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
 from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
 from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, count_of, joined
@@ -267,7 +267,7 @@ class Outbox:
 
     def delivered(self, sink: int, position: int) -> None:
         """Delete the outputs of *sink* up to *position*: its receiver has them."""
-        with self._changed, transaction(self._database):
+        with self._changed, unsynced(self._database), transaction(self._database):
             (count, size) = self._database.execute(
                 "SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM published "
                 "WHERE sink = ? AND position <= ?",
