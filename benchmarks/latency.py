@@ -97,6 +97,8 @@ def at_rate(
                 receiving = threading.Thread(target=_receive, args=arguments)
                 receiving.start()
                 with connected(running.sources[probe.source]) as sender:
+                    # else the system holds messages back until those before are acknowledged
+                    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     before = running.cpu()
                     _send(sender, probe.message, rate, sent)
                     receiving.join()
