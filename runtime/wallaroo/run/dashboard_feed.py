@@ -35,8 +35,8 @@ class DashboardFeed:
         self._engine = engine
 
     @property
-    def desk(self) -> DeadLetterActions:
-        """Where its dead letters are seen to."""
+    def dead_letters(self) -> DeadLetterActions:
+        """Lists, replays and drops its dead letters."""
         return self._client
 
     def status(self) -> GatewayStatus:
