@@ -26,6 +26,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 import wallaroo
+from tests.applications.counting import Count, count, decode, encode
+from tests.applications.gathering import Gathering
 from wallaroo.api.builder import DeclaredApplication
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
@@ -324,35 +326,14 @@ def key_named(name: str) -> Any:
     return EQUAL[group][int(number)] if number.isdecimal() else INVALID[name][0]
 
 
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload: bytes) -> str:
-    return payload.decode()
-
-
 @wallaroo.partition
 def key(name: str) -> Any:
     return key_named(name)
 
 
-class Count:
-    def __init__(self) -> None:
-        self.messages = 0
-
-
-@wallaroo.state_computation(name="count")
-def count(name: str, entity: Count) -> tuple[str, bool]:
-    entity.messages += 1
-    return f"{name}: {entity.messages}", True
-
-
 @wallaroo.computation(name="name")
 def name_of(counted: str) -> str:
     return counted.partition(":")[0]
-
-
-@wallaroo.encoder
-def encode(text: str) -> str:
-    return text
 
 
 LISTED = [keys[0] for keys in EQUAL.values() if 1 not in keys]
@@ -389,15 +370,6 @@ def initial(name: str) -> str:
     return name[0]
 
 
-class Window(wallaroo.Aggregation[str, list[str], str]):
-    def initial_accumulator(self) -> list[str]:
-        return []
-
-    def update(self, message: str, accumulator: list[str]) -> None:
-        accumulator.append(message)
-
-    def combine(self, one: list[str], other: list[str]) -> list[str]:
-        return one + other
-
+class Window(Gathering[str, str]):
     def output(self, key: Any, accumulator: list[str]) -> str:
         return f"{key!r}: {accumulator}"

@@ -10,6 +10,9 @@ import pytest
 
 import wallaroo
 import wallaroo.experimental
+from tests.applications.counting import Count, count, whole
+from tests.applications.counting import decode as text
+from tests.applications.counting import encode as line
 from wallaroo.api import not_offered
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import TCPSink, TCPSource
@@ -18,33 +21,16 @@ from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
 HERE = Path(__file__).name
-text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
-line = wallaroo.encoder(str.encode)
 
 
-class Seen:
-    count = 0
-
-
-class SeenBuilder:
-    def build(self) -> Seen:
-        return Seen()
-
-
-@wallaroo.state_computation(name="count")
-def count(word: str, seen: Seen) -> tuple[str, bool]:
-    seen.count += 1
-    return (f"{word} {seen.count}", True)
+class CountBuilder:
+    def build(self) -> Count:
+        return Count()
 
 
 @wallaroo.computation(name="shout")
 def shout(word: str) -> str:
     return word.upper()
-
-
-@wallaroo.partition
-def whole(word: str) -> str:
-    return word
 
 
 def begun() -> Any:
@@ -55,21 +41,21 @@ def begun() -> Any:
 @pytest.mark.parametrize(
     "keywords",
     [
-        {"state_class": Seen, "state_name": "seen"},
-        {"state_builder": SeenBuilder(), "state_name": "seen"},
-        {"state": Seen, "state_partition_name": "seen"},
+        {"state_class": Count, "state_name": "seen"},
+        {"state_builder": CountBuilder(), "state_name": "seen"},
+        {"state": Count, "state_partition_name": "seen"},
     ],
 )
 def test_the_state_is_given_by_any_of_its_names(keywords: dict[str, Any]) -> None:
     builder = begun().to(computation_cls=shout).to_parallel(computation_cls=shout)
     builder.to_state_partition(computation=count, partition_function=whole, **keywords)
     builder.to_sink(sink_config=wallaroo.TCPSinkConfig("", 0, line))
-    assert simulate(builder.build(), [("in", b"a"), ("in", b"a")]).outputs == [b"A 1", b"A 2"]
+    assert simulate(builder.build(), [("in", b"a"), ("in", b"a")]).outputs == [b"A: 1", b"A: 2"]
 
 
 def test_an_argument_is_given_once() -> None:
     with pytest.raises(TypeError, match=r"to_stateful\(\): state_class and state are one argument"):
-        begun().to_stateful(count, state=Seen, state_class=Seen, state_name="seen")
+        begun().to_stateful(count, state=Count, state_class=Count, state_name="seen")
 
 
 def test_an_argument_that_there_is_not_is_named() -> None:

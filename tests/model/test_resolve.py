@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.applications.counting import Count, as_line, count, decode, whole
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, CustomSource, StateCompute
@@ -19,43 +20,17 @@ unchecked: Any = wallaroo
 """The API as an author has it who uses no type checker."""
 
 
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def text(bs: bytes) -> str:
-    return bs.decode()
-
-
-@wallaroo.encoder
-def line(message: str) -> str:
-    return f"{message}\n"
-
-
 @wallaroo.computation(name="shout")
 def shout(message: str) -> str:
     return message.upper()
-
-
-@wallaroo.partition
-def whole(message: str) -> str:
-    return message
-
-
-class Count:
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Other:
     pass
 
 
-@wallaroo.state_computation(name="count")
-def count(message: str, state: Count) -> tuple[int, bool]:
-    state.count += 1
-    return (state.count, True)
-
-
-SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, text)
-SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, line)
+SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, decode)
+SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, as_line)
 
 
 def begun(source: Any = SOURCE) -> ApplicationBuilder:
@@ -82,11 +57,11 @@ def defined_at(function: Any) -> str:
 
 
 def test_a_decorated_function_stays_callable() -> None:
-    assert text(b"hello") == "hello"
+    assert decode(b"hello") == "hello"
     assert shout("hello") == "HELLO"
-    assert count("a", Count()) == (1, True)
+    assert count("a", Count()) == ("a: 1", True)
     assert whole("key") == "key"
-    assert line("x") == "x\n"
+    assert as_line("x") == "x\n"
     assert vars(shout)["__name__"] == "shout"
 
 
@@ -108,10 +83,10 @@ def test_pipelines_that_name_one_state_share_it() -> None:
 
 
 def test_no_two_sinks_have_one_name() -> None:
-    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, line)
+    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, as_line)
     builder = begun().to_sinks([SINK, other])
     (first, _) = resolve(builder.build()).sinks
-    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, line))
+    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, as_line))
     names = [sink.name for sink in resolve(builder.build()).sinks]
     assert len(set(names)) == len(names) == 3
 
@@ -414,7 +389,7 @@ class Decoding:
         return bs.decode()
 
 
-@pytest.mark.parametrize("decoder", [text, bytes.decode, Decoding(), str.upper])
+@pytest.mark.parametrize("decoder", [decode, bytes.decode, Decoding(), str.upper])
 def test_a_source_without_frames_takes_any_function_as_its_decoder(decoder: Any) -> None:
     for config in [
         wallaroo.FileSourceConfig("in", decoder, "lines"),
@@ -427,10 +402,14 @@ def test_a_source_without_frames_takes_any_function_as_its_decoder(decoder: Any)
 
 def test_sources_and_sinks_say_where_they_are() -> None:
     builder = begun(wallaroo.GenSourceConfig(Numbers())).to_sinks(
-        [SINK, wallaroo.FileSinkConfig("/o", line), wallaroo.SinkConfig(Table(), line)]
+        [
+            SINK,
+            wallaroo.FileSinkConfig("/o", as_line),
+            wallaroo.SinkConfig(Table(), as_line),
+        ]
     )
-    builder.new_pipeline("file", wallaroo.FileSourceConfig("/i", text)).done()
-    builder.new_pipeline("own", wallaroo.SourceConfig(Rows(), text)).done()
+    builder.new_pipeline("file", wallaroo.FileSourceConfig("/i", decode)).done()
+    builder.new_pipeline("own", wallaroo.SourceConfig(Rows(), decode)).done()
     builder.new_pipeline("tcp", SOURCE).done()
     application = resolve(builder.build())
     wheres = ["generator Numbers", "file /i", "Rows", "127.0.0.1:0"]
@@ -439,7 +418,7 @@ def test_sources_and_sinks_say_where_they_are() -> None:
 
 
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:
-    small = wallaroo.TCPSourceConfig("n", "h", 0, text, max_size=9)
+    small = wallaroo.TCPSourceConfig("n", "h", 0, decode, max_size=9)
     builder = begun(small).done().new_pipeline("large", SOURCE).done()
     assert [s.framing.max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
 
@@ -476,10 +455,10 @@ def test_a_generators_methods_take_what_they_are_given() -> None:
 
 def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> None:
     own: Any = Numbers()
-    builder, at = begun(wallaroo.SourceConfig(own, text)), this_line()
-    builder.to_sink(wallaroo.SinkConfig(own, line))
-    builder.new_pipeline("b", unchecked.FileSourceConfig("i", text, framing="line"))
-    builder.to_sink(unchecked.FileSinkConfig("o", line, framing="frames"))
+    builder, at = begun(wallaroo.SourceConfig(own, decode)), this_line()
+    builder.to_sink(wallaroo.SinkConfig(own, as_line))
+    builder.new_pipeline("b", unchecked.FileSourceConfig("i", decode, framing="line"))
+    builder.to_sink(unchecked.FileSinkConfig("o", as_line, framing="frames"))
     here = "an object of class Numbers is no"
     assert problems(builder) == (
         f"{HERE}:{at}: pipeline 'lines': {here} source; an object of a MessageSource is",
@@ -499,12 +478,12 @@ def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_functi
 
 
 def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:
-    sink = wallaroo.FileSinkConfig("/o", line)
+    sink = wallaroo.FileSinkConfig("/o", as_line)
     at = this_line() - 1
     left, right = (wallaroo.source(name, SOURCE) for name in ("left", "right"))
     shared = wallaroo.build_application("app", left.merge(right).to(shout).to_sink(sink))
     assert len(resolve(shared).sinks) == 1
-    twice = begun().to_sinks([sink, wallaroo.FileSinkConfig("/o", line)])
+    twice = begun().to_sinks([sink, wallaroo.FileSinkConfig("/o", as_line)])
     assert only_problem(twice).endswith(
         f"pipeline 'lines': /o is written by the sink at {HERE}:{at} already"
     )

@@ -8,30 +8,16 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.applications.counting import Count, count, decode, encode, whole
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import UnlistedKeysWarning, simulate
 
-text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
-whole = wallaroo.partition(str)
-encode = wallaroo.encoder(str.encode)
-
-
-class Seen:
-    def __init__(self) -> None:
-        self.count = 0
-
-
-@wallaroo.state_computation(name="count")
-def count(word: str, seen: Seen) -> tuple[str, bool]:
-    seen.count += 1
-    return (f"{word} {seen.count}", True)
-
 
 def application(keys: Any, other_keys: Any = None) -> Application:
     builder = wallaroo.ApplicationBuilder("letters")
-    builder.new_pipeline("Letters", wallaroo.TCPSourceConfig("", 0, text))
-    builder.to_state_partition(count, Seen, "seen", whole, keys, other_keys)
+    builder.new_pipeline("Letters", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to_state_partition(count, Count, "seen", whole, keys, other_keys)
     return resolve(builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build())
 
 
@@ -41,7 +27,7 @@ SENT = [("Letters", b"a"), *[("Letters", b"z")] * 50]
 @pytest.mark.parametrize("keys", [None, [], ["a", "b"]])
 def test_any_key_makes_its_entity_where_none_or_only_the_first_are_listed(keys: Any) -> None:
     result = simulate(application(keys), SENT)
-    assert result.outputs[-1] == b"z 50"
+    assert result.outputs[-1] == b"z: 50"
     assert result.unknown_keys == []
 
 
@@ -81,7 +67,7 @@ def test_a_few_other_keys_are_not_warned_of() -> None:
 def test_a_key_of_another_type_is_refused_with_what_to_return(
     key: Any, keys: Any, ending: str
 ) -> None:
-    partition = StatePartition("seen", Seen, frozenset(keys), wallaroo_place())
+    partition = StatePartition("seen", Count, frozenset(keys), wallaroo_place())
     expected = f"its key {key!r} is not among those of state 'seen'{ending}"
     assert partition.refusal(key) == expected.replace("…", "for it")
 
