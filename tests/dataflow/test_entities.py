@@ -24,7 +24,7 @@ class Log:
         self, head: Head | None = None, records: Mapping[int, bytes] | None = None
     ) -> None:
         self._head = head
-        self._records = dict(records or {})
+        self.by_place = dict(records or {})
         self.reads = 0
         self.looks = 0
 
@@ -33,25 +33,25 @@ class Log:
 
     def record(self, place: int) -> bytes:
         self.looks += 1
-        return self._records[place]
+        return self.by_place[place]
 
     def records(self) -> list[bytes]:
         self.reads += 1
-        return [record for _, record in sorted(self._records.items())]
+        return [record for _, record in sorted(self.by_place.items())]
 
     def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
         if base is not None:
-            self._records = {-1: base}
+            self.by_place = {-1: base}
         self._head = head
-        assert head.count - 1 not in self._records
-        self._records[head.count - 1] = record
+        assert head.count - 1 not in self.by_place
+        self.by_place[head.count - 1] = record
 
     def copy(self) -> Log:
-        return Log(self._head, self._records)
+        return Log(self._head, self.by_place)
 
     @property
     def bytes(self) -> int:
-        return sum(map(len, self._records.values()))
+        return sum(map(len, self.by_place.values()))
 
 
 def put(cache: EntityCache, log: Log, key: str, entity: Any, partition: int = 0) -> None:
@@ -144,7 +144,7 @@ def test_a_record_that_cannot_be_read_leaves_nothing_half_done_in_memory() -> No
     put(there, log, "a", [2])
     put(there, log, "b", [3])
     broken = log.copy()
-    broken._records[2] = b"broken"
+    broken.by_place[2] = b"broken"
     with pytest.raises(pickle.UnpicklingError):
         here.open(0, broken)
     assert entities(log, here)[0] == {"a": [2], "b": [3]}
@@ -295,7 +295,7 @@ def test_an_entity_that_cannot_be_loaded_is_kept_until_it_can(
         bucket.entities[1]["large"] = change.changed[1]["large"] = bytes(100_000 * 4**turn)
         cache.commit(0, log, change)
         assert log.records()[0] is not None
-        assert -1 in log._records
+        assert -1 in log.by_place
     monkeypatch.setattr(Touchy, "refuses", None)
     bucket = EntityCache(PARTITIONS, codecs).open(0, log)
     assert {key: one.number for key, one in bucket.entities[0].items()} == {

@@ -155,11 +155,11 @@ class Engine:
         ((block,),) = chunks(self.application, payloads, [0] * len(sent))
         packed = Router(self.program, TaskResults(lambda _outputs, _tally: None)).route(block)
         try:
-            self._try(packed, isolated=False)
+            self.run_task(packed, isolated=False)
         except RuntimeFailure:
-            self._try(packed, isolated=True)
+            self.run_task(packed, isolated=True)
 
-    def _try(self, packed: list[Packed], *, isolated: bool) -> None:
+    def run_task(self, packed: list[Packed], *, isolated: bool) -> None:
         self.tries += 1
         made, told = [], Tally()
 
@@ -284,7 +284,7 @@ def test_a_message_whose_entity_ends_the_process_that_saves_it_is_set_aside() ->
     payloads = [("p", text.encode()) for text in ["a", "a killing", "b", "a"]]
     ((block,),) = chunks(engine.application, payloads, [0] * len(payloads))
     packed = Router(engine.program, TaskResults(lambda _outputs, _tally: None)).route(block)
-    engine._try(packed, isolated=True)
+    engine.run_task(packed, isolated=True)
     assert [letter.error for letter in engine.tally.letters] == [
         "Refused: it ended its process (exit code 0)"
     ]

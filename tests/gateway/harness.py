@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import ssl
 import threading
 from array import array
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -42,6 +44,20 @@ def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
 def outputs(*made: bytes, to: int = 0) -> Outputs:
     """Outputs for the sink *to*, as tasks stage them."""
     return Outputs(to, array("I", map(len, made)).tobytes(), b"".join(made))
+
+
+@contextlib.contextmanager
+def undeletable(journal: Path) -> Iterator[None]:
+    """Let deleting from the file of a journal fail with `no room`.
+
+    A trigger stands for the full disk: SQLite needs no new page to delete where it can do without.
+    """
+    with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as database:
+        database.execute(
+            "CREATE TRIGGER full BEFORE DELETE ON chunk BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+        yield
+        database.execute("DROP TRIGGER full")
 
 
 class Loop:
@@ -85,9 +101,10 @@ class RunningIngress:
             on_room=self._on_room,
             on_accepted=self._on_accepted,
         )
-        self.addresses = self.loop.run(self._listen())
+        self.addresses = self.loop.run(self.listen())
 
-    async def _listen(self) -> dict[int, tuple[str, int]]:
+    async def listen(self) -> dict[int, tuple[str, int]]:
+        """Bind the addresses of the sources."""
         self.ingress = TCPListener(self.sources, self.journal, self._senders, self._tls)
         return await self.ingress.listen()
 

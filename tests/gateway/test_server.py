@@ -206,13 +206,6 @@ def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClie
     assert "\n" not in str(e.value)
 
 
-def test_a_request_that_the_gateway_does_not_know_fails_with_a_sentence(
-    client: GatewayClient,
-) -> None:
-    with pytest.raises(RuntimeFailure, match="gateway call 'dance' failed: no action 'dance'"):
-        client._ask("dance", {})
-
-
 def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> None:
     client = GatewayClient(f"grpc+unix://{tmp_path}/none.sock", patience_s=0.2)
     with pytest.raises(RuntimeFailure, match="gateway call 'status' failed after 0 s: "):

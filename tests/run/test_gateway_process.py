@@ -43,7 +43,7 @@ class Running:
         application = ApplicationRef(str(WORD_COUNT), arguments).load()
         self._reserved = reserved_ports(application.sources)
         (self.port,) = self._reserved.__enter__()
-        location = f"grpc+unix://{directory}/gateway.sock"
+        self.location = f"grpc+unix://{directory}/gateway.sock"
         self.command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *arguments),
             *(
@@ -51,17 +51,17 @@ class Running:
                 "--state-dir",
                 str(directory),
                 "--listen",
-                location,
+                self.location,
             ),
             *("--ports", str(self.port)),
         ]
         self.process = GatewayProcess(self.command)
         self.process.start()
-        self.client = GatewayClient(location, patience_s=PATIENCE_S)
+        self.client = GatewayClient(self.location, patience_s=PATIENCE_S)
 
     def signal(self, number: int) -> None:
-        assert self.process._process is not None
-        os.kill(self.process._process.pid, number)
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
 
     def kill(self) -> None:
         """Kill the gateway, and wait for the next one."""
@@ -163,7 +163,7 @@ def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_ag
     running.send(b"a", b"b")
     checkpoint = Position("run", 4, 7, "lost", 7, 4)
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is not None
-    files = GatewayFiles(running.client._location, running.client.claim("driver").number)
+    files = GatewayFiles(running.location, running.client.claim("driver").number)
     files.accept(checkpoint)
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is None
     running.send(b"c")
@@ -260,8 +260,8 @@ def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
     for starts in range(1, 2 * Restarts.MOST):
         wait_until(functools.partial(_has_started, process, starts), "the next start")
         process.worked()
-        assert process._process is not None
-        process._process.kill()
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
     assert process.failure is None
     process.stop()
 

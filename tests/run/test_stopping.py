@@ -167,8 +167,7 @@ def test_a_run_that_waits_for_java_stops_at_once_and_in_good_order(
         running = BackgroundRun(arguments)
         running.wait_for_event("claimed", _TIMEOUT_S)
         os.kill(running.process.pid, stop)
-        assert running.process.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
-        running._reader.join()
+        assert running.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
         assert running.events[-1]["event"] == "stopped"
         assert not any(event.get("level") == "error" for event in running.events)
         assert list(Path(scratch).iterdir()) == []

@@ -50,8 +50,7 @@ def test_the_policy_stop_ends_the_application_before_the_batch_counts(tmp_path: 
     ):
         ready = running.wait_for_event("ready", 60.0)
         send(ready["sources"]["Texts"], [b"a", b"\xff"])
-        assert running.process.wait(PATIENCE_S) == 1
-        running._reader.join()
+        assert running.wait(PATIENCE_S) == 1
         assert receiver.messages == []
     said = running.events[-1]["event"]
     assert "stopped, as --on-error asks: a message of source 'Texts'" in said

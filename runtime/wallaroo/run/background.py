@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from wallaroo.errors import RuntimeFailure
@@ -18,6 +18,8 @@ _READY_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
 _ACCEPT_TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.05
+
+_NOTHING: Mapping[str, str] = {}
 
 Event = dict[str, Any]
 """A log event, as parsed from its JSON line."""
@@ -61,15 +63,22 @@ class BackgroundRun:
             self.client.close()
         self._kill()
 
-    def wait_for_event(self, name: str, timeout_s: float) -> Event:
-        """The first event called *name*.
+    def wait_for_event(
+        self, name: str, timeout_s: float, containing: Mapping[str, str] = _NOTHING
+    ) -> Event:
+        """The first event called *name* whose fields contain the texts of *containing*.
 
         Raises:
             RuntimeFailure: The process ended before, or it took too long.
         """
 
+        def matches(event: Event) -> bool:
+            return event["event"] == name and all(
+                text in event.get(field, "") for field, text in containing.items()
+            )
+
         def found() -> Event | None:
-            return next((event for event in self.events if event["event"] == name), None)
+            return next((event for event in self.events if matches(event)), None)
 
         with self._changed:
             self._changed.wait_for(lambda: found() or not self._reader.is_alive(), timeout_s)
@@ -101,6 +110,12 @@ class BackgroundRun:
             if not status.backlog and not status.undelivered:
                 return
             time.sleep(_LOOK_EVERY_S)
+
+    def wait(self, timeout_s: float = _STOP_TIMEOUT_S) -> int:
+        """Wait for the end of the process and its last event; returns the exit code."""
+        code = self.process.wait(timeout_s)
+        self._reader.join(timeout_s)
+        return code
 
     def stop(self) -> int:
         """Send SIGTERM and wait for the end; returns the exit code."""

@@ -51,6 +51,11 @@ class GatewayProcess:
         self._process: subprocess.Popen[str] | None = None
         self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
 
+    @property
+    def pid(self) -> int | None:
+        """Number of the current process; None before the first start."""
+        return None if self._process is None else self._process.pid
+
     def start(self) -> None:
         """Start it; returns when its addresses are bound.
 

@@ -190,7 +190,7 @@ def test_a_stop_finishes_the_write_that_is_under_way_and_closes(sending: Sending
     assert writing.wait(PATIENCE_S)
     stopping = threading.Thread(target=writer.stop)
     stopping.start()
-    wait_until(writer._stopping.is_set)
+    wait_until(lambda: writer.stopping, "the stop")
     go_on.set()
     stopping.join(PATIENCE_S)
     assert memory.names == ["open", "write", "close"]

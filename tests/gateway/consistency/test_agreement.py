@@ -10,17 +10,19 @@ import pytest
 
 from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import TICK_SOURCE, Tally
+from wallaroo.dataflow.records import TICK_SOURCE, FailedMessage, Tally
 from wallaroo.engine.gateway_api import Position
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
 from wallaroo.gateway.database import claim
+from wallaroo.gateway.dead_letters.store import Choice, Evidence
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 
 CHECKPOINT = Path("/state/checkpoint")
+FAILED = FailedMessage("in", "decoder", "f.py:1", "ValueError: no", "'m'")
 
 
 def take(directory: Path, *payloads: bytes, consumed: int = 0) -> str:
@@ -147,7 +149,11 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     before = Outbox(tmp_path / "outbox.db", 1 << 20)
     identity, letters = before.identity, before.letters
     with letters() as kept:
-        kept._add("replays", 2)
+        for _ in range(2):
+            kept.keep([(0, "in", FAILED, Evidence(0, 4, U32.frame(b"bad")))])
+            replay = kept.begin_replay(Choice(), 1 << 20)
+            assert replay is not None
+            assert kept.end_replay(replay) == 1
     before.close()
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     journal.submit(0, 1, U32.frame(b"again"), (StreamName(0, REPLAYS), 7))

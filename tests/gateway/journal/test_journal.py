@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gateway.harness import undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.journal import journal as module
@@ -100,12 +101,14 @@ def test_much_is_deleted_in_slices_and_all_of_it(
 def test_what_was_consumed_and_not_deleted_yet_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Journal, "_trim_some", lambda _journal: None)
+    monkeypatch.setattr(module, "lacks_room", lambda error: "no room" in str(error))
     with opened(tmp_path) as journal:
         fill(journal, 10, 20, 30)
-        journal._consumed = 2  # `consume` would wake the writer, which has nothing to do
-        with pytest.raises(LookupError, match="those before 2 are gone"):
-            chunks(journal, 0, 3)
+        with undeletable(tmp_path / "journal.db"):
+            journal.consume(2)
+            with pytest.raises(LookupError, match="those before 2 are gone"):
+                chunks(journal, 0, 3)
+            assert journal.disk_bytes == 60
 
 
 def test_consuming_less_than_before_changes_nothing(tmp_path: Path) -> None:

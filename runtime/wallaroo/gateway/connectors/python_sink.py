@@ -58,6 +58,11 @@ class PythonSinkWriter:
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` has been called."""
+        return self._stopping.is_set()
+
     def stop(self) -> None:
         """Stop writing; what is not delivered stays in the outbox."""
         self._stopping.set()

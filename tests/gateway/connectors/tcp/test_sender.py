@@ -169,7 +169,7 @@ def test_a_receiver_that_closes_twice_still_gets_what_comes_after(
     sending.publish(*rest)
     with receiver.accept() as connection:
         read(connection, 15 * MIB)
-        wait_until(lambda: len(sending.egress._flight) == 2, "the second batch on its way")
+        wait_until(lambda: sending.egress.in_flight == 2, "the second batch on its way")
     with receiver.accept() as connection:
         connection.recv(1)  # closes early in the first batch
     with receiver.accept() as connection:
@@ -186,7 +186,7 @@ def test_a_receiver_that_comes_back_may_be_slow(receiver: Receiver, sending: Sen
     sending.publish(first)
     sending.publish(second)
     with receiver.accept():
-        wait_until(lambda: len(sending.egress._flight) == 2, "the second batch on its way")
+        wait_until(lambda: sending.egress.in_flight == 2, "the second batch on its way")
     with receiver.accept() as connection:
         assert read(connection, MIB) == first
         wait_until(lambda: sending.outbox.undelivered == 1, "the delivery of the first batch")
@@ -233,7 +233,7 @@ def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
         assert begun.startswith(name + sequenced(1, [b"one", b"two"]))
         assert SequenceCutter(seen).feed(begun) == [b"one", b"two"]
         connection.sendall(NUMBER.pack(1))
-        wait_until(lambda: sending.egress._answered == 1, "the answer")
+        wait_until(lambda: sending.egress.acknowledged == 1, "the answer")
     with receiver.accept() as connection:  # the large one was not whole, "two" not acknowledged
         begun = read(connection, len(name) + MIB)
         assert begun.startswith(name + sequenced(2, [b"two"]))
@@ -268,7 +268,7 @@ def test_a_receiver_may_acknowledge_what_a_former_gateway_sent(
     with receiver.accept() as connection:
         connection.sendall(NUMBER.pack(1))
         assert read(connection, len(name)) == name
-        wait_until(lambda: sending.egress._answered == 1, "the answer")
+        wait_until(lambda: sending.egress.acknowledged == 1, "the answer")
         sending.publish(b"b")
         assert read(connection, 13) == sequenced(2, [b"b"])
     sending.stop()

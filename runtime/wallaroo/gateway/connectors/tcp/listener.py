@@ -139,6 +139,11 @@ class TCPListener:
         """Connections open now."""
         return len(self._connections)
 
+    @property
+    def paused(self) -> bool:
+        """Whether no sender is read because the journal is full."""
+        return self._paused
+
     def take(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> None:
         """Hand messages to the journal, and stop all reading if it has no more room."""
         if not self._journal.submit(source, count, data, mark) and not self._paused:

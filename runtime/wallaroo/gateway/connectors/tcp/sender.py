@@ -159,6 +159,16 @@ class TCPSender:
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
+    @property
+    def in_flight(self) -> int:
+        """Deliveries that are sent and not yet completely acknowledged."""
+        return len(self._flight)
+
+    @property
+    def acknowledged(self) -> int:
+        """Number of the last output that the receiver of a numbered sink has acknowledged."""
+        return self._answered
+
     def stop(self) -> None:
         """Stop sending; what is not delivered stays in the outbox."""
         self._stopping.set()
