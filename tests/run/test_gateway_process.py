@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,7 @@ from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
 from wallaroo.dataflow.records import Tally
-from wallaroo.engine.base import Failure, OnBatch, Progress
 from wallaroo.engine.gateway_api import JOURNAL, Position
-from wallaroo.engine.spark.supervised_query import SupervisedQuery
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -28,7 +26,6 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.run import gateway_process
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.state.agreement import GatewayFiles
-from wallaroo.system import lockfile
 from wallaroo.system.restarts import Restarts
 
 MIB = 1024 * 1024
@@ -175,18 +172,6 @@ def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_ag
     ]
 
 
-def test_a_second_gateway_is_refused_the_directory_of_the_first(
-    running: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(lockfile, "_WAIT_S", 0.0)
-    file = tmp_path / "lock"
-    held = lockfile.hold(file, "…")
-    with pytest.raises(RuntimeFailure, match="is in use by another process; is there another"):
-        lockfile.hold(file, "is there another?")
-    os.close(held)
-    os.close(lockfile.hold(file, "…"))
-
-
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
@@ -264,87 +249,3 @@ def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
         os.kill(process.pid, signal.SIGKILL)
     assert process.failure is None
     process.stop()
-
-
-class Query:
-    """A query that has failed, or runs."""
-
-    def __init__(self, failure: str | None = None, *, final: bool = False) -> None:
-        self._failure = None if failure is None else Failure(failure, final)
-
-    def failure(self) -> Failure | None:
-        return self._failure
-
-    def progress(self) -> Sequence[Progress]:
-        return ()
-
-    def waits(self) -> bool:
-        return True
-
-    def finish_batch(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
-    starts: Iterator[Query | None] = iter([Query("a worker died"), None, Query()])
-
-    def start(_on_batch: OnBatch) -> Query:
-        query = next(starts)
-        if query is None:
-            raise BrokenPipeError
-        return query
-
-    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
-    assert [engine.failure() for _ in range(4)] == [None] * 4
-    assert engine.restarts == 1
-    assert not list(starts)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
-    queries = iter([Query("a worker died")])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
-    told = [engine.failure() for _ in range(Restarts.MOST + 1)]
-    assert told[:-1] == [None] * Restarts.MOST
-    assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
-
-
-def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
-    queries = iter([Query("a message was set aside", final=True)])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
-    assert engine.failure() == "a message was set aside"
-
-
-def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
-    queries = iter([Query("stopped, as --on-error asks: so says the application")])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
-    assert engine.failure() is None
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
-    queries = iter([Query("a worker died")])
-    ended = "Spark's Java was killed by SIGKILL"
-    engine = SupervisedQuery(lambda _: next(queries), lambda: ended, lambda _batch: None)
-    assert engine.failure() is None
-    assert engine.failure() == ended
-
-
-def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:
-    asked = threading.Event()
-
-    def gone() -> bool:
-        asked.set()
-        return True
-
-    client = GatewayClient("grpc://127.0.0.1:1", patience_s=float("inf"), gone=gone)
-    with pytest.raises(RuntimeFailure, match="gateway call 'status' failed"):
-        client.status()
-    assert asked.is_set()

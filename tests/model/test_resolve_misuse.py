@@ -162,7 +162,7 @@ def test_what_was_given_what_is_due_and_where_is_told(case: str) -> None:
     place, _, told = problem.partition(": pipeline 'lines'")
     assert told == due
     file, line = place.split(":")
-    assert (file, line.isdigit()) == ("test_misuse.py", True)
+    assert (file, line.isdigit()) == ("test_resolve_misuse.py", True)
 
 
 def test_a_class_whose_methods_need_no_instance_will_do() -> None:

@@ -1,8 +1,9 @@
-"""What an error of the gateway means goes with it, and is not read out of its words."""
+"""Calls of the gateway: what an error means, and how long one is tried."""
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,16 @@ def test_a_request_that_the_gateway_does_not_know_fails_with_a_sentence(
 ) -> None:
     with pytest.raises(RuntimeFailure, match="call 'status' failed: no action 'status'"):
         client.status()
+
+
+def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:
+    asked = threading.Event()
+
+    def gone() -> bool:
+        asked.set()
+        return True
+
+    client = GatewayClient("grpc://127.0.0.1:1", patience_s=float("inf"), gone=gone)
+    with pytest.raises(RuntimeFailure, match="gateway call 'status' failed"):
+        client.status()
+    assert asked.is_set()
