@@ -134,14 +134,6 @@ def test_who_is_no_source_is_told() -> None:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def is_refused(sender: Sender) -> bool:
-    try:
-        sender.flush()
-    except RuntimeFailure:
-        return True
-    return False
-
-
 def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
     with RunningIngress(tmp_path, [source()]) as running:
         address = "{}:{}".format(*running.addresses[0])
@@ -151,7 +143,7 @@ def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
             with Sender(address, "s") as second:
                 second.send(b"b")
                 second.flush()
-            wait_until(lambda: is_refused(first), "the refusal")
+            wait_until(lambda: first.refusal, "the refusal")
             with pytest.raises(RuntimeFailure, match="was opened on a new connection"):
                 first.send(b"c")
         assert running.payloads() == [b"a", b"b"]

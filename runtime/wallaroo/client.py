@@ -137,6 +137,12 @@ class Sender:
         with self._changed:
             return self._acknowledged
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the gateway refuses the stream, which is final; None while it does not."""
+        with self._changed:
+            return self._fatal
+
     def send(self, payload: bytes) -> int:
         """Send one message; returns its number.
 
