@@ -22,11 +22,6 @@ CHANGE = ("/dead-letters/replay", "/dead-letters/drop")
 
 
 @pytest.fixture
-def feed() -> Feed:
-    return Feed()
-
-
-@pytest.fixture
 def dashboard(feed: Feed) -> Iterator[Dashboard]:
     with serving(feed) as dashboard:
         yield dashboard

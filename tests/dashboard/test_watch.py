@@ -15,11 +15,6 @@ from wallaroo.engine.metrics import KnownError, TimedBatch
 
 
 @pytest.fixture
-def feed() -> Feed:
-    return Feed()
-
-
-@pytest.fixture
 def viewer(feed: Feed) -> Iterator[Viewer]:
     with serving(feed) as dashboard:
         dashboard.viewer.snapshot(START)

@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.dataflow.single_bucket import Log
 from wallaroo.dataflow.entities import Changes, EntityCache, Head
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.savable import Codec
 
 PARTITIONS = ("words", "numbers")
-
-
-class Log:
-    """A bucket's log in memory; a copy of it is a checkpoint."""
-
-    def __init__(
-        self, head: Head | None = None, records: Mapping[int, bytes] | None = None
-    ) -> None:
-        self._head = head
-        self.by_place = dict(records or {})
-        self.reads = 0
-        self.looks = 0
-
-    def head(self) -> Head | None:
-        return self._head
-
-    def record(self, place: int) -> bytes:
-        self.looks += 1
-        return self.by_place[place]
-
-    def records(self) -> list[bytes]:
-        self.reads += 1
-        return [record for _, record in sorted(self.by_place.items())]
-
-    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
-        if base is not None:
-            self.by_place = {-1: base}
-        self._head = head
-        assert head.count - 1 not in self.by_place
-        self.by_place[head.count - 1] = record
-
-    def copy(self) -> Log:
-        return Log(self._head, self.by_place)
-
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.by_place.values()))
 
 
 def put(cache: EntityCache, log: Log, key: str, entity: Any, partition: int = 0) -> None:

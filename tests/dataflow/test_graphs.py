@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dataflow.graphs import isomorphic, reloaded
-from tests.dataflow.test_entities import Log
+from tests.dataflow.single_bucket import Log
 from wallaroo.dataflow.entities import Changes, EntityCache
 
 

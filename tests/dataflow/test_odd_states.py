@@ -8,7 +8,7 @@ import pytest
 
 import wallaroo
 from tests.applications.counting import Count, count, decode, encode, first_letter
-from tests.dataflow.test_entity_checks import Engine
+from tests.dataflow.single_bucket import Engine
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wallaroo
-from tests.dataflow.harness import Driven, Sent, chunks
+from tests.dataflow.harness import Driven, Sent, chunks, drive_all
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
@@ -193,11 +193,7 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
 ) -> None:
     sent = data.draw(streams(application))
     cuts = data.draw(st.lists(st.integers(0, 3), min_size=len(sent), max_size=len(sent)))
-    driven, due = Driven(application), simulate(application, sent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tally, "MAX_EXAMPLES", 10_000)
-        for batch in chunks(application, sent, cuts):
-            driven.batch(batch)
+    driven, due = drive_all(application, sent, cuts), simulate(application, sent)
     for sink in application.sinks:
         assert by_key(driven.outputs[sink.name]) == by_key(due.by_sink[sink.name])
     assert driven.tally.set_aside == len(due.set_aside)

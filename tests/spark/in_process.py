@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 import uuid
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.dataflow.harness import cut
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
@@ -166,10 +166,8 @@ class _Edge:
         made: list[bytes] = []
         position = 0
         while (delivery := self._outbox.next(sink, position, 0.0)) is not None:
-            position, start = delivery.position, 0
-            for length in array("I", delivery.outputs.lengths):
-                made.append(delivery.outputs.data[start : start + length])
-                start += length
+            position = delivery.position
+            made += cut(delivery.outputs.lengths, delivery.outputs.data)
         return made
 
     def close(self) -> None:

@@ -67,6 +67,11 @@ class Sending:
         self.outbox.publish("run", self.batches, [f"token {self.batches}"])
         self.batches += 1
 
+    @property
+    def numbering(self) -> bytes:
+        """What a connection of a numbered sink begins with."""
+        return sequenced(0, [self.outbox.identity.encode() + b"/0"])
+
     def wait_until_delivered(self) -> None:
         wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
 
@@ -226,7 +231,7 @@ def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
     large = bytes(16 * MIB)
     sending.publish(b"one", b"two", large)
     sending.publish(b"last")
-    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    name = sending.numbering
     seen: dict[str, int] = {}
     with receiver.accept() as connection:
         begun = read(connection, len(name) + MIB)
@@ -264,7 +269,7 @@ def test_a_receiver_may_acknowledge_what_a_former_gateway_sent(
         sending.wait_until_delivered()
     sending.stop()
     sending.start()
-    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    name = sending.numbering
     with receiver.accept() as connection:
         connection.sendall(NUMBER.pack(1))
         assert read(connection, len(name)) == name
@@ -280,7 +285,7 @@ def test_what_a_receiver_had_not_read_when_it_closed_comes_again(
     sending = Sending(tmp_path, receiver, sequenced=True)
     receiver.listen()
     sending.publish(b"a", b"b")
-    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    name = sending.numbering
     for _ in range(3):
         receiver.accept().close()
     with receiver.accept() as connection:
