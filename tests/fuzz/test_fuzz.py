@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.corpus import kept, like
 from tests.fuzz.takers import TAKERS
-from tests.gateway.connectors.tcp.test_acknowledged import Speaker
+from tests.gateway.connectors.tcp.speaker import Speaker
 from tests.gateway.harness import RunningIngress, source
 from tests.helpers import PATIENCE_S
 from wallaroo.wire.acknowledged import PREAMBLE, Hello, Welcome, encode

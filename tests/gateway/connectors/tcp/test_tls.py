@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from tests.gateway.connectors.tcp.test_acknowledged import Speaker
+from tests.gateway.connectors.tcp.speaker import Speaker
 from tests.gateway.harness import U32, Authority, RunningIngress, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
