@@ -109,8 +109,9 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
             for batch in range(5):
                 made = outputs(*[b"%d" % number for number in range(due, due + 50)])
                 token = f"{turn} {batch}"
-                client.stage(token, [made], Tally())
-                client.publish("run", 5 * turn + batch, [token], {JOURNAL: 0})
+                epoch = 5 * turn + batch
+                client.stage("run", epoch, token, [made], Tally())
+                client.publish("run", epoch, [token], {JOURNAL: 0})
                 due += 50
     with killed.running() as client:
         wait_until(lambda: not client.status().undelivered, "the delivery of everything")

@@ -145,7 +145,7 @@ def test_a_plan_covers_the_batch(running: RunningGateway, client: GatewayClient)
 def test_published_outputs_reach_the_receiver(
     running: RunningGateway, client: GatewayClient
 ) -> None:
-    client.stage("t", [outputs(b"a\n", b"b\n")], Tally())
+    client.stage("run", 0, "t", [outputs(b"a\n", b"b\n")], Tally())
     client.publish("run", 0, ["t"], {JOURNAL: 0})
     connection, _ = running.receiver.accept()
     with connection:
@@ -159,7 +159,7 @@ def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> Non
     tally = Tally(
         1, [FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
     )
-    client.stage("t", [], tally)
+    client.stage("run", 0, "t", [], tally)
     assert client.publish("run", 0, ["t"], {JOURNAL: 0}) == tally
     assert client.publish("run", 0, ["t"], {JOURNAL: 0}) is None
     assert (client.status().set_aside, client.status().unknown_key) == (1, 2)
@@ -169,7 +169,7 @@ def test_a_published_batch_is_no_backlog(running: RunningGateway, client: Gatewa
     running.send(b"a", b"b", b"c")
     assert client.status().backlog == 3
     client.plan(0, 3, 1)
-    client.stage("t", [], Tally())
+    client.stage("run", 0, "t", [], Tally())
     client.publish("run", 0, ["t"], {JOURNAL: 3})
     assert client.status().backlog == 0
 
@@ -220,7 +220,7 @@ def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> No
     with pytest.raises(RuntimeFailure, match="gateway call 'read' failed after 0 s: "):
         list(client.read(0, 1))
     with pytest.raises(RuntimeFailure, match="gateway call 'stage' failed after 0 s: "):
-        client.stage("t", [outputs(b"a")], Tally())
+        client.stage("run", 0, "t", [outputs(b"a")], Tally())
     client.close()
 
 
@@ -267,7 +267,7 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         running = RunningGateway(Path(directory), [read, over], [written])
         client = running.gateway_client
         assert client.wait_until_accepted("lines", 3, PATIENCE_S)
-        client.stage("t", [outputs(b"a", b"b", to=1)], Tally())
+        client.stage("run", 0, "t", [outputs(b"a", b"b", to=1)], Tally())
         client.publish("run", 0, ["t"], {JOURNAL: 0})
         wait_until(lambda: not client.status().undelivered)
         assert (tmp_path / "out").read_bytes() == b"a\nb\n"

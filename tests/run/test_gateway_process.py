@@ -130,9 +130,9 @@ def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -
 
 
 def test_outputs_that_were_staged_outlive_the_gateway(running: Running) -> None:
-    running.client.stage("t", [outputs(b"a\n")], Tally())
+    running.client.stage("run", 0, "t", [outputs(b"a\n")], Tally())
     running.kill()
-    running.client.stage("t", [outputs(b"b\n")], Tally())
+    running.client.stage("run", 0, "t", [outputs(b"b\n")], Tally())
     assert running.published() == [b"a\n", b"b\n"]
 
 
@@ -140,7 +140,7 @@ def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
     running: Running,
 ) -> None:
     running.signal(signal.SIGSTOP)
-    staging = in_thread(lambda: running.client.stage("t", [outputs(b"a\n")], Tally()))
+    staging = in_thread(lambda: running.client.stage("run", 0, "t", [outputs(b"a\n")], Tally()))
     running.kill()
     staging.join(PATIENCE_S)
     assert running.published() == [b"a\n"]
@@ -150,7 +150,7 @@ def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) 
     running.send(b"a", b"b")
     latest = running.client.latest(0, MIB, 1 << 30, 0.0)
     running.client.plan(0, latest.end, 1)
-    running.client.stage("t", [], Tally())
+    running.client.stage("run", 0, "t", [], Tally())
     running.kill()
     running.client.publish("run", 0, ["t"], {JOURNAL: latest.end})
     running.client.latest(2, MIB, 1 << 30, 0.0, latest.opening)  # as the engine does behind a batch

@@ -1,4 +1,4 @@
-"""What an engine needs of the gateway: a replayable journal and an outbox that publishes by batch.
+"""What an engine needs of the gateway: a replayable journal and an outbox that publishes by epoch.
 
 The gateway implements `GatewayAPI`. Engines reach it through a `Connect` function, which must be
 picklable because workers in other processes, and on other machines, call it too.
@@ -79,7 +79,7 @@ class GatewayAPI(Protocol):
         """
 
     def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
-        """Begin a batch of the offsets [*start*, *end*); one batch is under way at a time.
+        """Begin a batch of the offsets [*start*, *end*).
 
         Returns:
             The offsets in at most *parts* ranges of about equal bytes.
@@ -88,26 +88,37 @@ class GatewayAPI(Protocol):
     def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
         """The chunks of [*start*, *end*) in order of arrival, in blocks of a few MiB."""
 
-    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
-        """Leave *outputs* of a task under *token*; they count once a batch publishes the token.
+    def stage(
+        self, run: str, epoch: int, token: str, outputs: Sequence[Outputs], tally: Tally
+    ) -> None:
+        """Leave the *outputs* of a task under *token*; they count once `publish` names the token.
 
-        May be called several times with one token; a token that no batch publishes is forgotten.
+        May be called several times with one token. What is staged for an epoch is forgotten when
+        that epoch, or a later one of the same run, is published without it.
+
+        Args:
+            run: Name of the query that numbers the epochs.
+            epoch: Number of the epoch that the task is part of.
+            token: A name that no other task attempt uses.
+            outputs: The outputs, in order.
+            tally: What else the task reports.
         """
 
     def publish(
-        self, run: str, batch: int, tokens: Sequence[str], offsets: Offsets
+        self, run: str, epoch: int, tokens: Sequence[str], offsets: Offsets
     ) -> Tally | None:
-        """Commit the outputs left under *tokens*, in that order, as those of *batch*.
+        """Commit the outputs left under *tokens*, in that order, as those of *epoch*.
 
-        The messages before *offsets* count as processed from then on. Does nothing else where
-        *batch* of *run* has been published before, however often it is asked.
+        The messages before *offsets* count as processed from then on. Epochs of one run are
+        published in the order of their numbers. If *epoch* of *run* has been published before,
+        nothing else happens, however often this is called.
 
         Returns:
-            What the tasks reported, all together; None where the batch was published before, be it
+            What the tasks reported, all together; None if the epoch was published before, perhaps
             by a call whose answer was lost.
 
         Raises:
-            Stopped: A message of the batch was set aside whose source is to stop then.
+            Stopped: A message of the epoch failed whose source is configured to stop then.
         """
 
     def wake(self, at_ns: int | None) -> None:

@@ -358,6 +358,7 @@ class Gateway:
 
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
         number = self._claims.claim(asked["holder"])
+        self._outbox.forget_staged()  # calls of the drivers before are rejected from now on
         log.info("claimed", driver=asked["holder"], claim=number)
         return {"number": number}
 

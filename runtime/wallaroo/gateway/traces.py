@@ -77,8 +77,8 @@ class MessageTraces:
         self._outbox = outbox
         self._sources, self._sinks = sources, sinks
         self._one_in = one_in
-        self._planned = (0, 0, 0)
-        """Offsets of the batch under way, and when it began."""
+        self._begun: dict[int, tuple[int, int]] = {}
+        """By the end of a batch that is not published: its start, and when it began."""
         self._last: BatchId | None = None
         self._positions: Mapping[int, int] = {}
         """Positions of the last outputs of the batches so far, by sink."""
@@ -90,14 +90,17 @@ class MessageTraces:
 
     def begin(self, start: int, end: int) -> None:
         """Note that a batch of the offsets [*start*, *end*) begins."""
-        self._planned = (start, end, time.time_ns())
+        with self._lock:
+            self._begun[end] = (start, time.time_ns())
 
-    def published(self, batch: BatchId) -> None:
-        """Note that *batch*, the one under way, is published; asked again, nothing happens."""
+    def published(self, batch: BatchId, end: int) -> None:
+        """Note that *batch*, which ends at offset *end*, is published; a repeat does nothing."""
         if batch == self._last:
             return
         self._last, now_ns = batch, time.time_ns()
-        start, end, begun_ns = self._planned
+        with self._lock:
+            start, begun_ns = self._begun.get(end, (end, 0))
+            self._begun = {later: begun for later, begun in self._begun.items() if later > end}
         before, self._positions = self._positions, dict(self._outbox.last_positions)
         due = dict(self._positions.items() - before.items())
         if samples := self._samples(start, end):

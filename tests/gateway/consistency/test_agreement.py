@@ -43,7 +43,7 @@ def publish(directory: Path, batches: range, deliver: bool = False) -> None:
     claim(directory / "outbox.db", "app")
     outbox = Outbox(directory / "outbox.db", 1 << 20)
     for batch in batches:
-        outbox.stage(f"{batch}", [outputs(b"%d" % batch)], Tally())
+        outbox.stage("run", batch, f"{batch}", [outputs(b"%d" % batch)], Tally())
         outbox.publish("run", batch, [f"{batch}"])
         if deliver:
             outbox.delivered(0, outbox.last_positions[0])

@@ -53,7 +53,7 @@ class Databases:
         for letter in letters:
             tally.add_set_aside(letter)
         self.batches += 1
-        self.outbox.stage(f"token {self.batches}", [], tally)
+        self.outbox.stage("run", self.batches, f"token {self.batches}", [], tally)
         judge = EvidenceFinder(self.application, self.journal, policies)
         return self.outbox.publish("run", self.batches, [f"token {self.batches}"], judge)
 
@@ -101,7 +101,7 @@ def test_behind_a_state_there_is_no_payload_and_no_replay(databases: Databases) 
 def test_a_batch_that_is_published_again_keeps_its_letters_once(databases: Databases) -> None:
     databases.accept(b"a")
     judge = EvidenceFinder(databases.application, databases.journal, {})
-    databases.outbox.stage("t", [], Tally(1, [], [OF_ONE._replace(arrival=0)]))
+    databases.outbox.stage("run", 0, "t", [], Tally(1, [], [OF_ONE._replace(arrival=0)]))
     for _ in range(2):
         databases.outbox.publish("run", 0, ["t"], judge)
     assert databases.outbox.counters()["letters"] == 1
@@ -252,7 +252,7 @@ def test_the_command_works_where_the_gateway_runs() -> None:
         client, letter = running.gateway_client, OF_ONE._replace(key="'k'")
         client.plan(0, 2, 1)
         tally = Tally(2, [], [letter._replace(arrival=0), letter._replace(arrival=1)])
-        client.stage("t", [], tally)
+        client.stage("run", 0, "t", [], tally)
         client.publish("run", 0, ["t"], {JOURNAL: 2})
         assert client.status().dead_letters == 2
         see_to_letters(Path(directory))

@@ -133,9 +133,9 @@ def test_a_driver_of_another_version_is_told_both(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-    later = {"version": "0.2.0", "api": 2}
+    later = {"version": "0.2.0", "api": 9}
     monkeypatch.setattr(client, "introduction", lambda: later)
-    reason = r"the driver runs wallaroo 0.2.0 \(internal API 2\), the gateway wallaroo 0.1.0 \("
+    reason = r"the driver runs wallaroo 0.2.0 \(internal API 9\), the gateway wallaroo 0.1.0 \("
     with pytest.raises(RuntimeFailure, match=reason):
         GatewayClient(location).claim("later")
     monkeypatch.undo()

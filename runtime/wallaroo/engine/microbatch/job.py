@@ -16,6 +16,7 @@ from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import listen, worker_name
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, GatewayAPI
+from wallaroo.engine.spark.task_epoch import task_epoch
 from wallaroo.model.loader import ApplicationRef
 
 
@@ -90,13 +91,14 @@ class WorkerContext:
         return self.caches[level - 1]
 
     def results(self) -> tuple[str, TaskResults]:
-        """A fresh token, and task results that are left at the gateway under it."""
+        """A fresh token, and results of the task under way, left at the gateway under the token."""
         token, gateway, process = uuid.uuid4().hex, self.gateway, os.getpid()
+        epoch = task_epoch()
 
         def deliver(outputs: Sequence[Outputs], tally: Tally) -> None:
             if os.getpid() != process:  # user code forked, and came back here in both
                 os._exit(1)
-            gateway.stage(token, outputs, tally)
+            gateway.stage(epoch.run, epoch.number, token, outputs, tally)
 
         return token, TaskResults(deliver)
 

@@ -15,7 +15,7 @@ from wallaroo.engine.gateway_api import JOURNAL, GatewayAPI, Offsets, Stopped
 from wallaroo.engine.microbatch.job import Job
 from wallaroo.engine.microbatch.processor import LevelProcessor
 from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
-from wallaroo.engine.spark.checkpoint.position import planned_end
+from wallaroo.engine.spark.checkpoint.position import planned_end, run_of
 from wallaroo.engine.spark.errors import cause_of
 
 if TYPE_CHECKING:
@@ -171,5 +171,5 @@ class _Commit:
     def _run_name(self) -> str:
         """The checkpoint's own name of its query: batch numbers belong to it."""
         if self._run is None:
-            self._run = (self._checkpoint / "metadata").read_text()
+            self._run = run_of(self._checkpoint)
         return self._run

@@ -26,6 +26,7 @@ from wallaroo.engine.metrics import EngineMetrics, TimedBatch
 from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
+from wallaroo.engine.spark.checkpoint.position import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
 from wallaroo.engine.spark.session import Launch
@@ -195,5 +196,4 @@ def _tell(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
         phases.append(Span(phase, begun_ns, at_ns))
     told = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
     whole = Span("batch", started_ns, at_ns, told)
-    run = (checkpoint / "metadata").read_text()
-    traces.tell(whole, phases, batch=BatchId(run, progress.number))
+    traces.tell(whole, phases, batch=BatchId(run_of(checkpoint), progress.number))

@@ -239,19 +239,26 @@ class GatewayClient:
             else:
                 return
 
-    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
+    def stage(
+        self, run: str, epoch: int, token: str, outputs: Sequence[Outputs], tally: Tally
+    ) -> None:
         """See `GatewayAPI.stage`."""
-        # the call's own name lets the gateway tell a call that is repeated from the next one
-        command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        command = {
+            "run": run,
+            "epoch": epoch,
+            "token": token,
+            "tally": tally.to_json(),
+            "call": uuid.uuid4().hex,  # by it the gateway recognises a repeated call
+        }
         fault("worker-before-stage")
         self._call("stage", pack_staged(command, outputs))
         fault("worker-after-stage")
 
     def publish(
-        self, run: str, batch: int, tokens: Sequence[str], offsets: Offsets
+        self, run: str, epoch: int, tokens: Sequence[str], offsets: Offsets
     ) -> Tally | None:
         """See `GatewayAPI.publish`."""
-        asked = {"run": run, "batch": batch, "tokens": list(tokens), "offsets": dict(offsets)}
+        asked = {"run": run, "epoch": epoch, "tokens": list(tokens), "offsets": dict(offsets)}
         fault("driver-before-publish")
         told = self._ask("publish", asked)
         fault("driver-after-publish")

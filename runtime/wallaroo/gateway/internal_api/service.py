@@ -157,7 +157,14 @@ class Service(flight.FlightServerBase):
 
     def _stage(self, body: pa.Buffer) -> None:
         told, outputs = unpack_staged(body)
-        self._outbox.stage(told["token"], outputs, Tally.from_json(told["tally"]), told["call"])
+        self._outbox.stage(
+            told["run"],
+            told["epoch"],
+            told["token"],
+            outputs,
+            Tally.from_json(told["tally"]),
+            told["call"],
+        )
 
     def _latest(self, asked: dict[str, Any]) -> Latest:
         after, wait_s = asked["after"], asked["wait_s"]
@@ -182,11 +189,11 @@ class Service(flight.FlightServerBase):
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         end = asked["offsets"][JOURNAL]
         tally = self._outbox.publish(
-            asked["run"], asked["batch"], asked["tokens"], self._judge, end
+            asked["run"], asked["epoch"], asked["tokens"], self._judge, end
         )
         self._journal.note_processed(end)
         if self._followed is not None:
-            self._followed.published(BatchId(asked["run"], asked["batch"]))
+            self._followed.published(BatchId(asked["run"], asked["epoch"]), end)
         return None if tally is None else tally.to_json()
 
     def _consume(self, asked: dict[str, Any]) -> None:

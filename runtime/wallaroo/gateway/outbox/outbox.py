@@ -1,14 +1,13 @@
-"""The outbox: outputs by batch, on disk until the receiver has them.
+"""The outbox: outputs by epoch, on disk until the receiver has them.
 
-Tasks stage outputs under a token; a batch publishes the tokens of the task attempts that it is made
-of, once: asked again, the outbox knows the batch. What no batch published is dropped with the next
-batch. Published outputs keep their order for each sink and are deleted when they are delivered.
+Tasks stage outputs for an epoch under a token; publishing the epoch commits the tokens of the task
+attempts that it consists of, once: if asked again, the outbox knows the epoch. Published outputs
+keep their order for each sink and are deleted when they are delivered.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 import uuid
@@ -21,15 +20,13 @@ from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
 from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
+from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
+from wallaroo.gateway.outbox.staging import Staging
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS staged (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
-    lengths BLOB NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS report (
-    call TEXT PRIMARY KEY, token TEXT NOT NULL, tally TEXT NOT NULL);
+SCHEMA = f"""
+{STAGING_SCHEMA}
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
@@ -66,6 +63,7 @@ class Outbox:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
         self._database.executescript(SCHEMA + FIGURES_SCHEMA)
+        self._staging = Staging(self._database)
         self._figures = MetricsTable(self._database)
         self._letters = DeadLetterStore(self._database, letters or DeadLetterLimits())
         self._database.execute(
@@ -76,7 +74,6 @@ class Outbox:
         """Random name of this outbox, for as long as its file lives."""
         self._changed = threading.Condition()
         self._closing = False
-        self._settled = 0
         self.last_positions: dict[int, int] = {}
         """Position of the last output that was published since the outbox was opened, by sink."""
         self.on_delivered: Callable[[int, int], None] | None = None
@@ -145,26 +142,35 @@ class Outbox:
         }
 
     def stage(
-        self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
+        self,
+        run: str,
+        epoch: int,
+        token: str,
+        outputs: Sequence[Outputs],
+        tally: Tally,
+        call: str | None = None,
     ) -> None:
-        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it.
+        """Keep *outputs* and *tally* until *epoch* of *run* is published.
+
+        What comes for an epoch that has been published is dropped: it can never count.
 
         Args:
-            token: What the batch will name.
-            outputs: The outputs, behind those that are there under the token.
-            tally: What the task has to report besides.
-            call: Name of this call: asked again with it, nothing is added. None: a new one.
+            run: Name of the query that numbers the epochs.
+            epoch: Number of the epoch.
+            token: What `publish` will name.
+            outputs: The outputs, which follow those that the token has already.
+            tally: What else the task reports.
+            call: Name of this call; a repeated call adds nothing. None for a new one.
         """
         with self._changed, transaction(self._database):
-            added = self._database.execute(
-                "INSERT OR IGNORE INTO report VALUES (?, ?, ?)",
-                (call or uuid.uuid4().hex, token, json.dumps(tally.to_json())),
-            )
-            if added.rowcount:
-                self._database.executemany(
-                    "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
-                    [(token, *of_sink) for of_sink in outputs],
-                )
+            if not self._published_before(run, epoch):
+                call = call or uuid.uuid4().hex
+                self._staging.add(run, epoch, token, outputs, tally, call)
+
+    def forget_staged(self) -> None:
+        """Drop what is staged for any epoch: those who staged it can no longer publish it."""
+        with self._changed, transaction(self._database):
+            self._staging.forget_all()
 
     @contextlib.contextmanager
     def letters(self) -> Iterator[DeadLetterStore]:
@@ -175,22 +181,24 @@ class Outbox:
     def publish(
         self,
         run: str,
-        batch: int,
+        epoch: int,
         tokens: Sequence[str],
         judge: EvidenceFinder | None = None,
         end: int | None = None,
     ) -> Tally | None:
-        """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
+        """Commit what is staged under *tokens*, in that order, as the outputs of *epoch*.
+
+        What else is staged for this epoch of *run*, or for an earlier one, is dropped.
 
         Args:
-            run: Name of the query that numbers the batches.
-            batch: Number of the batch.
+            run: Name of the query that numbers the epochs.
+            epoch: Number of the epoch.
             tokens: What tasks have staged their outputs under.
             judge: Says what becomes of messages that were set aside; None to keep none.
-            end: Offset behind the batch, where that is known.
+            end: Offset after the epoch, if that is known.
 
         Returns:
-            What the tasks reported, without letters; None where the batch was published before.
+            What the tasks reported, without letters; None if the epoch was published before.
 
         Raises:
             LookupError: Nothing is staged under a token, or a message was set aside of a source
@@ -198,10 +206,10 @@ class Outbox:
         """
         with self._changed:
             with transaction(self._database):
-                tally = None if self._published_before(run, batch) else Tally()
+                tally = None if self._published_before(run, epoch) else Tally()
                 if tally is not None:
                     for token in tokens:
-                        tally.merge(self._publish_token(token))
+                        tally.merge(self._publish_token(run, epoch, token))
                     if judge is not None and tally.letters:
                         self._letters.keep(judge.kept(tally.letters, end))
                     tally.letters = []
@@ -210,10 +218,9 @@ class Outbox:
                     self._count_up("late", sum(tally.late.values()))
                     self._figures.add(tally, time.time_ns())
                     self._database.execute(
-                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
+                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, epoch)
                     )
-                    # not where it was published: tasks of the next batch may have begun to stage
-                    self._forget_unpublished()
+                    self._staging.forget(run, epoch)
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
             (self._bytes, self._count) = self._database.execute(
@@ -271,32 +278,27 @@ class Outbox:
             self._changed.notify_all()
             self._database.close()
 
-    def _published_before(self, run: str, batch: int) -> bool:
+    def _published_before(self, run: str, epoch: int) -> bool:
         row = self._database.execute("SELECT number FROM batch WHERE run = ?", (run,)).fetchone()
-        return row is not None and batch <= row[0]
+        return row is not None and epoch <= row[0]
 
-    def _publish_token(self, token: str) -> Tally:
+    def _publish_token(self, run: str, epoch: int, token: str) -> Tally:
         tally = Tally()
-        reports = self._database.execute(
-            "SELECT tally FROM report WHERE token = ? ORDER BY rowid", (token,)
-        ).fetchall()
-        if not reports:
-            msg = f"nothing is staged under {token}: the gateway was started anew in mid-batch"
-            raise LookupError(msg)
-        for (told,) in reports:
-            tally.merge(Tally.from_json(json.loads(told)))
-        staged = self._database.execute(
-            "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
-            "WHERE token = ? ORDER BY id",
-            (token,),
-        ).fetchall()
-        for sink, row, count, size in staged:
-            added = self._database.execute(
-                "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
-                (sink, row, count, size, self._next_number(sink, count)),
-            )
-            self.last_positions[sink] = int(added.lastrowid or 0)
-        self._count_up("published", sum(count for _, _, count, _ in staged))
+        for report in self._staging.take(run, epoch, token):
+            tally.merge(report.tally)
+            staged = self._database.execute(
+                "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
+                "WHERE id BETWEEN ? AND ? ORDER BY id",
+                (report.first, report.last),
+            ).fetchall()
+            for sink, row, count, size in staged:
+                added = self._database.execute(
+                    "INSERT INTO published (sink, staged, count, bytes, number) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (sink, row, count, size, self._next_number(sink, count)),
+                )
+                self.last_positions[sink] = int(added.lastrowid or 0)
+            self._count_up("published", sum(count for _, _, count, _ in staged))
         return tally
 
     def _next_number(self, sink: int, count: int) -> int:
@@ -307,18 +309,6 @@ class Outbox:
             (sink, count),
         ).fetchone()
         return int(last) - count + 1
-
-    def _forget_unpublished(self) -> None:
-        """Drop what was staged since the last batch and is part of no batch."""
-        self._database.execute(
-            "DELETE FROM staged WHERE id > ? AND id NOT IN "
-            "(SELECT staged FROM published WHERE staged > ?)",
-            (self._settled, self._settled),
-        )
-        self._database.execute("DELETE FROM report")
-        (self._settled,) = self._database.execute(
-            "SELECT coalesce(max(id), ?) FROM staged", (self._settled,)
-        ).fetchone()
 
     def _count_up(self, name: str, by: int) -> None:
         self._database.execute(

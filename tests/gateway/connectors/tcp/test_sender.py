@@ -63,7 +63,7 @@ class Sending:
         self.outbox.close()
 
     def publish(self, *made: bytes) -> None:
-        self.outbox.stage(f"token {self.batches}", [outputs(*made)], Tally())
+        self.outbox.stage("run", self.batches, f"token {self.batches}", [outputs(*made)], Tally())
         self.outbox.publish("run", self.batches, [f"token {self.batches}"])
         self.batches += 1
 

@@ -149,7 +149,7 @@ def test_outputs_go_to_a_receiver_with_a_certificate(
     assert serving is not None
     outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
     made = [b"%d;" % number for number in range(1_000)]
-    outbox.stage("t", [outputs(*made)], Tally())
+    outbox.stage("run", 0, "t", [outputs(*made)], Tally())
     outbox.publish("run", 0, ["t"])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to = sink(listener.getsockname())

@@ -22,13 +22,18 @@ def position_of(checkpoint: Path) -> Position:
     last, committed = numbers[-1], max(_numbers(checkpoint / "commits"), default=-1)
     planned = _offset(checkpoint, last)
     return Position(
-        run=(checkpoint / "metadata").read_text(),
+        run=run_of(checkpoint),
         batch=last,
         planned=planned["offset"],
         opening=planned.get("opening"),
         committed=_offset(checkpoint, committed)["offset"] if committed in numbers else 0,
         published=_last_that_took_messages(checkpoint, numbers, committed),
     )
+
+
+def run_of(checkpoint: Path) -> str:
+    """Name of the query of *checkpoint*: what Spark has stored there about it."""
+    return (checkpoint / "metadata").read_text()
 
 
 def planned_end(checkpoint: Path, batch: int) -> int:
