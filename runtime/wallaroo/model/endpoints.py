@@ -52,6 +52,8 @@ class EndpointResolver:
     ) -> None:
         self._problems = problems
         self._max_frame = max_frame
+        self._frames = Framing(4, ">I", max_frame)
+        """How payloads lie in the journal that do not arrive in frames."""
         self._values = serialization or _PICKLE
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration and their place in `to_sinks`."""
@@ -62,39 +64,58 @@ class EndpointResolver:
 
     def source(self, declared: DeclaredPipeline) -> Source:
         """The source of a pipeline; sound only where no problem was found."""
-        where, config = f"pipeline {declared.name!r}", declared.source
-        frames = Framing(4, ">I", self._max_frame)
-        reader: MessageSource[Any]
-        framing: Framing | None
-        if isinstance(config, TCPSourceConfig):
-            framing, decode = self._framed(config, config.max_size, where)
-            place = place_of(config.decoder)
-            return TCPSource(declared.name, framing, decode, place, config.host, config.port)
-        if isinstance(config, GenSourceConfig):
-            self._check_generator(config, where)
-            reader, place = GeneratorSource(config.gen, self._values), place_of(config.gen)
-            decode = self._values.deserialize
-            return CustomSource(declared.name, frames, decode, place, reader, gives_messages=True)
-        if isinstance(config, FileSourceConfig):
-            if config.framing not in {"frames", "lines"}:
-                due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
-                self._problems.add(config.place, due)
-            if config.framing == "frames":
-                framing, decode = self._framed(config, None, where)
-            else:
-                framing, decode = None, self._decode(config.decoder, config.place, where)
-            reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
-        elif isinstance(config, SourceConfig):
-            reader, decode = config.source, self._decode(config.decoder, config.place, where)
-            if not isinstance(reader, MessageSource):
-                due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
-                self._problems.add(config.place, due)
-        else:
-            problem = f"{where}: {described(config)} is no source configuration"
-            self._problems.add(declared.place, problem + _described_with(config, "source"))
-            return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
+        return self._source(declared.source, declared, f"pipeline {declared.name!r}")
+
+    @functools.singledispatchmethod
+    def _source(self, config: Any, declared: DeclaredPipeline, where: str) -> Source:
+        """The source that *config* describes: one method for each class of configurations."""
+        problem = f"{where}: {described(config)} is no source configuration"
+        self._problems.add(declared.place, problem + _described_with(config, "source"))
+        return TCPSource(declared.name, self._frames, bytes, declared.place, "", 0)
+
+    @_source.register(TCPSourceConfig)
+    def _tcp_source(
+        self, config: TCPSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        framing, decode = self._framed(config, config.max_size, where)
         place = place_of(config.decoder)
-        return CustomSource(declared.name, frames, decode, place, reader)
+        return TCPSource(declared.name, framing, decode, place, config.host, config.port)
+
+    @_source.register(GenSourceConfig)
+    def _generator_source(
+        self, config: GenSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        self._check_generator(config, where)
+        reader, place = GeneratorSource(config.gen, self._values), place_of(config.gen)
+        decode = self._values.deserialize
+        return CustomSource(declared.name, self._frames, decode, place, reader, gives_messages=True)
+
+    @_source.register(FileSourceConfig)
+    def _file_source(
+        self, config: FileSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        framing: Framing | None
+        if config.framing not in {"frames", "lines"}:
+            due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
+            self._problems.add(config.place, due)
+        if config.framing == "frames":
+            framing, decode = self._framed(config, None, where)
+        else:
+            framing, decode = None, self._decode(config.decoder, config.place, where)
+        reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
+        place = place_of(config.decoder)
+        return CustomSource(declared.name, self._frames, decode, place, reader)
+
+    @_source.register(SourceConfig)
+    def _custom_source(
+        self, config: SourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        reader, decode = config.source, self._decode(config.decoder, config.place, where)
+        if not isinstance(reader, MessageSource):
+            due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
+            self._problems.add(config.place, due)
+        place = place_of(config.decoder)
+        return CustomSource(declared.name, self._frames, decode, place, reader)
 
     def _framed(
         self, config: TCPSourceConfig[Any] | FileSourceConfig[Any], max_size: int | None, where: str
@@ -151,7 +172,7 @@ class EndpointResolver:
     def sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
         """The sink of *config*: pipelines that were merged share it."""
         if (id(config), number) not in self._sinks:
-            self._sinks[id(config), number] = self._sink(declared, config, self._free(name))
+            self._sinks[id(config), number] = self._sink(config, declared, self._free(name))
         return self._sinks[id(config), number]
 
     def _free(self, name: str) -> str:
@@ -163,12 +184,39 @@ class EndpointResolver:
         self._names.add(free)
         return free
 
-    def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
+    @functools.singledispatchmethod
+    def _sink(self, config: Any, declared: DeclaredPipeline, name: str) -> Sink:
+        """The sink that *config* describes: one method for each class of configurations."""
+        problem = f"pipeline {declared.name!r}: {described(config)} is no sink configuration"
+        self._problems.add(declared.place, problem + _described_with(config, "sink"))
+        return TCPSink(name, str, declared.place, "", 0)
+
+    @_sink.register(TCPSinkConfig)
+    def _tcp_sink(self, config: TCPSinkConfig[Any], declared: DeclaredPipeline, name: str) -> Sink:
+        encode, place = self._encode(config, f"pipeline {declared.name!r}")
+        return TCPSink(name, encode, place, config.host, config.port, config.sequenced)
+
+    @_sink.register(FileSinkConfig)
+    def _file_sink(
+        self, config: FileSinkConfig[Any], declared: DeclaredPipeline, name: str
+    ) -> Sink:
         where = f"pipeline {declared.name!r}"
-        if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
-            problem = f"{where}: {described(config)} is no sink configuration"
-            self._problems.add(declared.place, problem + _described_with(config, "sink"))
-            return TCPSink(name, str, declared.place, "", 0)
+        encode, place = self._encode(config, where)
+        return CustomSink(name, encode, place, self._file_writer(config, where))
+
+    @_sink.register(SinkConfig)
+    def _custom_sink(self, config: SinkConfig[Any], declared: DeclaredPipeline, name: str) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        if not isinstance(config.sink, OutputSink):
+            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
+            self._problems.add(config.place, due)
+        return CustomSink(name, encode, place, config.sink)
+
+    def _encode(
+        self, config: TCPSinkConfig[Any] | FileSinkConfig[Any] | SinkConfig[Any], where: str
+    ) -> tuple[Any, Place]:
+        """What the encoder of *config* does, and where it is defined."""
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
         if (due := due_instance(config.encoder, "encode")) is not None:
             self._problems.add(config.place, f"{where}: encoder {named(config.encoder)}: {due}")
@@ -181,16 +229,9 @@ class EndpointResolver:
             self._problems.add(
                 config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
             )
-        if isinstance(config, TCPSinkConfig):
-            return TCPSink(name, encode, place, config.host, config.port, config.sequenced)
-        if isinstance(config, FileSinkConfig):
-            return CustomSink(name, encode, place, self._file_sink(config, where))
-        if not isinstance(config.sink, OutputSink):
-            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
-            self._problems.add(config.place, due)
-        return CustomSink(name, encode, place, config.sink)
+        return encode, place
 
-    def _file_sink(self, config: FileSinkConfig[Any], where: str) -> FileSink:
+    def _file_writer(self, config: FileSinkConfig[Any], where: str) -> FileSink:
         if config.framing not in {"none", "lines"}:
             due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
             self._problems.add(config.place, due)

@@ -18,9 +18,9 @@ from __future__ import annotations
 import contextlib
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from wallaroo.errors import FrameError
 
@@ -29,6 +29,28 @@ DEFAULT_MAX_FRAME = 16 * 1024 * 1024
 
 _LOOK_FOR_RUN = 8
 """Frames of one length in a row after which it pays to look for more of them in bulk."""
+
+
+class Piece(NamedTuple):
+    """One message as it lies in a chunk."""
+
+    header: int
+    """Bytes before the payload, which takes the rest."""
+    data: bytes
+    """All of its bytes."""
+
+
+class MessageFormat(Protocol):
+    """How the messages of a source lie in the chunks of the journal.
+
+    A chunk is the messages' bytes one after the other, so pieces of chunks make a chunk again.
+    """
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The payloads of *data*, which holds complete messages and nothing else."""
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """The same messages, with the bytes before their payloads."""
 
 
 class Scan(NamedTuple):
@@ -155,6 +177,14 @@ class Framing:
                 payloads += [payload for (payload,) in frames]
                 position, same = end, 0
         return payloads
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """See `MessageFormat.pieces`."""
+        position = 0
+        for payload in self.split(data):
+            end = position + self.header_length + len(payload)
+            yield Piece(self.header_length, data[position:end])
+            position = end
 
     def frame(self, payload: bytes) -> bytes:
         """*payload* with its header.

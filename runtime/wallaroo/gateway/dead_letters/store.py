@@ -203,13 +203,9 @@ class EvidenceFinder:
         return found
 
     def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence]]:
-        framing, position = self._sources[chunk.source].framing, 0
-        for place, payload in enumerate(framing.split(chunk.data)):
-            end = position + framing.header_length + len(payload)
-            frame = chunk.data[position:end]
-            evidence = Evidence(chunk.arrived_ns, framing.header_length, frame)
-            yield chunk.first + place, evidence
-            position = end
+        pieces = self._sources[chunk.source].framing.pieces(chunk.data)
+        for number, (header, frame) in enumerate(pieces, chunk.first):
+            yield number, Evidence(chunk.arrived_ns, header, frame)
 
 
 class DeadLetterStore:
