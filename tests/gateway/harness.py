@@ -20,7 +20,7 @@ from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import Source, TCPSink, TCPSource
+from wallaroo.model.application import TCPSink, TCPSource
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
 
@@ -70,7 +70,7 @@ class RunningIngress:
     def __init__(
         self,
         directory: Path,
-        sources: Sequence[Source],
+        sources: Sequence[TCPSource],
         limits: JournalLimits | None = None,
         senders: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
@@ -85,17 +85,19 @@ class RunningIngress:
             on_room=self._on_room,
             on_accepted=self._on_accepted,
         )
-        self.addresses = self.loop.run(self._listen())
+        self.loop.run(self._listen())
+        self.addresses = self.ingress.addresses
 
-    async def _listen(self) -> dict[int, tuple[str, int]]:
-        self.ingress = TCPListener(self.sources, self.journal, self._senders, self._tls)
-        return await self.ingress.listen()
+    async def _listen(self) -> None:
+        by_index = dict(enumerate(self.sources))
+        self.ingress = TCPListener(by_index, self.journal, self._senders, self._tls)
+        await self.ingress.start()
 
     def _on_room(self) -> None:
-        self.ingress.resume()
+        self.ingress.on_room()
 
     def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
-        self.ingress.accepted(marks)
+        self.ingress.on_accepted(marks)
 
     def __enter__(self) -> Self:
         return self

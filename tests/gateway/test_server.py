@@ -17,8 +17,9 @@ from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.engine.gateway_api import JOURNAL
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.tcp import sender
-from wallaroo.gateway.internal_api.client import GatewayClient, SourceStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.application import (

@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from tests.helpers import WORD_COUNT
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import UsageError
-from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background import BackgroundRun
 from wallaroo.run.local import Runner

@@ -7,15 +7,18 @@ room the journal has: what can be read again need not wait on disk.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import pickle
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from wallaroo.api.places import place_of_error
 from wallaroo.errors import FrameError
+from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.model.application import CustomSource
@@ -34,6 +37,37 @@ _STOP_S = 5.0
 """Time that a source has, at a stop, to give its next message or say that there is none."""
 
 log = structlog.get_logger("wallaroo.gateway")
+
+
+class PythonSources(SourceConnector):
+    """Reads all sources that Python code provides, each in a thread of its own.
+
+    Args:
+        sources: The sources by their indices.
+        journal: Takes the messages, and knows where to resume.
+    """
+
+    def __init__(self, sources: Mapping[int, CustomSource], journal: Journal) -> None:
+        self._sources = sources
+        self._journal = journal
+        self._readers: dict[int, PythonSourceReader] = {}
+
+    async def start(self) -> None:
+        """See `SourceConnector.start`."""
+        for index, source in self._sources.items():
+            self._readers[index] = PythonSourceReader(index, source, self._journal)
+
+    async def stop(self) -> None:
+        """See `SourceConnector.stop`."""
+        stopping = (asyncio.to_thread(reader.stop) for reader in self._readers.values())
+        await asyncio.gather(*stopping)
+
+    def status(self, index: int) -> SourceState:
+        """See `SourceConnector.status`."""
+        reader = self._readers[index]
+        return SourceState(
+            self._sources[index].where, reader.ended, reader.failures, reader.problem
+        )
 
 
 class PythonSourceReader:

@@ -29,6 +29,7 @@ from wallaroo.gateway.internal_api.auth import (
     token_here,
 )
 from wallaroo.gateway.internal_api.service import NO_ROOM, STOPPED, pack_staged
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import Sample, from_json
 from wallaroo.system.failpoints import fault
@@ -49,70 +50,6 @@ _CHANNEL_OPTIONS = [
 _GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
 """What Flight raises where there was no answer; a gateway that closes cancels calls under way."""
 _REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
-
-
-@dataclass(frozen=True)
-class GatewayStatus:
-    """What a gateway has done and holds."""
-
-    sources: tuple[SourceStatus, ...]
-    sinks: tuple[SinkStatus, ...]
-    connections: int
-    """Connections of senders open now."""
-    backlog: int
-    """Messages accepted and not processed by a published batch."""
-    backlog_bytes: int
-    """Bytes of messages that the journal holds."""
-    waited_s: float
-    """Seconds that the first message of the backlog has waited."""
-    undelivered: int
-    """Outputs published and not delivered."""
-    waits_for_time: bool
-    """Whether windows are open that will close as time goes by."""
-    published: int
-    """Outputs that batches have published since the state directory was new."""
-    delivered: int
-    """Outputs that receivers have acknowledged since then."""
-    set_aside: int
-    """Messages set aside since then."""
-    unknown_key: int
-    """Messages dropped since then because their key is not listed."""
-    late: int
-    """Messages dropped since then because their windows had closed."""
-    dead_letters: int = 0
-    """Dead letters kept now."""
-    dead_letters_gone: int = 0
-    """Dead letters that were too old or too many to be kept."""
-
-
-@dataclass(frozen=True)
-class SourceStatus:
-    """One source of a gateway."""
-
-    name: str
-    where: str
-    """`HOST:PORT` that is bound, or what is read."""
-    accepted: int
-    """Messages accepted since the state directory was new."""
-    backlog: int = 0
-    """Messages accepted and not processed by a published batch."""
-    ended: bool = False
-    """Whether it has come to its end, and gives no more messages in this run."""
-    failures: int = 0
-    """Times that reading has failed since its last message."""
-    problem: str | None = None
-    """Why it failed last; None where it has not since its last message."""
-
-
-@dataclass(frozen=True)
-class SinkStatus:
-    """One sink of a gateway."""
-
-    name: str
-    where: str
-    """`HOST:PORT` that outputs go to, or what writes them."""
-    problem: str | None = None
-    """Why outputs wait on disk now; None while they do not."""
 
 
 @dataclass(frozen=True)

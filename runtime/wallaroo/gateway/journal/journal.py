@@ -69,9 +69,9 @@ class Journal:
         on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _marks: None,
     ) -> None:
         self._clock = clock
-        self._on_room = on_room
+        self.on_room = on_room
+        self.on_accepted = on_accepted
         self._on_failure = on_failure
-        self._on_accepted = on_accepted
         self._database = connect(path)
         self._database.executescript(SCHEMA)
         self.chunks = ChunkReader(path)
@@ -357,7 +357,7 @@ class Journal:
             self._intake.note_stored(size)
             self._accepted = counts
             if marks:
-                self._on_accepted(marks)
+                self.on_accepted(marks)
             self._changed.notify_all()
 
     def _tick_if_due(self) -> None:
@@ -369,7 +369,7 @@ class Journal:
         with self._changed:
             room = self._intake.is_free_again()
         if room:
-            self._on_room()
+            self.on_room()
 
     def _stored_position(self, name: str) -> int:
         row = self._database.execute(

@@ -19,7 +19,7 @@ from wallaroo.errors import FrameError
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Mark, StreamName
-from wallaroo.model.application import Source
+from wallaroo.model.application import TCPSource
 from wallaroo.wire.acknowledged import (
     BATCH_BYTES,
     PAYLOADS,
@@ -166,7 +166,7 @@ class AckedConnection(asyncio.Protocol):
         self,
         host: Host,
         index: int,
-        source: Source,
+        source: TCPSource,
         transport: asyncio.Transport,
         log: Callable[[str, int], None],
         peer: str,

@@ -15,18 +15,19 @@ import resource
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.connectors.tcp.acknowledged import Open, Streams
 from wallaroo.gateway.connectors.tcp.connection import Connection
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Mark, StreamName
-from wallaroo.model.application import Source, TCPSource
+from wallaroo.model.application import TCPSource
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.binding import why_not_bound
 
@@ -58,21 +59,19 @@ def most_connections() -> int:
     return files - min(_RESERVED_FILES, files // 4)
 
 
-class TCPListener:
-    """Listens for every source of an application and fills the journal.
-
-    Lives in one event loop; `resume` may be called from any thread.
+class TCPListener(SourceConnector):
+    """Listens for TCP sources and fills the journal; lives in one event loop.
 
     Args:
-        sources: All sources, in the order of their indices.
+        sources: The sources by their indices.
         journal: Takes the messages.
-        limits: What senders may cost.
-        tls: Makes connections secret, and senders show who they are; None for plain TCP.
+        limits: Limits for senders.
+        tls: Encrypts connections and verifies senders; None for plain TCP.
     """
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Mapping[int, TCPSource],
         journal: Journal,
         limits: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
@@ -85,6 +84,8 @@ class TCPListener:
         self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._listeners: dict[int, socket.socket] = {}
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Addresses that are bound, by index of the source."""
         self._connections: set[Open] = set()
         self._opening: set[asyncio.Task[Any]] = set()
         """Bring connections that were accepted to where they are open."""
@@ -94,19 +95,9 @@ class TCPListener:
         self.buffer = memoryview(bytearray(_READ_BYTES))
         self.streams = Streams(journal)
 
-    async def listen(self) -> dict[int, tuple[str, int]]:
-        """Bind the address of every source that has one.
-
-        Returns:
-            The bound addresses, by index of the source.
-
-        Raises:
-            RuntimeFailure: An address cannot be bound; the message names it.
-        """
-        bound: dict[int, tuple[str, int]] = {}
-        for index, source in enumerate(self._sources):
-            if not isinstance(source, TCPSource):
-                continue
+    async def start(self) -> None:
+        """See `SourceConnector.start`."""
+        for index, source in self._sources.items():
             family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
             try:
                 listener = socket.create_server(
@@ -126,8 +117,12 @@ class TCPListener:
             self._loop.add_reader(listener, self._accept, index, source, listener)
             if self._idle_look is None:
                 self._look_for_idle()
-            bound[index] = listener.getsockname()[:2]
-        return bound
+            self.addresses[index] = listener.getsockname()[:2]
+
+    def status(self, index: int) -> SourceState:
+        """See `SourceConnector.status`."""
+        host, port = self.addresses[index]
+        return SourceState(f"{host}:{port}")
 
     @property
     def is_secret(self) -> bool:
@@ -147,15 +142,15 @@ class TCPListener:
             for connection in self._connections:
                 connection.pause()
 
-    def resume(self) -> None:
-        """Read on: the journal has room again."""
+    def on_room(self) -> None:
+        """See `SourceConnector.on_room`."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._resume)
 
-    def accepted(self, marks: Mapping[StreamName, int]) -> None:
-        """Acknowledge what the journal has on disk now; from any thread."""
+    def on_accepted(self, positions: Mapping[StreamName, int]) -> None:
+        """See `SourceConnector.on_accepted`."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self.streams.accepted, marks)
+            self._loop.call_soon_threadsafe(self.streams.accepted, positions)
 
     def time(self) -> float:
         """Now, by the loop's clock."""
@@ -174,7 +169,7 @@ class TCPListener:
     async def stop(self) -> None:
         """Stop accepting: take what has reached this machine already, then close connections.
 
-        Those that wait for acknowledgements stay open until `close`.
+        Those that wait for acknowledgements stay open until `close`. See `SourceConnector.stop`.
         """
         for listener in self._listeners.values():
             self._loop.remove_reader(listener)
@@ -188,10 +183,8 @@ class TCPListener:
                 while True:  # connections that wait to be accepted may have delivered, too
                     accepted, peer = listener.accept()
                     accepted.setblocking(False)
-                    source = self._sources[index]
-                    assert isinstance(source, TCPSource)
                     if self._tls is None:
-                        Connection(self, index, source, peer).take_over(accepted)
+                        Connection(self, index, self._sources[index], peer).take_over(accepted)
                     else:
                         accepted.close()
             listener.close()
