@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.helpers import framing_of
 from wallaroo.errors import ApplicationError
 from wallaroo.model.class_api import computation_of
 from wallaroo.model.resolve import resolve
@@ -32,7 +33,7 @@ def decoder(header_length: Any, payload_length: Callable[[bytes], Any]) -> Any:
 def framing(header_length: Any, payload_length: Callable[[bytes], Any]) -> Framing:
     config = wallaroo.TCPSourceConfig("", 0, decoder(header_length, payload_length))
     builder = wallaroo.ApplicationBuilder("app").new_pipeline("lines", config).done()
-    return resolve(builder.build()).sources[0].framing
+    return framing_of(resolve(builder.build()).sources[0])
 
 
 @pytest.mark.parametrize("layout", [">I", "<I", ">H", "<Q", "B", "b", ">i"])

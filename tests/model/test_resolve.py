@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, CustomSource, StateCompute
@@ -441,7 +442,7 @@ def test_sources_and_sinks_say_where_they_are() -> None:
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:
     small = wallaroo.TCPSourceConfig("n", "h", 0, text, max_size=9)
     builder = begun(small).done().new_pipeline("large", SOURCE).done()
-    assert [s.framing.max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
+    assert [framing_of(s).max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
 
 
 @pytest.mark.parametrize(
