@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.gateway.harness import U32, RunningIngress, source
+from tests.gateway.harness import U32, RunningIngress, messages, source
 from tests.helpers import PATIENCE_S, wait_until
 from tests.run.test_gateway_process import Running
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 
 
@@ -31,10 +32,10 @@ def running() -> Iterator[Running]:
 
 
 def payloads(running: Running) -> list[bytes]:
-    end = running.client.latest(0, 1 << 30, 1 << 30, 0.0).end
+    end = running.client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
     return [
         payload
-        for block in running.client.read(0, end)
+        for block in running.client.read(messages(0, end))
         for chunk in block
         for payload in U32.split(chunk.data)
     ]

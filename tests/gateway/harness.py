@@ -14,7 +14,8 @@ import trustme
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
-from wallaroo.dataflow.records import Outputs
+from wallaroo.dataflow.records import JOURNAL, Outputs, Position
+from wallaroo.engine.gateway_api import Range
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
@@ -37,6 +38,11 @@ def source(name: str = "lines", framing: Framing = U32, port: int = 0) -> TCPSou
 def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
     """A sink that sends to *address*."""
     return TCPSink(name, bytes, NOWHERE, *address)
+
+
+def messages(start: int, end: int) -> Range:
+    """Messages of the journal, to be read."""
+    return Range(Position(JOURNAL, start), end)
 
 
 def outputs(*made: bytes, to: int = 0) -> Outputs:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import U32, outputs
+from tests.gateway.harness import U32, messages, outputs
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.gateway_api import JOURNAL
+from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -90,9 +89,9 @@ def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed
     with killed.running() as client:
         assert client.wait_until_accepted("Lines", 30_000, PATIENCE_S)
         client.stop_accepting()
-        end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
+        end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
         read: tuple[list[bytes], list[bytes]] = ([], [])
-        for block in client.read(0, end):
+        for block in client.read(messages(0, end)):
             for chunk in block:
                 read[chunk.source].extend(U32.split(chunk.data))
         accepted = [source.accepted for source in client.status().sources]
@@ -125,8 +124,8 @@ def test_a_gateway_that_is_stopped_does_not_wait_for_whoever_reads_from_it(kille
     killed.lines.write_text("".join(f"{line}\n" for line in lines))
     with killed.started() as (client, gateway):
         assert client.wait_until_accepted("Lines", len(lines), PATIENCE_S)
-        end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
-        blocks = client.read(0, end)
+        end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
+        blocks = client.read(messages(0, end))
         read = [next(blocks)]
         gateway.terminate()
         assert gateway.wait(PATIENCE_S) == 0

@@ -18,7 +18,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
-from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.pod import Pod
@@ -280,8 +280,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def position(self, checkpoint: Path) -> Position:
-        """How far the application whose state is in *checkpoint* has come; it must not run.
+    def progress(self, checkpoint: Path) -> CheckpointProgress:
+        """How far the application whose state is in *checkpoint* is; it must not run.
 
         Raises:
             UsageError: A file cannot be read.

@@ -7,44 +7,53 @@ picklable because workers in other processes, and on other machines, call it too
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from wallaroo.dataflow.records import Chunk, Outputs, Tally
+from wallaroo.dataflow.records import Chunk, Outputs, Position, Tally
 from wallaroo.errors import RuntimeFailure
 
 
 class Stopped(RuntimeFailure):
-    """The application is to stop because of a message; its batch can never be published."""
+    """A message that failed stops the application; its epoch can never be published."""
 
 
-JOURNAL = "journal"
-"""Name of the log that all sources write to."""
 Offsets = Mapping[str, int]
-"""By log, the offset of the first message that has not been processed."""
+"""By log, the number of the first message that has not been taken; a log that is missing has 0."""
+
+
+class Range(NamedTuple):
+    """Successive messages of one log."""
+
+    start: Position
+    """Position of the first."""
+    end: int
+    """Number after the last."""
 
 
 class Latest(NamedTuple):
     """Where the next batch ends."""
 
-    end: int
-    """Offset behind its last message."""
+    end: Offsets
+    """Offsets after its last messages."""
     opening: str
     """Name of the journal's opening at that time: an offset belongs to one journal."""
 
 
-class Position(NamedTuple):
+@dataclass(frozen=True)
+class CheckpointProgress:
     """How far the query of a checkpoint is; by default, one that has planned no batch."""
 
     run: str | None = None
-    """Name under which the query publishes its batches."""
+    """Name under which the query publishes its epochs."""
     batch: int = -1
     """Number of the last batch that was planned."""
-    planned: int = 0
-    """Offset behind that batch."""
+    planned: Offsets = field(default_factory=dict)
+    """Offsets after that batch."""
     opening: str | None = None
-    """Opening of the journal under which it was planned; None where that was not noted."""
-    committed: int = 0
-    """Offset behind the last batch that is committed."""
+    """Opening of the journal under which it was planned; None if that was not noted."""
+    committed: Offsets = field(default_factory=dict)
+    """Offsets after the last batch that is committed."""
     published: int = -1
     """Number of the last batch that must have been published."""
 
@@ -54,39 +63,39 @@ class GatewayAPI(Protocol):
 
     def latest(
         self,
-        after: int,
+        after: Offsets,
         max_bytes: int,
         max_messages: int,
         wait_s: float,
         opening: str | None = None,
     ) -> Latest:
-        """The end of the next batch: the largest offset within its bounds.
+        """The end of the next batch: the largest offsets within its bounds.
 
         Args:
-            after: Offset up to which messages are taken already.
+            after: Offsets up to which messages are taken already.
             max_bytes: Bytes of messages at most, one chunk at least.
             max_messages: Number of messages at most, one chunk at least.
-            wait_s: Seconds to wait where there is nothing after *after*, or where the outbox is
-                too full to take more.
-            opening: The opening that *after* came with; None where that was not noted.
+            wait_s: Seconds to wait if there is nothing after *after*, or if the outbox is too full
+                to take more.
+            opening: The opening that *after* came with; None if that was not noted.
 
         Returns:
-            An offset (the arrival number of the first message that is not in the batch), *after*
-            itself if there is nothing to do.
+            The offsets after the batch; *after* itself if there is nothing to do.
 
         Raises:
             WallarooError: *after* belongs to another journal.
         """
 
-    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
-        """Begin a batch of the offsets [*start*, *end*).
+    def plan(self, start: Offsets, end: Offsets, parts: int) -> Sequence[Range]:
+        """Begin a batch of the messages from *start* up to *end*.
 
         Returns:
-            The offsets in at most *parts* ranges of about equal bytes.
+            These messages in at most *parts* ranges of about equal bytes; more if there are more
+            logs with messages.
         """
 
-    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
-        """The chunks of [*start*, *end*) in order of arrival, in blocks of a few MiB."""
+    def read(self, messages: Range) -> Iterator[Sequence[Chunk]]:
+        """The chunks of a range in order of arrival, in blocks of a few MiB."""
 
     def stage(
         self, run: str, epoch: int, token: str, outputs: Sequence[Outputs], tally: Tally
@@ -124,11 +133,11 @@ class GatewayAPI(Protocol):
     def wake(self, at_ns: int | None) -> None:
         """Put a tick into the journal when the wall clock shows *at_ns*; None for never.
 
-        Takes the place of what was asked before.
+        Replaces the time of the call before.
         """
 
-    def consume(self, end: int) -> None:
-        """Forget the messages before offset *end*: no batch will ask for them again."""
+    def consume(self, end: Offsets) -> None:
+        """Forget the messages before the offsets *end*: no batch will ask for them again."""
 
 
 Connect = Callable[[], GatewayAPI]

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import read_held
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
@@ -98,6 +98,6 @@ class Control:
         return {"number": number}
 
     def _accept_lost(self, asked: dict[str, Any]) -> None:
-        """Resume from a checkpoint's position, with a restart."""
-        ask_to_accept(self._directory, Position(**asked))
+        """Resume from a checkpoint's progress, with a restart."""
+        ask_to_accept(self._directory, CheckpointProgress(**asked))
         self._restart()

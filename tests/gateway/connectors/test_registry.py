@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, outputs
+from tests.gateway.harness import NOWHERE, messages, outputs
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import FailedMessage, Tally
-from wallaroo.engine.gateway_api import JOURNAL
+from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
 from wallaroo.gateway.connectors import registry
 from wallaroo.gateway.connectors.base import ConnectorContext, SourceConnector, SourceState
 from wallaroo.gateway.connectors.registry import ConnectorKind, SourceConnectors, open_sink
@@ -150,7 +149,7 @@ def test_a_gateway_runs_messages_through_a_kind_that_was_registered(queue: Queue
         status = client.status()
         assert [source.where for source in status.sources][2:] == ["queue in"]
         assert [source.accepted for source in status.sources] == [1, 0, 3]
-        chunks = [chunk for block in client.read(0, 4) for chunk in block]
+        chunks = [chunk for block in client.read(messages(0, 4)) for chunk in block]
         assert [SOURCE.framing.split(chunk.data) for chunk in chunks if chunk.source == 2] == [
             [b"one", b"", b"three"]
         ]

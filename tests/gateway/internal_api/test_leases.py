@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.gateway_api import JOURNAL
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import (
@@ -126,7 +126,7 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
     if token is not None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(Refused, match=reason):
-        GatewayClient(location).latest(0, 1, 1 << 30, 0)
+        GatewayClient(location).latest({JOURNAL: 0}, 1, 1 << 30, 0)
 
 
 def test_a_driver_of_another_version_is_told_both(
@@ -151,7 +151,7 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(file))
     first, second = GatewayClient(location), GatewayClient(location)
     assert first.claim("first").number == 1
-    assert first.latest(0, 1, 1 << 30, 0).end == 0
+    assert first.latest({JOURNAL: 0}, 1, 1 << 30, 0).end[JOURNAL] == 0
     with pytest.raises(Refused, match="two drivers cannot run one application"):
         second.claim("second")
     clock.now += LAPSE_S
@@ -161,7 +161,7 @@ def test_an_earlier_driver_may_do_nothing_any_more(
         first.renew_claim()
     with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
         worker.publish("run", 1, [], {JOURNAL: 0})
-    assert second.latest(0, 1, 1 << 30, 0).end == 0
+    assert second.latest({JOURNAL: 0}, 1, 1 << 30, 0).end[JOURNAL] == 0
 
 
 def test_a_token_file_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
-from wallaroo.engine.gateway_api import JOURNAL, GatewayAPI, Offsets, Stopped
+from wallaroo.engine.gateway_api import GatewayAPI, Stopped
 from wallaroo.engine.microbatch.job import Job
 from wallaroo.engine.microbatch.processor import LevelProcessor
 from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
-from wallaroo.engine.spark.checkpoint.position import planned_end, run_of
+from wallaroo.engine.spark.checkpoint.progress import planned_end, run_of
 from wallaroo.engine.spark.errors import cause_of
 
 if TYPE_CHECKING:
@@ -152,7 +152,10 @@ class _Commit:
         found = [row.token for row in tokens.collect()]
         try:
             tally = self._gateway.publish(
-                self._run_name(), batch, sorted(set(found), key=found.index), self._offsets(batch)
+                self._run_name(),
+                batch,
+                sorted(set(found), key=found.index),
+                planned_end(self._checkpoint, batch),
             )
         except Stopped as error:
             self.stopped = error
@@ -164,9 +167,6 @@ class _Commit:
     def _next_due(self, tally: Tally) -> int | None:
         self._due |= tally.due
         return min((due for due in self._due.values() if due is not None), default=None)
-
-    def _offsets(self, batch: int) -> Offsets:
-        return {JOURNAL: planned_end(self._checkpoint, batch)}
 
     def _run_name(self) -> str:
         """The checkpoint's own name of its query: batch numbers belong to it."""

@@ -26,7 +26,7 @@ from wallaroo.engine.metrics import EngineMetrics, TimedBatch
 from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
-from wallaroo.engine.spark.checkpoint.position import run_of
+from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
 from wallaroo.engine.spark.session import Launch

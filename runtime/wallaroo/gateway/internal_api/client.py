@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from wallaroo.dataflow.records import Chunk, Outputs, Tally
-from wallaroo.engine.gateway_api import Latest, Offsets, Position, Stopped
+from wallaroo.dataflow.records import Chunk, Outputs, Position, Tally
+from wallaroo.engine.gateway_api import CheckpointProgress, Latest, Offsets, Range, Stopped
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
@@ -134,13 +134,13 @@ class GatewayClient:
         """What the gateway's journal and outbox hold."""
         return Holdings.from_json(self._ask("held", {}))
 
-    def accept_lost(self, position: Position) -> None:
-        """Let journal and outbox go on from *position* of the checkpoint, soon: see `held`."""
-        self._ask("accept_lost", position._asdict())
+    def accept_lost(self, progress: CheckpointProgress) -> None:
+        """Let journal and outbox resume from the *progress* of a checkpoint, soon: see `held`."""
+        self._ask("accept_lost", asdict(progress))
 
     def latest(
         self,
-        after: int,
+        after: Offsets,
         max_bytes: int,
         max_messages: int,
         wait_s: float,
@@ -148,7 +148,7 @@ class GatewayClient:
     ) -> Latest:
         """See `GatewayAPI.latest`."""
         asked = {
-            "after": after,
+            "after": dict(after),
             "max_bytes": max_bytes,
             "max_messages": max_messages,
             "wait_s": wait_s,
@@ -156,20 +156,22 @@ class GatewayClient:
         }
         return Latest(*self._ask("latest", asked, wait_s))
 
-    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
+    def plan(self, start: Offsets, end: Offsets, parts: int) -> Sequence[Range]:
         """See `GatewayAPI.plan`."""
-        return [(a, b) for a, b in self._ask("plan", {"start": start, "end": end, "parts": parts})]
+        asked = {"start": dict(start), "end": dict(end), "parts": parts}
+        return [Range(Position(*first), after) for first, after in self._ask("plan", asked)]
 
-    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
+    def read(self, messages: Range) -> Iterator[Sequence[Chunk]]:
         """See `GatewayAPI.read`."""
         patience = _Patience("read", self._patience_s, self._gone)
+        (log, start), end = messages
         while True:
             try:
-                for block in self._blocks(start, end):
+                for block in self._blocks(Range(Position(log, start), end)):
                     start = block[-1].first + block[-1].messages
                     patience.renew()
                     yield block
-            except _GONE as error:  # go on behind what came
+            except _GONE as error:  # resume after what has come
                 patience.wait(error)
             except (flight.FlightError, pa.ArrowException) as error:
                 raise _failure(patience.action, error) from error
@@ -205,9 +207,9 @@ class GatewayClient:
         """See `GatewayAPI.wake`."""
         self._ask("wake", {"at_ns": at_ns})
 
-    def consume(self, end: int) -> None:
+    def consume(self, end: Offsets) -> None:
         """See `GatewayAPI.consume`."""
-        self._ask("consume", {"end": end})
+        self._ask("consume", {"end": dict(end)})
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
@@ -273,12 +275,16 @@ class GatewayClient:
             else:
                 return bytes(answer.body.to_pybytes())
 
-    def _blocks(self, start: int, end: int) -> Iterator[list[Chunk]]:
-        ticket = flight.Ticket(json.dumps({"start": start, "end": end}).encode())
+    def _blocks(self, messages: Range) -> Iterator[list[Chunk]]:
+        ticket = flight.Ticket(json.dumps(messages._asdict()).encode())
+        log = messages.start.log
         options = flight.FlightCallOptions(timeout=_ANSWER_S)
         for piece in self._client.do_get(ticket, options):
             columns = [column.to_pylist() for column in piece.data.columns]
-            yield [Chunk(*row) for row in zip(*columns, strict=True)]
+            yield [
+                Chunk(first, count, source, arrived_ns, data, log)
+                for first, count, source, arrived_ns, data in zip(*columns, strict=True)
+            ]
 
 
 def _secrecy(location: str, *, verify: bool) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import flight
 
-from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.engine.gateway_api import JOURNAL, Latest, Stopped
+from wallaroo.dataflow.records import JOURNAL, Outputs, Position, Tally
+from wallaroo.engine.gateway_api import Latest, Range, Stopped
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
@@ -144,12 +144,14 @@ class Service(flight.FlightServerBase):
     def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
         """Chunks of the range that the ticket names."""
         wanted = json.loads(ticket.ticket)
+        start = Position(*wanted["start"])
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for block in self._journal.read(wanted["start"], wanted["end"]):
+            for block in self._journal.read(start.number, wanted["end"]):
                 columns = [
                     pa.array(column, of.type)
-                    for column, of in zip(zip(*block, strict=True), CHUNK_SCHEMA, strict=True)
+                    # without the log, which is the ticket's
+                    for column, of in zip(zip(*block, strict=True), CHUNK_SCHEMA, strict=False)
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
 
@@ -167,24 +169,24 @@ class Service(flight.FlightServerBase):
         )
 
     def _latest(self, asked: dict[str, Any]) -> Latest:
-        after, wait_s = asked["after"], asked["wait_s"]
+        after, wait_s = asked["after"].get(JOURNAL, 0), asked["wait_s"]
         self._journal.check(after, asked["opening"])
         # the next batch is asked for when the last one is published; if that was planned with a
         # gateway that is no more, this one has not heard how far it reached
         if after > self._journal.processed:
             self._journal.note_processed(after)
         if not self._outbox.wait_for_room(wait_s):
-            return Latest(after, self._journal.opening)
+            return Latest({JOURNAL: after}, self._journal.opening)
         self._journal.wait_beyond(after, wait_s)
         reached = self._journal.chunks.reach(after, asked["max_bytes"], asked["max_messages"])
-        return Latest(reached, self._journal.opening)
+        return Latest({JOURNAL: reached}, self._journal.opening)
 
-    def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
+    def _plan(self, asked: dict[str, Any]) -> list[Range]:
+        start, end = asked["start"].get(JOURNAL, 0), asked["end"][JOURNAL]
         if self._followed is not None:
-            self._followed.begin(asked["start"], asked["end"])
-        return self._journal.chunks.split(
-            asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES
-        )
+            self._followed.begin(start, end)
+        ranges = self._journal.chunks.split(start, end, asked["parts"], _MIN_RANGE_BYTES)
+        return [Range(Position(JOURNAL, first), behind) for first, behind in ranges]
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         end = asked["offsets"][JOURNAL]
@@ -197,4 +199,4 @@ class Service(flight.FlightServerBase):
         return None if tally is None else tally.to_json()
 
     def _consume(self, asked: dict[str, Any]) -> None:
-        self._journal.consume(asked["end"])
+        self._journal.consume(asked["end"].get(JOURNAL, 0))
