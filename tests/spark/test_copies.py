@@ -215,7 +215,9 @@ def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
         receiver.wait_for(4)
         assert running.stop() == 0
     due = [
-        b"%s => %d\n" % (word, before.planned[JOURNAL] + more) for word in (b"a", b"b") for more in (0, 1)
+        b"%s => %d\n" % (word, before.planned[JOURNAL] + more)
+        for word in (b"a", b"b")
+        for more in (0, 1)
     ]
     assert sorted(receiver.messages) == sorted(due)
     _agree(directory)

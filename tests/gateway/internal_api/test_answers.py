@@ -11,7 +11,7 @@ import pytest
 
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api import client as client_module
+from wallaroo.gateway.internal_api import connection
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
@@ -64,7 +64,7 @@ def ask(
     guard = Authenticator(None, Leases(tmp_path / "claim.json"))
     location = f"grpc+unix://{tmp_path}/door.sock"
     service = Service(location, journal, outbox, {"ask": answers}, guard)
-    monkeypatch.setattr(client_module, "time", Clock())
+    monkeypatch.setattr(connection, "time", Clock())
     client = GatewayClient(location, patience_s=PATIENCE_S)
     yield lambda: client._ask("ask", {})
     client.close()

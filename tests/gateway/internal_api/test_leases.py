@@ -16,7 +16,8 @@ from wallaroo.gateway.internal_api.auth import (
     Authenticator,
     read_token,
 )
-from wallaroo.gateway.internal_api.client import GatewayClient, Refused
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.connection import PATIENCE_S
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
-from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
+from wallaroo.gateway.internal_api.client import ControlClient
+from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
 
@@ -125,6 +126,6 @@ class GatewayFiles:
             while client.held().openings[-1:] == before[-1:]:
                 time.sleep(_PAUSE_S)
 
-    def _client(self) -> contextlib.closing[GatewayClient]:
-        made = GatewayClient(self._location, claim=self._claim, patience_s=self._patience_s)
+    def _client(self) -> contextlib.closing[ControlClient]:
+        made = ControlClient(self._location, claim=self._claim, patience_s=self._patience_s)
         return contextlib.closing(made)
