@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.harness import NOWHERE, U32, Loop, messages, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
+from wallaroo.engine.gateway_api import StateChange
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.tcp import sender
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -204,6 +205,18 @@ def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClie
     ) as e:
         client.publish("run", 0, ["t"], {JOURNAL: 0})
     assert "\n" not in str(e.value)
+
+
+def test_changes_of_state_come_back_as_they_were_staged(client: GatewayClient) -> None:
+    changes = [StateChange("totals", bucket, bytes([bucket])) for bucket in range(3)]
+    client.stage("run", 0, "t", [], Tally(), changes[:2])
+    client.stage("run", 0, "t", [outputs(b"a")], Tally(), changes[2:])
+    assert list(client.changes("run", -1)) == []
+    client.publish("run", 0, ["t"], {JOURNAL: 0})
+    found = [change for block in client.changes("run", -1) for change in block]
+    assert [(change.epoch, change.change) for change in found] == [(0, one) for one in changes]
+    client.forget_changes("run", 0)
+    assert list(client.changes("run", -1)) == []
 
 
 def test_a_request_that_the_gateway_does_not_know_fails_with_a_sentence(

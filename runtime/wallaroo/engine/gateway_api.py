@@ -58,6 +58,27 @@ class CheckpointProgress:
     """Number of the last batch that must have been published."""
 
 
+class StateChange(NamedTuple):
+    """A change of the entities of one bucket, which the gateway does not look into."""
+
+    state: str
+    """Name of the state."""
+    bucket: int
+    """Number of the bucket."""
+    change: bytes
+    """The change, in the engine's own format."""
+
+
+class PublishedChange(NamedTuple):
+    """A change that has been published."""
+
+    epoch: int
+    """Number of the epoch that it belongs to."""
+    number: int
+    """Its number among all changes: within an epoch, they grow in the order of staging."""
+    change: StateChange
+
+
 class GatewayAPI(Protocol):
     """The journal and the outbox, from wherever the engine runs."""
 
@@ -98,7 +119,13 @@ class GatewayAPI(Protocol):
         """The chunks of a range in order of arrival, in blocks of a few MiB."""
 
     def stage(
-        self, run: str, epoch: int, token: str, outputs: Sequence[Outputs], tally: Tally
+        self,
+        run: str,
+        epoch: int,
+        token: str,
+        outputs: Sequence[Outputs],
+        tally: Tally,
+        changes: Sequence[StateChange] = (),
     ) -> None:
         """Leave the *outputs* of a task under *token*; they count once `publish` names the token.
 
@@ -111,6 +138,8 @@ class GatewayAPI(Protocol):
             token: A name that no other task attempt uses.
             outputs: The outputs, in order.
             tally: What else the task reports.
+            changes: Changes of state, in order, to be published together with the outputs; for
+                engines whose checkpoints come less often than outputs.
         """
 
     def publish(
@@ -129,6 +158,15 @@ class GatewayAPI(Protocol):
         Raises:
             Stopped: A message of the epoch failed whose source is configured to stop then.
         """
+
+    def changes(self, run: str, after_epoch: int) -> Iterator[Sequence[PublishedChange]]:
+        """The changes that *run* has published after an epoch, in blocks of a few MiB.
+
+        They come in the order of their epochs, and within an epoch in the order of staging.
+        """
+
+    def forget_changes(self, run: str, epoch: int) -> None:
+        """Drop the published changes of *run* up to *epoch*, which a checkpoint contains now."""
 
     def wake(self, at_ns: int | None) -> None:
         """Put a tick into the journal when the wall clock shows *at_ns*; None for never.

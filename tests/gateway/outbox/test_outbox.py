@@ -13,6 +13,7 @@ import pytest
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.dataflow.records import FailedMessage, Tally
+from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.outbox.outbox import Delivery, Outbox
 
 LIMIT = 1_000
@@ -177,6 +178,54 @@ def test_whoever_takes_over_the_gateway_forgets_what_was_staged(outbox: Outbox) 
     with pytest.raises(LookupError):
         outbox.publish("run", 1, ["t"])
     assert [data for _, data in waiting(outbox)] == [b"a"]
+
+
+def published_changes(outbox: Outbox, run: str = "run", after: int = -1) -> list[bytes]:
+    return [change for block in outbox.changes(run, after) for *_, change in block]
+
+
+def test_changes_of_state_are_published_with_the_outputs_of_their_epoch(outbox: Outbox) -> None:
+    for epoch, change in ((1, b"later"), (0, b"first")):
+        changes = [StateChange("s", 3, change), StateChange("t", 4, change + b"!")]
+        outbox.stage("run", epoch, "t", [outputs(b"a")], Tally(), changes=changes)
+    outbox.stage("run", 0, "failed", [], Tally(), changes=[StateChange("s", 3, b"lost")])
+    assert published_changes(outbox) == []
+    outbox.publish("run", 0, ["t"])
+    assert published_changes(outbox) == [b"first", b"first!"]
+    outbox.publish("run", 1, ["t"])
+    assert published_changes(outbox) == [b"first", b"first!", b"later", b"later!"]
+    assert published_changes(outbox, after=0) == [b"later", b"later!"]
+    assert published_changes(outbox, "another run") == []
+    ((epoch, _, state, bucket, change), _) = next(outbox.changes("run", 0))
+    assert (epoch, state, bucket, change) == (1, "s", 3, b"later")
+
+
+def test_changes_that_a_checkpoint_contains_are_forgotten(outbox: Outbox) -> None:
+    for epoch in range(4):
+        change = [StateChange("s", 0, b"%d" % epoch)]
+        outbox.stage("run", epoch, "t", [], Tally(), changes=change)
+        outbox.stage("another run", epoch, "t", [], Tally(), changes=change)
+    for epoch in range(3):
+        outbox.publish("run", epoch, ["t"])
+        outbox.publish("another run", epoch, ["t"])
+    outbox.forget_changes("run", 1)
+    assert published_changes(outbox) == [b"2"]
+    outbox.forget_changes("run", 9)  # forgets nothing that may still be published
+    outbox.publish("run", 3, ["t"])
+    assert published_changes(outbox) == [b"3"]
+    assert published_changes(outbox, "another run") == [b"0", b"1", b"2"]
+
+
+def test_many_changes_come_in_blocks_and_in_order(outbox: Outbox) -> None:
+    for epoch in range(3):
+        changes = [StateChange("s", number, bytes(1 << 20)) for number in range(3)]
+        outbox.stage("run", epoch, "t", [], Tally(), changes=changes)
+        outbox.publish("run", epoch, ["t"])
+    blocks = list(outbox.changes("run", -1))
+    assert len(blocks) > 1
+    assert [(epoch, bucket) for block in blocks for epoch, _, _, bucket, _ in block] == [
+        (epoch, bucket) for epoch in range(3) for bucket in range(3)
+    ]
 
 
 def test_an_unknown_token_publishes_nothing_of_its_batch(outbox: Outbox) -> None:

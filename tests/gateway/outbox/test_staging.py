@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.gateway.harness import outputs
 from wallaroo.dataflow.records import Tally
+from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.outbox.outbox import Outbox
 
 RUNS = st.sampled_from(["one", "two"])
@@ -36,6 +37,8 @@ class Staging(RuleBasedStateMachine):
         """The last published epoch of each run."""
         self._sent: list[bytes] = []
         """What must leave, in order."""
+        self._changed: dict[str, list[tuple[int, bytes]]] = {"one": [], "two": []}
+        """Published changes of each run by epoch: within an epoch, in the order of staging."""
 
     def _opened(self) -> Outbox:
         return Outbox(Path(self._directory.name, "outbox.db"), 1 << 20)
@@ -45,7 +48,7 @@ class Staging(RuleBasedStateMachine):
         self._calls += 1
         call, output = f"call {self._calls}", b"%d" % self._calls
         self._made[call] = run, epoch, token, output
-        self._outbox.stage(run, epoch, token, [outputs(output)], Tally(set_aside=1), call)
+        self._stage(call)
         if epoch > self._published[run]:
             self._staged[run, epoch, token].append(output)
 
@@ -56,7 +59,14 @@ class Staging(RuleBasedStateMachine):
         call = data.draw(st.sampled_from(sorted(self._made)))
         run, epoch, token, output = self._made[call]
         if output in self._staged[run, epoch, token] or epoch <= self._published[run]:
-            self._outbox.stage(run, epoch, token, [outputs(output)], Tally(set_aside=1), call)
+            self._stage(call)
+
+    def _stage(self, call: str) -> None:
+        """Stage an output, and a change of state that is equal to it."""
+        run, epoch, token, output = self._made[call]
+        change = StateChange("state", 7, output)
+        tally = Tally(set_aside=1)
+        self._outbox.stage(run, epoch, token, [outputs(output)], tally, call, [change])
 
     @rule(run=RUNS, epoch=EPOCHS, tokens=st.lists(TOKENS, unique=True))
     def publish(self, run: str, epoch: int, tokens: list[str]) -> None:
@@ -73,6 +83,10 @@ class Staging(RuleBasedStateMachine):
         assert tally.set_aside == sum(map(len, chosen))
         self._sent += [output for made in chosen for output in made]
         self._published[run] = epoch
+        self._changed[run] += [
+            (epoch, output)
+            for output in sorted((output for made in chosen for output in made), key=int)
+        ]
         for of, number, token in list(self._staged):
             if of == run and number <= epoch:
                 del self._staged[of, number, token]
@@ -82,6 +96,11 @@ class Staging(RuleBasedStateMachine):
         self._outbox.forget_staged()
         self._staged.clear()
         self._made.clear()
+
+    @rule(run=RUNS, epoch=EPOCHS)
+    def forget_changes(self, run: str, epoch: int) -> None:
+        self._outbox.forget_changes(run, epoch)
+        self._changed[run] = [made for made in self._changed[run] if made[0] > epoch]
 
     @rule()
     def restart(self) -> None:
@@ -98,9 +117,21 @@ class Staging(RuleBasedStateMachine):
         assert found == self._sent
 
     @invariant()
+    def changes_are_published_with_outputs(self) -> None:
+        for run, changed in self._changed.items():
+            blocks = self._outbox.changes(run, -1)
+            found = [(epoch, change) for block in blocks for epoch, *_, change in block]
+            assert found == changed
+
+    @invariant()
     def nothing_else_is_kept(self) -> None:
-        (kept,) = self._outbox._database.execute("SELECT count(*) FROM staged").fetchone()
-        assert kept == len(self._sent) + sum(map(len, self._staged.values()))
+        waiting = sum(map(len, self._staged.values()))
+        assert self._count("staged") == len(self._sent) + waiting
+        assert self._count("change") == sum(map(len, self._changed.values())) + waiting
+
+    def _count(self, table: str) -> int:
+        (count,) = self._outbox._database.execute(f"SELECT count(*) FROM {table}").fetchone()
+        return int(count)
 
     def teardown(self) -> None:
         self._outbox.close()

@@ -111,6 +111,7 @@ def _renew(outbox: sqlite3.Connection, progress: CheckpointProgress, replays: in
     number = progress.published if last < progress.published else progress.batch
     with transaction(outbox):
         outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (progress.run, number))
+        outbox.execute("DELETE FROM change WHERE run = ? AND epoch > ?", (progress.run, number))
         outbox.execute("DELETE FROM identity")
         outbox.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
         for sink, last in outbox.execute("SELECT sink, last FROM sequence").fetchall():

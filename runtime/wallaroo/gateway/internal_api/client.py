@@ -9,9 +9,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from wallaroo.dataflow.records import Chunk, Outputs, Position, Tally
-from wallaroo.engine.gateway_api import CheckpointProgress, Latest, Offsets, Range
+from wallaroo.engine.gateway_api import (
+    CheckpointProgress,
+    Latest,
+    Offsets,
+    PublishedChange,
+    Range,
+    StateChange,
+)
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.connection import Connection
@@ -61,7 +69,13 @@ class EngineClient(Connection):
             yield block
 
     def stage(
-        self, run: str, epoch: int, token: str, outputs: Sequence[Outputs], tally: Tally
+        self,
+        run: str,
+        epoch: int,
+        token: str,
+        outputs: Sequence[Outputs],
+        tally: Tally,
+        changes: Sequence[StateChange] = (),
     ) -> None:
         """See `GatewayAPI.stage`."""
         command = {
@@ -72,7 +86,7 @@ class EngineClient(Connection):
             "call": uuid.uuid4().hex,  # by it the gateway recognises a repeated call
         }
         fault("worker-before-stage")
-        self._call("stage", pack_staged(command, outputs))
+        self._call("stage", pack_staged(command, outputs, changes))
         fault("worker-after-stage")
 
     def publish(
@@ -84,6 +98,19 @@ class EngineClient(Connection):
         told = self._ask("publish", asked)
         fault("driver-after-publish")
         return None if told is None else Tally.from_json(told)
+
+    def changes(self, run: str, after_epoch: int) -> Iterator[Sequence[PublishedChange]]:
+        """See `GatewayAPI.changes`."""
+        rest: dict[str, Any] = {"changes": run, "after": [after_epoch]}
+        for rows in self._rows("changes", rest):
+            rest["after"] = rows[-1][:2]
+            yield [
+                PublishedChange(epoch, number, StateChange(*row)) for epoch, number, *row in rows
+            ]
+
+    def forget_changes(self, run: str, epoch: int) -> None:
+        """See `GatewayAPI.forget_changes`."""
+        self._ask("forget_changes", {"run": run, "epoch": epoch})
 
     def wake(self, at_ns: int | None) -> None:
         """See `GatewayAPI.wake`."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from wallaroo.dataflow.records import JOURNAL, Outputs, Position, Tally
-from wallaroo.engine.gateway_api import Latest, Range, Stopped
+from wallaroo.engine.gateway_api import Latest, Range, StateChange, Stopped
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
@@ -42,36 +42,52 @@ CHUNK_SCHEMA = pa.schema(
 OUTPUTS_SCHEMA = pa.schema(
     [("sink", pa.int32()), ("lengths", pa.binary()), ("data", pa.large_binary())]
 )
+STAGED_CHANGE_SCHEMA = pa.schema(
+    [("state", pa.string()), ("bucket", pa.int32()), ("change", pa.large_binary())]
+)
+CHANGE_SCHEMA = pa.schema([("epoch", pa.int64()), ("number", pa.int64()), *STAGED_CHANGE_SCHEMA])
 _MIN_RANGE_BYTES = 128 * 1024
 """Messages of less than this are not worth a second task."""
 NO_ROOM = b"no room"
 """Goes with an error: what is asked cannot be written now; it is asked again until it can."""
 STOPPED = b"stopped"
 """Goes with an error that is `Stopped`: the answer will be the same when it is asked again."""
-_LENGTH = struct.Struct(">I")
+_LENGTHS = struct.Struct(">IQ")
 
 
-def pack_staged(command: Mapping[str, Any], outputs: Sequence[Outputs]) -> bytes:
-    """The argument of the action `stage`: the length of *command* as JSON, that, and *outputs*.
+def pack_staged(
+    command: Mapping[str, Any], outputs: Sequence[Outputs], changes: Sequence[StateChange] = ()
+) -> bytes:
+    """The argument of the action `stage`: two lengths, *command* as JSON, *outputs*, *changes*.
 
-    Not Flight's own way to upload, which knows no deadline while the other side takes nothing.
+    Flight's own uploads have no deadline while the other side takes nothing.
     """
-    told = json.dumps(command).encode()
-    columns = [
-        pa.array([row[place] for row in outputs], of.type)
-        for place, of in enumerate(OUTPUTS_SCHEMA)
-    ]
-    batch = pa.RecordBatch.from_arrays(columns, schema=OUTPUTS_SCHEMA)
-    return b"".join([_LENGTH.pack(len(told)), told, batch.serialize()])
+    head, staged = json.dumps(command).encode(), _batch(outputs, OUTPUTS_SCHEMA).serialize()
+    parts = [_LENGTHS.pack(len(head), staged.size), head, staged]
+    if changes:
+        parts.append(_batch(changes, STAGED_CHANGE_SCHEMA).serialize())
+    return b"".join(parts)
 
 
-def unpack_staged(body: pa.Buffer) -> tuple[dict[str, Any], list[Outputs]]:
+def unpack_staged(body: pa.Buffer) -> tuple[dict[str, Any], list[Outputs], list[StateChange]]:
     """What `pack_staged` packed."""
-    (length,) = _LENGTH.unpack_from(body)
-    start = _LENGTH.size + length
-    command = json.loads(body[_LENGTH.size : start].to_pybytes())
-    rows = pa.ipc.read_record_batch(body[start:], OUTPUTS_SCHEMA).to_pylist()
-    return command, [Outputs(row["sink"], row["lengths"], row["data"]) for row in rows]
+    head, staged = _LENGTHS.unpack_from(body)
+    start = _LENGTHS.size + head
+    command = json.loads(body[_LENGTHS.size : start].to_pybytes())
+    rows = pa.ipc.read_record_batch(body[start : start + staged], OUTPUTS_SCHEMA).to_pylist()
+    outputs = [Outputs(row["sink"], row["lengths"], row["data"]) for row in rows]
+    changes: list[StateChange] = []
+    if start + staged < body.size:
+        found = pa.ipc.read_record_batch(body[start + staged :], STAGED_CHANGE_SCHEMA).to_pylist()
+        changes = [StateChange(row["state"], row["bucket"], row["change"]) for row in found]
+    return command, outputs, changes
+
+
+def _batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """*rows* in the columns of *schema*; what rows have besides is left out."""
+    values = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    columns = [pa.array(column, of.type) for column, of in zip(values, schema, strict=False)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class Service(flight.FlightServerBase):
@@ -110,6 +126,9 @@ class Service(flight.FlightServerBase):
             "plan": self._plan,
             "publish": self._publish,
             "consume": self._consume,
+            "forget_changes": lambda asked: self._outbox.forget_changes(
+                asked["run"], asked["epoch"]
+            ),
             "wake": lambda asked: self._journal.wake(asked["at_ns"]),
             **control,
         }
@@ -142,23 +161,20 @@ class Service(flight.FlightServerBase):
         return iter([json.dumps(answer).encode()])
 
     def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
-        """Chunks of the range that the ticket names."""
-        wanted = json.loads(ticket.ticket)
-        start = Position(*wanted["start"])
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for block in self._journal.read(start.number, wanted["end"]):
-                columns = [
-                    pa.array(column, of.type)
-                    # without the log, which is the ticket's
-                    for column, of in zip(zip(*block, strict=True), CHUNK_SCHEMA, strict=False)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
-
-        return flight.GeneratorStream(CHUNK_SCHEMA, batches())
+        """Chunks of the range that the ticket names, or the changes that it names."""
+        asked = json.loads(ticket.ticket)
+        if "changes" in asked:
+            schema, blocks = CHANGE_SCHEMA, self._outbox.changes(asked["changes"], *asked["after"])
+            return flight.GeneratorStream(schema, (_batch(block, schema) for block in blocks))
+        start = Position(*asked["start"])
+        chunks = self._journal.read(start.number, asked["end"])
+        return flight.GeneratorStream(
+            CHUNK_SCHEMA,
+            (_batch(block, CHUNK_SCHEMA) for block in chunks),  # the caller knows the log
+        )
 
     def _stage(self, body: pa.Buffer) -> None:
-        told, outputs = unpack_staged(body)
+        told, outputs, changes = unpack_staged(body)
         self._outbox.stage(
             told["run"],
             told["epoch"],
@@ -166,6 +182,7 @@ class Service(flight.FlightServerBase):
             outputs,
             Tally.from_json(told["tally"]),
             told["call"],
+            changes,
         )
 
     def _latest(self, asked: dict[str, Any]) -> Latest:

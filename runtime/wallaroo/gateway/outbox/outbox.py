@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
 from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
@@ -36,6 +37,9 @@ CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL)
 CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
 """
+
+_LAST_NUMBER = (1 << 63) - 1
+"""A number that no change reaches: after it comes the next epoch."""
 
 
 class Delivery(NamedTuple):
@@ -149,8 +153,9 @@ class Outbox:
         outputs: Sequence[Outputs],
         tally: Tally,
         call: str | None = None,
+        changes: Sequence[StateChange] = (),
     ) -> None:
-        """Keep *outputs* and *tally* until *epoch* of *run* is published.
+        """Keep *outputs*, *tally* and *changes* until *epoch* of *run* is published.
 
         What comes for an epoch that has been published is dropped: it can never count.
 
@@ -161,16 +166,41 @@ class Outbox:
             outputs: The outputs, which follow those that the token has already.
             tally: What else the task reports.
             call: Name of this call; a repeated call adds nothing. None for a new one.
+            changes: Changes of state, in order.
         """
         with self._changed, transaction(self._database):
             if not self._published_before(run, epoch):
                 call = call or uuid.uuid4().hex
-                self._staging.add(run, epoch, token, outputs, tally, call)
+                self._staging.add(run, epoch, token, outputs, tally, changes, call)
 
     def forget_staged(self) -> None:
         """Drop what is staged for any epoch: those who staged it can no longer publish it."""
         with self._changed, transaction(self._database):
             self._staging.forget_all()
+
+    def changes(
+        self, run: str, after_epoch: int, after_number: int = _LAST_NUMBER
+    ) -> Iterator[list[tuple[int, int, str, int, bytes]]]:
+        """Published changes of *run* after an epoch, or after one of its changes, in blocks.
+
+        They come in the order of their epochs, and within an epoch in the order of staging.
+
+        Returns:
+            Epoch, number, state, bucket and change of each.
+        """
+        after = after_epoch, after_number
+        while True:
+            with self._changed:
+                found = self._staging.changes(run, after, self._last_published(run))
+            if not found:
+                return
+            yield found
+            after = found[-1][:2]
+
+    def forget_changes(self, run: str, epoch: int) -> None:
+        """Drop the published changes of *run* up to *epoch*: a checkpoint contains them."""
+        with self._changed, transaction(self._database):
+            self._staging.forget_changes(run, min(epoch, self._last_published(run)))
 
     @contextlib.contextmanager
     def letters(self) -> Iterator[DeadLetterStore]:
@@ -279,8 +309,12 @@ class Outbox:
             self._database.close()
 
     def _published_before(self, run: str, epoch: int) -> bool:
+        return epoch <= self._last_published(run)
+
+    def _last_published(self, run: str) -> int:
+        """Number of the last epoch that *run* has published; -1 if there is none."""
         row = self._database.execute("SELECT number FROM batch WHERE run = ?", (run,)).fetchone()
-        return row is not None and epoch <= row[0]
+        return -1 if row is None else int(row[0])
 
     def _publish_token(self, run: str, epoch: int, token: str) -> Tally:
         tally = Tally()
