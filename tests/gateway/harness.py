@@ -70,7 +70,7 @@ class Loop:
         self.loop.close()
 
 
-class RunningIngress:
+class RunningListener:
     """Sources that listen, and the journal that they fill."""
 
     def __init__(
@@ -92,36 +92,36 @@ class RunningIngress:
             on_accepted=self._on_accepted,
         )
         self.loop.run(self._listen())
-        self.addresses = self.ingress.addresses
+        self.addresses = self.listener.addresses
 
     async def _listen(self) -> None:
         by_index = dict(enumerate(self.sources))
-        self.ingress = TCPListener(by_index, self.journal, self._senders, self._tls)
-        await self.ingress.start()
+        self.listener = TCPListener(by_index, self.journal, self._senders, self._tls)
+        await self.listener.start()
 
     def _on_room(self) -> None:
-        self.ingress.on_room()
+        self.listener.on_room()
 
-    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
-        self.ingress.on_accepted(marks)
+    def _on_accepted(self, positions: Mapping[StreamName, int]) -> None:
+        self.listener.on_accepted(positions)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-        self.loop.run(self.ingress.close())
+        self.loop.run(self.listener.close())
         self.loop.close()
         self.journal.close()
 
     def stop(self) -> None:
         """Stop accepting, and wait until what was taken is on disk."""
-        self.loop.run(self.ingress.stop())
+        self.loop.run(self.listener.stop())
         assert self.journal.flush(PATIENCE_S)
 
     def wait_until_idle(self) -> None:
         """Wait until every connection has ended and all is on disk."""
-        wait_until(lambda: not self.ingress.connections, "the end of all connections")
+        wait_until(lambda: not self.listener.connections, "the end of all connections")
         assert self.journal.flush(PATIENCE_S)
 
     def wait_for(self, count: int, source: int = 0) -> None:

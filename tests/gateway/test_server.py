@@ -195,7 +195,7 @@ def test_reading_trimmed_messages_fails_with_a_sentence(
 ) -> None:
     running.send(b"a", b"b")
     client.consume({JOURNAL: 2})
-    with pytest.raises(RuntimeFailure, match="messages from 0 on are asked for, and those before"):
+    with pytest.raises(RuntimeFailure, match="messages from 0 on were requested, but those before"):
         list(client.read(messages(0, 2)))
 
 

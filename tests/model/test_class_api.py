@@ -71,8 +71,8 @@ def test_any_other_payload_length_is_called_for_each_header(
 @pytest.mark.parametrize(
     ("header_length", "reason"),
     [
-        (0, "header_length is 0, and a number of bytes is due"),
-        ("4", "header_length is '4', and a number of bytes is due"),
+        (0, "header_length is 0; expected a number of bytes"),
+        ("4", "header_length is '4'; expected a number of bytes"),
         (lambda: 1 // 0, "header_length raises ZeroDivisionError"),
     ],
 )

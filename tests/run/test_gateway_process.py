@@ -323,7 +323,7 @@ def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
 
 
 def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
-    queries = iter([Query("stopped, as --on-error asks: so says the application")])
+    queries = iter([Query("stopped because of --on-error: so says the application")])
     engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
     assert engine.failure() is None
 

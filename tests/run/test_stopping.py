@@ -165,7 +165,7 @@ def test_a_run_that_waits_for_java_stops_at_once_and_in_good_order(
     with tempfile.TemporaryDirectory() as scratch:  # short, as the name of a socket must be
         monkeypatch.setenv("TMPDIR", scratch)
         running = BackgroundRun(arguments)
-        running.wait_for_event("claimed", _TIMEOUT_S)
+        running.wait_for_event("lease acquired", _TIMEOUT_S)
         os.kill(running.process.pid, stop)
         assert running.process.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
         running._reader.join()

@@ -100,6 +100,6 @@ def test_the_policy_stop_ends_the_application_before_the_batch_counts(tmp_path: 
         running._reader.join()
         assert receiver.messages == []
     said = running.events[-1]["event"]
-    assert "stopped, as --on-error asks: a message of source 'Poison'" in said
+    assert "stopped because of --on-error: a message of source 'Poison'" in said
     assert "UnicodeDecodeError" in said
     assert "application.py:" in said

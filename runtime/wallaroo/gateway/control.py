@@ -94,7 +94,7 @@ class Control:
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
         number = self._leases.claim(asked["holder"])
         self._outbox.forget_staged()  # calls of the drivers before are rejected from now on
-        log.info("claimed", driver=asked["holder"], claim=number)
+        log.info("lease acquired", driver=asked["holder"], fencing_token=number)
         return {"number": number}
 
     def _accept_lost(self, asked: dict[str, Any]) -> None:

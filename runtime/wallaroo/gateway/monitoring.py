@@ -89,7 +89,7 @@ class Monitor:
             delivered, waiting = by_sink.get(index, (0, 0))
             samples.append(Sample(catalogue.SINK_MESSAGES, (sink.name,), delivered))
             samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
-        return samples + self._outbox.figures(pipelines)
+        return samples + self._outbox.samples(pipelines)
 
     def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:
         state = self._sources.status(index)

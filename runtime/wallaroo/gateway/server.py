@@ -93,7 +93,7 @@ class Gateway:
                 settings.directory / OUTBOX, settings.outbox_bytes, settings.letters
             )
             opened.callback(self._outbox.close)
-            with self._outbox.letters() as letters:
+            with self._outbox.dead_letters() as letters:
                 letters.note_origins(self._application)
             self._journal = Journal(
                 settings.directory / JOURNAL, settings.journal, on_failure=self._on_failure
@@ -215,7 +215,7 @@ class Gateway:
         await asyncio.to_thread(self._journal.flush, _FLUSH_TIMEOUT_S)
         await asyncio.sleep(0)  # acknowledges what the journal has written last
         await self._sources.close()
-        log.info("calls broken off", waited_s=_ANSWER_S)
+        log.info("calls interrupted", waited_s=_ANSWER_S)
         os._exit(0)
 
     def end(self, failure: Exception | None = None) -> None:

@@ -1,4 +1,7 @@
-"""From the configurations of sources and sinks to their normal form."""
+"""From the configurations of sources and sinks to their normal form.
+
+Each class of configurations has its own method of `EndpointResolver`.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,12 @@ _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.load
 
 
 class EndpointResolver:
-    """Gives sources and sinks their meaning.
+    """Resolves the sources and sinks of an application.
 
     Args:
-        problems: Takes what is wrong.
-        max_frame: Largest payload that a source accepts which names no limit, in bytes.
-        serialization: The application's own, for the values of generators; None for pickle.
+        problems: Receives every mistake.
+        max_frame: Largest payload in bytes, for sources without a limit of their own.
+        serialization: The application's, for the values of generators; None for pickle.
     """
 
     def __init__(
@@ -53,23 +56,23 @@ class EndpointResolver:
         self._problems = problems
         self._max_frame = max_frame
         self._frames = Framing(4, ">I", max_frame)
-        """How payloads lie in the journal that do not arrive in frames."""
+        """How payloads that do not arrive in frames lie in the journal."""
         self._values = serialization or _PICKLE
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration and their place in `to_sinks`."""
         self._names: set[str] = set()
-        """Names of sinks: by them, sinks are told apart in figures."""
+        """Names of sinks, which distinguish them in metrics."""
         self._written: dict[Path, FileSinkConfig[Any]] = {}
         """Sinks by the file that they write."""
 
     def source(self, declared: DeclaredPipeline) -> Source:
-        """The source of a pipeline; sound only where no problem was found."""
+        """The source of a pipeline; valid only if no problem was found."""
         return self._source(declared.source, declared, f"pipeline {declared.name!r}")
 
     @functools.singledispatchmethod
     def _source(self, config: Any, declared: DeclaredPipeline, where: str) -> Source:
         """The source that *config* describes: one method for each class of configurations."""
-        problem = f"{where}: {described(config)} is no source configuration"
+        problem = f"{where}: {described(config)} is not a source configuration"
         self._problems.add(declared.place, problem + _described_with(config, "source"))
         return TCPSource(declared.name, self._frames, bytes, declared.place, "", 0)
 
@@ -96,8 +99,8 @@ class EndpointResolver:
     ) -> Source:
         framing: Framing | None
         if config.framing not in {"frames", "lines"}:
-            due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
-            self._problems.add(config.place, due)
+            problem = f"{where}: framing is {config.framing!r}; expected 'frames' or 'lines'"
+            self._problems.add(config.place, problem)
         if config.framing == "frames":
             framing, decode = self._framed(config, None, where)
         else:
@@ -112,8 +115,11 @@ class EndpointResolver:
     ) -> Source:
         reader, decode = config.source, self._decode(config.decoder, config.place, where)
         if not isinstance(reader, MessageSource):
-            due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
-            self._problems.add(config.place, due)
+            problem = (
+                f"{where}: {described(reader)} is not a source; "
+                "pass an instance of a MessageSource subclass"
+            )
+            self._problems.add(config.place, problem)
         place = place_of(config.decoder)
         return CustomSource(declared.name, self._frames, decode, place, reader)
 
@@ -131,7 +137,7 @@ class EndpointResolver:
                     made.function, 1, f"{where}: decoder {named(made)}", "payload"
                 )
                 return framing, made.function
-            problem = f"{described(made)} is no decoder; decorate it @decoder"
+            problem = f"{described(made)} is not a decoder; decorate it with @decoder"
         except ValueError as error:
             problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
             if due_instance(decoder, "decode") is not None:
@@ -140,7 +146,7 @@ class EndpointResolver:
         return Framing(4, ">I", max_frame), bytes
 
     def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
-        """What a decoder, of which nothing is asked about frames, makes of a payload."""
+        """What a decoder that need not describe frames makes of a payload."""
         if (problem := due_instance(decoder, "decode")) is not None:
             self._problems.add(place, f"{where}: decoder {named(decoder)}: {problem}")
             return bytes
@@ -149,7 +155,7 @@ class EndpointResolver:
             function = getattr(decoder, "function", None)
         if not callable(function):
             self._problems.add(
-                place, f"{where}: {described(decoder)} is no decoder; a function is due"
+                place, f"{where}: {described(decoder)} is not a decoder; expected a function"
             )
             return bytes
         self._problems.check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
@@ -161,8 +167,8 @@ class EndpointResolver:
         if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
             self._problems.add(
                 config.place,
-                f"{where}: {described(gen)} is no generator; "
-                "an object with initial_value() and apply(previous) is due",
+                f"{where}: {described(gen)} is not a generator; "
+                "expected an object with initial_value() and apply(previous)",
             )
             return
         for method, count in methods:
@@ -176,7 +182,7 @@ class EndpointResolver:
         return self._sinks[id(config), number]
 
     def _free(self, name: str) -> str:
-        """*name*, or something like it that no other sink is called."""
+        """*name*, or a variant of it that no other sink has."""
         free, number = name, 1
         while free in self._names:
             number += 1
@@ -187,7 +193,7 @@ class EndpointResolver:
     @functools.singledispatchmethod
     def _sink(self, config: Any, declared: DeclaredPipeline, name: str) -> Sink:
         """The sink that *config* describes: one method for each class of configurations."""
-        problem = f"pipeline {declared.name!r}: {described(config)} is no sink configuration"
+        problem = f"pipeline {declared.name!r}: {described(config)} is not a sink configuration"
         self._problems.add(declared.place, problem + _described_with(config, "sink"))
         return TCPSink(name, str, declared.place, "", 0)
 
@@ -209,8 +215,11 @@ class EndpointResolver:
         where = f"pipeline {declared.name!r}"
         encode, place = self._encode(config, where)
         if not isinstance(config.sink, OutputSink):
-            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
-            self._problems.add(config.place, due)
+            problem = (
+                f"{where}: {described(config.sink)} is not a sink; "
+                "pass an instance of an OutputSink subclass"
+            )
+            self._problems.add(config.place, problem)
         return CustomSink(name, encode, place, config.sink)
 
     def _encode(
@@ -227,14 +236,15 @@ class EndpointResolver:
             encode = encode.function
         else:
             self._problems.add(
-                config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
+                config.place,
+                f"{where}: {described(encode)} is not an encoder; decorate it with @encoder",
             )
         return encode, place
 
     def _file_writer(self, config: FileSinkConfig[Any], where: str) -> FileSink:
         if config.framing not in {"none", "lines"}:
-            due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
-            self._problems.add(config.place, due)
+            problem = f"{where}: framing is {config.framing!r}; expected 'none' or 'lines'"
+            self._problems.add(config.place, problem)
         other = self._written.setdefault(config.path, config)
         if other is not config:
             problem = f"{where}: {config.path} is written by the sink at {other.place} already"
@@ -243,7 +253,7 @@ class EndpointResolver:
 
 
 def _described_with(config: Any, end: str) -> str:
-    """What to do where *config* is the name of a connector that is not there."""
+    """What to do if *config* is the name of a connector that does not exist."""
     if not isinstance(config, str):
         return ""
     return f"; to use a connector by its name, first call {end}_connector({config!r}, …)"

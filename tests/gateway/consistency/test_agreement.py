@@ -160,7 +160,7 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     progress = progress_of("run", 5, 4, opening, 4, 5)
     assert "published only up to batch 2" in problem(tmp_path, progress)
     before = Outbox(tmp_path / "outbox.db", 1 << 20)
-    identity, letters = before.identity, before.letters
+    identity, letters = before.identity, before.dead_letters
     with letters() as kept:
         kept._add("replays", 2)
     before.close()
@@ -177,7 +177,7 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     assert (outbox.published_to(0), outbox.delivered_to(0)) == (1, 0)
     assert outbox.publish("run", 5, []) is None  # which was published
     assert outbox.publish("run", 6, []) is not None
-    with outbox.letters() as kept:
+    with outbox.dead_letters() as kept:
         assert kept.totals["replays"] == 7  # so that no later one is taken for one that arrived
     outbox.close()
 

@@ -21,7 +21,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 
 PATIENCE_S = 10.0
-WORDS = "stopped, as --on-error asks: the disk has no room"
+WORDS = "stopped because of --on-error: the disk has no room"
 
 
 class Clock:
@@ -62,7 +62,7 @@ def ask(
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     guard = Authenticator(None, Leases(tmp_path / "claim.json"))
-    location = f"grpc+unix://{tmp_path}/door.sock"
+    location = f"grpc+unix://{tmp_path}/api.sock"
     service = Service(location, journal, outbox, {"ask": answers}, guard)
     monkeypatch.setattr(connection, "time", Clock())
     client = GatewayClient(location, patience_s=PATIENCE_S)

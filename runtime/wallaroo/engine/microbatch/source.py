@@ -33,10 +33,10 @@ SCHEMA = "level int, slot int, position bigint, blob binary"
 """A row for each bucket and block: the level that takes it and where it goes there, its place in
 the order of arrival, what it is."""
 TOKEN = b"t"
-"""First byte of a blob that is a token under which a task has left outputs."""
+"""First byte of a blob that is a token under which a task has staged outputs."""
 
 _HELD_S = 0.05
-"""Pause of a query that is held up, before it looks again."""
+"""Pause of a query that is held, before it checks again."""
 
 
 def rows(packed: Sequence[Packed], slots: Sequence[int], position: int) -> pa.RecordBatch:
@@ -95,7 +95,7 @@ class JournalReader(DataSourceStreamReader):
 
     def _connected(self) -> Any:
         if self._gateway is None:
-            die_with_starter()  # Spark's Java: else calls to a gateway that is gone go on for long
+            die_with_starter()  # Spark's Java: else calls to a lost gateway are repeated for long
             self._gateway = self._job.connect()
         return self._gateway
 
@@ -121,7 +121,7 @@ class JournalReader(DataSourceStreamReader):
         )
         end = latest.end[JOURNAL]
         pace.begin(after, end)
-        # what an import left in the start, and another opening, are no reason for a batch
+        # an import's name in the start, or another opening, does not make a batch
         return start if end == after else {"offset": end, "opening": latest.opening}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -168,6 +168,6 @@ def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
 
 
 def is_tried_again() -> bool:
-    """Whether this task was tried before, and failed: perhaps because of one of its messages."""
+    """Whether this task has failed before, perhaps because of one of its messages."""
     context = TaskContext.get()
     return context is not None and context.attemptNumber() > 0

@@ -1,7 +1,7 @@
 """Resuming without what a journal, an outbox or the end of a checkpoint had.
 
-What is asked for is written beside the journal, and done when the gateway next starts, before it
-opens journal and outbox: so it is done whole, however often it is tried.
+The request is written next to the journal, and carried out when the gateway next starts, before it
+opens journal and outbox: completely, however often it is tried.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def ask_to_accept(directory: Path, progress: CheckpointProgress) -> None:
 
 
 def accept_if_asked(directory: Path) -> None:
-    """Do what was asked for in *directory*; nobody else may have journal or outbox open."""
+    """Carry out the request in *directory*; no other process may have journal or outbox open."""
     file = directory / _FILE
     if not file.exists():
         return
@@ -66,7 +66,7 @@ def accept_if_asked(directory: Path) -> None:
 def _move(
     journal: sqlite3.Connection, progress: CheckpointProgress, held: Holdings, departs: int
 ) -> None:
-    """Give the messages that the checkpoint does not know numbers from its position on."""
+    """Renumber the messages that the checkpoint does not know, from its offset on."""
     planned = progress.planned.get(JOURNAL_LOG, 0)
     committed = progress.committed.get(JOURNAL_LOG, 0)
     known = is_known(held.openings, progress.opening)
@@ -75,7 +75,7 @@ def _move(
     done = min(committed, strange) if known else strange
     with transaction(journal):
         journal.execute("DELETE FROM chunk WHERE first < ?", (done,))
-        # by way of negative numbers: the new ones may be numbers that others have yet
+        # by way of negative numbers: others may still have the new ones
         shift = planned - strange
         moved = journal.execute(
             "UPDATE chunk SET first = -1 - (first + ?) WHERE first >= ?", (shift, strange)
@@ -95,15 +95,15 @@ def _move(
             [("trimmed", committed), ("processed", committed)],
         )
         write_openings(journal, [Opening(0, progress.opening)] if progress.opening else [])
-    log.warning("journal accepted", goes_on_at=planned, chunks_renumbered=moved)
+    log.warning("journal accepted", resumes_at=planned, chunks_renumbered=moved)
 
 
 def _renew(outbox: sqlite3.Connection, progress: CheckpointProgress, replays: int) -> None:
-    """Let the outbox take the next batch, and number outputs in a numbering of its own.
+    """Let the outbox take the next batch, and start a new numbering of outputs.
 
-    Numbers of the old one may have been used for outputs that are gone, or come again otherwise; so
-    with those of replays. The batch that was planned last is done over as it was, so that it stays
-    published if it is.
+    Numbers of the old one may have been used for outputs that are lost, or that are produced again
+    differently; the same holds for replays. The batch that was planned last is reprocessed as it
+    was, so it stays published if it is.
     """
     (last,) = outbox.execute(
         "SELECT coalesce(max(number), -1) FROM batch WHERE run = ?", (progress.run,)

@@ -4,7 +4,7 @@ Each is on disk by itself, and may be lost or put back from a copy by itself. At
 run, whatever is killed, the journal has all messages that the checkpoint's batches were planned to
 take and has deleted none that a committed batch has not taken; and the outbox has published each
 committed batch and none that was not planned. Whatever else is found comes of files that are lost,
-or are copies made at different times: going on would skip messages, process them twice on the same
+or are copies made at different times: resuming would skip messages, process them twice on the same
 state, or drop outputs as published before.
 """
 
@@ -24,8 +24,8 @@ from wallaroo.gateway.journal.openings import Opening, departure, is_known, read
 
 JOURNAL, OUTBOX = "journal.db", "outbox.db"
 ACCEPT = "--accept-lost-journal"
-"""Option that lets an application go on without what a journal or an outbox had, or with outputs
-that come again."""
+"""Option that lets an application resume without what a journal or an outbox had, or with repeated
+outputs."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Holdings:
     processed: int = 0
     """Offset before which a batch has published all."""
     end: int = 0
-    """Offset behind its last message."""
+    """Offset after its last message."""
     openings: list[Opening] = field(default_factory=list)
     """When it was opened."""
     published: dict[str, int] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def read_held(directory: Path) -> Holdings:
 
 @contextlib.contextmanager
 def _existing(file: Path) -> Iterator[tuple[sqlite3.Connection | None, set[str]]]:
-    """The database in *file* and its tables; None where there is no such file."""
+    """The database in *file* and its tables; None if the file does not exist."""
     if not file.exists():
         yield None, set()
         return
@@ -97,7 +97,7 @@ class Disagreement:
     remedy: str
     """What to do."""
     acceptable: bool = False
-    """Whether the application can go on without what is missing."""
+    """Whether the application can resume without what is missing."""
 
     def __str__(self) -> str:
         return f"{self.reason}. {self.remedy}"
@@ -117,7 +117,7 @@ def disagreement(
 def _lost_checkpoint(
     checkpoint: Path, progress: CheckpointProgress, held: Holdings
 ) -> Disagreement | None:
-    """What is wrong where the checkpoint has less than journal and outbox."""
+    """What is wrong if the checkpoint has less than journal and outbox."""
     committed = progress.committed.get(JOURNAL_LOG, 0)
     last = held.published.get(progress.run or "", -1)
     others = max((n for run, n in held.published.items() if run != progress.run), default=-1)
@@ -166,7 +166,7 @@ def _lost_checkpoint(
 def _lost_files(
     checkpoint: Path, progress: CheckpointProgress, held: Holdings
 ) -> Disagreement | None:
-    """What is wrong where journal or outbox has less than the checkpoint."""
+    """What is wrong if journal or outbox has less than the checkpoint."""
     planned = progress.planned.get(JOURNAL_LOG, 0)
     departs = held.departure(progress)
     if departs is not None:

@@ -95,9 +95,9 @@ class EngineClient(Connection):
         """See `GatewayAPI.publish`."""
         asked = {"run": run, "epoch": epoch, "tokens": list(tokens), "offsets": dict(offsets)}
         fault("driver-before-publish")
-        told = self._ask("publish", asked)
+        report = self._ask("publish", asked)
         fault("driver-after-publish")
-        return None if told is None else Tally.from_json(told)
+        return None if report is None else Tally.from_json(report)
 
     def changes(self, run: str, after_epoch: int) -> Iterator[Sequence[PublishedChange]]:
         """See `GatewayAPI.changes`."""
@@ -126,10 +126,10 @@ class ControlClient(Connection):
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
-        told = self._ask("status", {})
-        sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
-        sinks = tuple(SinkStatus(**sink) for sink in told.pop("sinks"))
-        return GatewayStatus(sources=sources, sinks=sinks, **told)
+        status = self._ask("status", {})
+        sources = tuple(SourceStatus(**source) for source in status.pop("sources"))
+        sinks = tuple(SinkStatus(**sink) for sink in status.pop("sinks"))
+        return GatewayStatus(sources=sources, sinks=sinks, **status)
 
     def samples(self) -> list[Sample]:
         """The same as metrics, with those of the epochs that have been published."""

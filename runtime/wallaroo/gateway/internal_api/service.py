@@ -1,8 +1,8 @@
 """The gateway's internal API: journal and outbox over Arrow Flight, for the engine's processes.
 
-Actions take and give JSON; messages and outputs travel as Arrow record batches. Nothing that comes
-in here is unpickled. Whatever is asked may be asked again, by a client that got no answer: it is
-done once.
+Actions take and return JSON; messages and outputs travel as Arrow record batches. Nothing that
+arrives here is unpickled. A client that got no answer repeats its call, so repeated calls have no
+further effect.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ STAGED_CHANGE_SCHEMA = pa.schema(
 )
 CHANGE_SCHEMA = pa.schema([("epoch", pa.int64()), ("number", pa.int64()), *STAGED_CHANGE_SCHEMA])
 _MIN_RANGE_BYTES = 128 * 1024
-"""Messages of less than this are not worth a second task."""
+"""Fewer bytes of messages are not worth a second task."""
 NO_ROOM = b"no room"
-"""Goes with an error: what is asked cannot be written now; it is asked again until it can."""
+"""Goes with an error: the disk is full; the client repeats the call until it has room."""
 STOPPED = b"stopped"
-"""Goes with an error that is `Stopped`: the answer will be the same when it is asked again."""
+"""Goes with an error that is `Stopped`: a repeated call would fail the same way."""
 _LENGTHS = struct.Struct(">IQ")
 
 
@@ -98,10 +98,11 @@ class Service(flight.FlightServerBase):
         journal: The journal.
         outbox: The outbox.
         control: Further actions by name: the gateway's own, such as `status`.
-        guard: Decides who may come in.
-        judge: Says what becomes of messages that are set aside; None to keep none.
-        followed: Follows messages through their batches; None where none are.
-        certificate: Certificate and key, PEM, to show where the location asks for TLS.
+        authenticator: Decides which calls are accepted.
+        evidence: Decides which failed messages become dead letters, and finds their payloads;
+            None to keep none.
+        traces: Traces sampled messages; None for no traces.
+        certificate: Certificate and key, PEM, if the location says TLS.
     """
 
     def __init__(
@@ -110,17 +111,19 @@ class Service(flight.FlightServerBase):
         journal: Journal,
         outbox: Outbox,
         control: dict[str, Callable[[dict[str, Any]], Any]],
-        guard: Authenticator,
-        judge: EvidenceFinder | None = None,
-        followed: MessageTraces | None = None,
+        authenticator: Authenticator,
+        evidence: EvidenceFinder | None = None,
+        traces: MessageTraces | None = None,
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         certificates = [] if certificate is None else [certificate]
-        super().__init__(location, tls_certificates=certificates, middleware={"guard": guard})
+        super().__init__(
+            location, tls_certificates=certificates, middleware={"authenticator": authenticator}
+        )
         self._journal = journal
         self._outbox = outbox
-        self._judge = judge
-        self._followed = followed
+        self._evidence = evidence
+        self._traces = traces
         self._actions: dict[str, Callable[[dict[str, Any]], Any]] = {
             "latest": self._latest,
             "plan": self._plan,
@@ -174,22 +177,22 @@ class Service(flight.FlightServerBase):
         )
 
     def _stage(self, body: pa.Buffer) -> None:
-        told, outputs, changes = unpack_staged(body)
+        command, outputs, changes = unpack_staged(body)
         self._outbox.stage(
-            told["run"],
-            told["epoch"],
-            told["token"],
+            command["run"],
+            command["epoch"],
+            command["token"],
             outputs,
-            Tally.from_json(told["tally"]),
-            told["call"],
+            Tally.from_json(command["tally"]),
+            command["call"],
             changes,
         )
 
     def _latest(self, asked: dict[str, Any]) -> Latest:
         after, wait_s = asked["after"].get(JOURNAL, 0), asked["wait_s"]
         self._journal.check(after, asked["opening"])
-        # the next batch is asked for when the last one is published; if that was planned with a
-        # gateway that is no more, this one has not heard how far it reached
+        # the next batch is requested when the last one is published; if that happened at a gateway
+        # that has been replaced, this one does not know yet how far it reached
         if after > self._journal.processed:
             self._journal.note_processed(after)
         if not self._outbox.wait_for_room(wait_s):
@@ -200,19 +203,19 @@ class Service(flight.FlightServerBase):
 
     def _plan(self, asked: dict[str, Any]) -> list[Range]:
         start, end = asked["start"].get(JOURNAL, 0), asked["end"][JOURNAL]
-        if self._followed is not None:
-            self._followed.begin(start, end)
+        if self._traces is not None:
+            self._traces.begin(start, end)
         ranges = self._journal.chunks.split(start, end, asked["parts"], _MIN_RANGE_BYTES)
-        return [Range(Position(JOURNAL, first), behind) for first, behind in ranges]
+        return [Range(Position(JOURNAL, first), after) for first, after in ranges]
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         end = asked["offsets"][JOURNAL]
         tally = self._outbox.publish(
-            asked["run"], asked["epoch"], asked["tokens"], self._judge, end
+            asked["run"], asked["epoch"], asked["tokens"], self._evidence, end
         )
         self._journal.note_processed(end)
-        if self._followed is not None:
-            self._followed.published(BatchId(asked["run"], asked["epoch"]), end)
+        if self._traces is not None:
+            self._traces.published(BatchId(asked["run"], asked["epoch"]), end)
         return None if tally is None else tally.to_json()
 
     def _consume(self, asked: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""Whether both ends of the internal API understand each other.
+"""Whether both ends of the internal API speak the same version.
 
-Gateway and driver are of one version where one command starts both. An upgrade on a cluster
+Gateway and driver have the same version if one command starts both. An upgrade on a cluster
 replaces them one after the other, and an older one may come back.
 """
 
@@ -12,15 +12,15 @@ from typing import Any
 from wallaroo import __version__
 
 API = 2
-"""Version of the internal API: another one with each change that an older end would misread."""
+"""Version of the internal API: it increases with each change that an older end would misread."""
 
 
 class VersionMismatch(LookupError):
-    """The driver that claims a gateway speaks another version of the internal API."""
+    """The driver that requests a lease speaks another version of the internal API."""
 
 
 def introduction() -> dict[str, Any]:
-    """What a driver says of itself when it claims a gateway."""
+    """What a driver says about itself when it requests a lease."""
     return {"version": __version__, "api": API}
 
 

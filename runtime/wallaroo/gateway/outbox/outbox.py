@@ -19,7 +19,7 @@ from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
-from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
+from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
 from wallaroo.gateway.outbox.staging import Staging
@@ -56,26 +56,26 @@ class Outbox:
     """The outbox in one SQLite database.
 
     Args:
-        path: File of the database; made if it is not there.
+        path: File of the database; created if missing.
         limit_bytes: Bytes of undelivered outputs over which `full` is true, and the engine waits.
-        letters: Bounds of the dead letters.
+        dead_letters: Bounds of the dead letters.
     """
 
     def __init__(
-        self, path: Path, limit_bytes: int, letters: DeadLetterLimits | None = None
+        self, path: Path, limit_bytes: int, dead_letters: DeadLetterLimits | None = None
     ) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
-        self._database.executescript(SCHEMA + FIGURES_SCHEMA)
+        self._database.executescript(SCHEMA + METRICS_SCHEMA)
         self._staging = Staging(self._database)
-        self._figures = MetricsTable(self._database)
-        self._letters = DeadLetterStore(self._database, letters or DeadLetterLimits())
+        self._metrics = MetricsTable(self._database)
+        self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
             (uuid.uuid4().hex,),
         )
         (self.identity,) = self._database.execute("SELECT name FROM identity").fetchone()
-        """Random name of this outbox, for as long as its file lives."""
+        """Random name of this outbox, as long as its file exists."""
         self._changed = threading.Condition()
         self._closing = False
         self.last_positions: dict[int, int] = {}
@@ -95,7 +95,7 @@ class Outbox:
         return row[0] if row else 0
 
     def published_to(self, sink: int) -> int:
-        """Number of the last output that *sink* was ever given, 0 where there was none."""
+        """Number of the last output that was ever published to *sink*, 0 if there was none."""
         with self._changed:
             row = self._database.execute(
                 "SELECT last FROM sequence WHERE sink = ?", (sink,)
@@ -116,22 +116,22 @@ class Outbox:
         """Totals since the outbox was new.
 
         Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`; and of dead
-        letters, those that are kept now, `letters`, and those that limits made go, `letters_gone`.
+        letters, those that are kept now, `letters`, and those dropped over limits, `letters_gone`.
         """
         with self._changed:
             counters = dict(self._database.execute("SELECT name, value FROM counter"))
-            totals = self._letters.totals
+            totals = self._dead_letters.totals
         return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
 
-    def figures(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
-        """What published batches have counted; *pipelines* by source, as sources feed them."""
+    def samples(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
+        """The metrics of published epochs; *pipelines* are the names of pipelines by source."""
         with self._changed:
-            return list(self._figures.samples(pipelines))
+            return list(self._metrics.samples(pipelines))
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and recent messages of the keys with the most."""
+        """State, key and recent messages of the keys with the most."""
         with self._changed:
-            return self._figures.hot_keys()
+            return self._metrics.hot_keys()
 
     def by_sink(self) -> dict[int, tuple[int, int]]:
         """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
@@ -203,17 +203,17 @@ class Outbox:
             self._staging.forget_changes(run, min(epoch, self._last_published(run)))
 
     @contextlib.contextmanager
-    def letters(self) -> Iterator[DeadLetterStore]:
+    def dead_letters(self) -> Iterator[DeadLetterStore]:
         """The dead letters, for one transaction."""
         with self._changed, transaction(self._database):
-            yield self._letters
+            yield self._dead_letters
 
     def publish(
         self,
         run: str,
         epoch: int,
         tokens: Sequence[str],
-        judge: EvidenceFinder | None = None,
+        evidence: EvidenceFinder | None = None,
         end: int | None = None,
     ) -> Tally | None:
         """Commit what is staged under *tokens*, in that order, as the outputs of *epoch*.
@@ -224,15 +224,16 @@ class Outbox:
             run: Name of the query that numbers the epochs.
             epoch: Number of the epoch.
             tokens: What tasks have staged their outputs under.
-            judge: Says what becomes of messages that were set aside; None to keep none.
+            evidence: Decides which failed messages become dead letters, and finds their payloads;
+                None to keep none.
             end: Offset after the epoch, if that is known.
 
         Returns:
             What the tasks reported, without letters; None if the epoch was published before.
 
         Raises:
-            LookupError: Nothing is staged under a token, or a message was set aside of a source
-                whose policy is to stop.
+            LookupError: Nothing is staged under a token.
+            Stopped: A message of a source whose policy is to stop has failed.
         """
         with self._changed:
             with transaction(self._database):
@@ -240,13 +241,13 @@ class Outbox:
                 if tally is not None:
                     for token in tokens:
                         tally.merge(self._publish_token(run, epoch, token))
-                    if judge is not None and tally.letters:
-                        self._letters.keep(judge.kept(tally.letters, end))
+                    if evidence is not None and tally.letters:
+                        self._dead_letters.keep(evidence.kept(tally.letters, end))
                     tally.letters = []
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
                     self._count_up("late", sum(tally.late.values()))
-                    self._figures.add(tally, time.time_ns())
+                    self._metrics.add(tally, time.time_ns())
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, epoch)
                     )
@@ -260,7 +261,7 @@ class Outbox:
         return tally
 
     def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
-        """The first published outputs of *sink* behind position *after*; None after the timeout."""
+        """The first published outputs of *sink* after position *after*; None after the timeout."""
         with self._changed:
             found = self._first(sink, after)
             if found is None and not self._closing:
@@ -297,12 +298,12 @@ class Outbox:
             self.on_delivered(sink, position)
 
     def wait_for_room(self, timeout_s: float) -> bool:
-        """Wait until the outbox is not full; tells whether it is not."""
+        """Wait until the outbox is not full; returns whether it is not."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.full or self._closing, timeout_s)
 
     def close(self) -> None:
-        """Wake whoever waits, and close the database."""
+        """Wake all waiting threads, and close the database."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

@@ -45,7 +45,7 @@ class TaskReport(NamedTuple):
 class Staging:
     """The staged reports in *database*; its caller holds a lock, and the transaction.
 
-    Changes of state need no step of their own to be published: those of an epoch are published if
+    Changes of state need no separate step to be published: those of an epoch are published if
     and only if the epoch is, since publishing it drops all others.
     """
 
@@ -81,10 +81,10 @@ class Staging:
                 "INSERT INTO change (run, epoch, state, bucket, change) VALUES (?, ?, ?, ?, ?)",
                 (run, epoch, *change),
             )
-        told = json.dumps(tally.to_json())
+        report = json.dumps(tally.to_json())
         self._database.execute(
             "INSERT INTO task_report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (call, run, epoch, token, told, first, last, first_change, last_change),
+            (call, run, epoch, token, report, first, last, first_change, last_change),
         )
 
     def take(self, run: str, epoch: int, token: str) -> list[TaskReport]:

@@ -1,9 +1,9 @@
 """The sources' sockets: many connections, frames cut in bulk, and reading that stops in time.
 
-A connection that sends what is no frame, or ends in the middle of one, is closed and logged with
-its peer, source and reason; its complete messages count, and nobody else notices. All connections
-read into one buffer, in turn, so that thousands of idle ones cost next to nothing; what is left of
-an incomplete frame is kept by its connection.
+A connection that sends an invalid frame, or ends in the middle of one, is closed and logged with
+its peer, source and reason; its complete messages count, and other connections continue. All
+connections read into one buffer, in turn, so that thousands of idle ones cost next to nothing; each
+connection keeps its incomplete frame.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from wallaroo.gateway.connectors.tcp.acknowledged import Open, Streams
 from wallaroo.gateway.connectors.tcp.connection import Connection
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.stream_positions import Mark, StreamName
+from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
 from wallaroo.model.application import TCPSource
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.binding import why_not_bound
 
 HANDSHAKE_S = 10.0
-"""Seconds that a sender has for the beginning of TLS."""
+"""Seconds that a sender has to begin TLS."""
 _READ_BYTES = 256 * 1024
 """Bytes taken from a socket at a time."""
 _BACKLOG = 1024
 """Connections that may wait to be accepted."""
 _PAUSE_S = 1.0
-"""Pause where there are no more files for connections."""
+"""Pause when no file descriptors are left for connections."""
 _LOOKS_PER_IDLE_TIME = 4
 """How often connections are looked at while one may be idle."""
 _RESERVED_FILES = 256
-"""Files that connections leave to journal, outbox, sinks and internal API; a quarter at most."""
+"""File descriptors left to journal, outbox, sinks and internal API; a quarter at most."""
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 120, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
-"""When a sender whose machine is gone without a word is found out: after three minutes."""
+"""A sender whose machine has vanished is detected after three minutes."""
 
 SSLProtocol.max_size = 32 * 1024
 """Bytes of the buffer that asyncio gives each connection for as long as it is open: its own 256 KiB
@@ -54,7 +54,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 def most_connections() -> int:
-    """Connections that leave enough of this process's files for all else."""
+    """Connections that leave enough of this process's file descriptors for everything else."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return files - min(_RESERVED_FILES, files // 4)
 
@@ -88,7 +88,7 @@ class TCPListener(SourceConnector):
         """Addresses that are bound, by index of the source."""
         self._connections: set[Open] = set()
         self._opening: set[asyncio.Task[Any]] = set()
-        """Bring connections that were accepted to where they are open."""
+        """Tasks that open accepted connections."""
         self._paused = False
         self._idle_look: asyncio.TimerHandle | None = None
         self._most_open = most_connections()
@@ -134,9 +134,11 @@ class TCPListener(SourceConnector):
         """Connections open now."""
         return len(self._connections)
 
-    def take(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> None:
+    def take(
+        self, source: int, count: int, data: bytes, position: StreamPosition | None = None
+    ) -> None:
         """Hand messages to the journal, and stop all reading if it has no more room."""
-        if not self._journal.submit(source, count, data, mark) and not self._paused:
+        if not self._journal.submit(source, count, data, position) and not self._paused:
             self._paused = True
             log.info("sources paused", reason="the journal is full", connections=self.connections)
             for connection in self._connections:
@@ -174,7 +176,7 @@ class TCPListener(SourceConnector):
         for listener in self._listeners.values():
             self._loop.remove_reader(listener)
         for opening in self._opening:
-            if self._tls is not None:  # it has told nothing yet that could be taken
+            if self._tls is not None:  # it has sent nothing yet that could be taken
                 opening.cancel()
         while self._opening:
             await asyncio.sleep(0)
@@ -202,11 +204,11 @@ class TCPListener(SourceConnector):
         await asyncio.sleep(0)
 
     def _look_for_idle(self) -> None:
-        """Close connections that were silent for too long, and look again later."""
+        """Close connections that were silent for too long, and check again later."""
         limits = [limit for limit in (self.limits.idle_s, self.limits.frame_s) if limit]
         if not limits:
             return
-        if not self._paused:  # who is not read cannot show that he is not idle
+        if not self._paused:  # a connection that is not read cannot show that it is not idle
             now = self._loop.time()
             for connection in list(self._connections):
                 self._check_idle(connection, now)
@@ -222,7 +224,7 @@ class TCPListener(SourceConnector):
                 f"{Progress.PIECE // 1024} KiB of it, began"
             )
         elif idle_s and now - connection.heard_at > idle_s:
-            connection.drop(f"nothing came for {idle_s:g} s")
+            connection.drop(f"no data came for {idle_s:g} s")
 
     def _accept(self, index: int, source: TCPSource, listener: socket.socket) -> None:
         """Take the connections that wait."""
@@ -234,7 +236,7 @@ class TCPListener(SourceConnector):
                 accepted, peer = listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no more files: those that wait stay where they are
+            except OSError as error:  # no more file descriptors: the others keep waiting
                 self._let_wait(index, source, listener, error.strerror or str(error))
                 return
             accepted.setblocking(False)
