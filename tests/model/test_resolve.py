@@ -481,10 +481,10 @@ def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> Non
     builder.to_sink(wallaroo.SinkConfig(own, line))
     builder.new_pipeline("b", unchecked.FileSourceConfig("i", text, framing="line"))
     builder.to_sink(unchecked.FileSinkConfig("o", line, framing="frames"))
-    here = "an object of class Numbers is not a"
+    here, base = "an object of class Numbers is not a", "pass an instance of a"
     assert problems(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': {here} source; pass an instance of a MessageSource subclass",
-        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; pass an instance of an OutputSink subclass",
+        f"{HERE}:{at}: pipeline 'lines': {here} source; {base} MessageSource subclass",
+        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; {base}n OutputSink subclass",
         f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; expected 'frames' or 'lines'",
         f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; expected 'none' or 'lines'",
     )

@@ -273,8 +273,8 @@ class Engine(ABC):
         Args:
             pod: The driver's pod; workers end when it ends.
             image: Image of the workers.
-            prefix: Prefix of the names of their pods. Not that of the last driver, whose workers may
-                still exist.
+            prefix: Prefix of the names of their pods; not that of the last driver, whose workers
+                may still exist.
             template: Pod template.
             token_file: File with a secret that driver and workers send each other.
         """

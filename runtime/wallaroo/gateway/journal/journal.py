@@ -232,7 +232,10 @@ class Journal:
         """
         gone = self._consumed
         if start < gone:
-            msg = f"messages from {start} on were requested, but those before {gone} are gone"
+            msg = (
+                f"messages from {start} on were requested, "
+                f"but those before {gone} have been deleted"
+            )
             raise LookupError(msg)
         yield from self.chunks.read(start, end)
 
