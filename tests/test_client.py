@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.gateway.harness import U32, RunningIngress, source
+from tests.gateway.harness import U32, RunningListener, messages, source
 from tests.helpers import PATIENCE_S, wait_until
 from tests.run.test_gateway_process import Running
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 
 
@@ -31,10 +32,10 @@ def running() -> Iterator[Running]:
 
 
 def payloads(running: Running) -> list[bytes]:
-    end = running.client.latest(0, 1 << 30, 1 << 30, 0.0).end
+    end = running.client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
     return [
         payload
-        for block in running.client.read(0, end)
+        for block in running.client.read(messages(0, end))
         for chunk in block
         for payload in U32.split(chunk.data)
     ]
@@ -135,7 +136,7 @@ def test_who_is_no_source_is_told() -> None:
 
 
 def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
-    with RunningIngress(tmp_path, [source()]) as running:
+    with RunningListener(tmp_path, [source()]) as running:
         address = "{}:{}".format(*running.addresses[0])
         with Sender(address, "s") as first:
             first.send(b"a")
@@ -152,14 +153,14 @@ def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
 def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    with RunningIngress(tmp_path / "one", [source()]) as first:
+    with RunningListener(tmp_path / "one", [source()]) as first:
         host, port = first.addresses[0]
         sender = Sender(f"{host}:{port}", "s")
         sender.send(b"a")
         sender.flush()
     sender.send(b"b")
     with (
-        RunningIngress(tmp_path / "two", [source(port=port)]),
+        RunningListener(tmp_path / "two", [source(port=port)]),
         pytest.raises(RuntimeFailure, match="it has the messages up to 0 only"),
     ):
         sender.flush()
@@ -169,7 +170,7 @@ def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None
 def test_addresses_and_streams_that_cannot_be_are_refused() -> None:
     with pytest.raises(UsageError, match="'nowhere' is not an address"):
         Sender("nowhere", "s")
-    with pytest.raises(UsageError, match="'' is no stream name"):
+    with pytest.raises(UsageError, match="'' is not a valid stream name"):
         Sender("127.0.0.1:1", "")
 
 

@@ -34,7 +34,6 @@ from wallaroo.model.application import (
     Application,
     Branch,
     Compute,
-    CustomSource,
     KeyBy,
     Pipeline,
     Source,
@@ -192,10 +191,10 @@ def messages_of(application: Any, source: str, position: Any = None) -> Iterator
         [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
     """
     found = _source_of(_resolved(application), source)
-    if not isinstance(found, CustomSource):
+    if (items := found.read(position)) is None:
         msg = f"source {source!r} listens on {found.where}: it has no messages before it runs"
         raise UsageError(msg)
-    for item in found.reader.read(position):
+    for item in items:
         if item is None:
             return
         yield source, found.decode(item[0]) if found.gives_messages else item[0]
@@ -256,14 +255,13 @@ class _Run:
     def take(self, name: str, payload: Any) -> None:
         """Run one message through every pipeline of the source *name*."""
         source = _source_of(self._application, name)
-        is_message = isinstance(source, CustomSource) and source.gives_messages
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue
             with contextlib.suppress(_Raised):
                 message = (
                     payload
-                    if is_message
+                    if source.gives_messages
                     else self._call(pipeline, "decoder", source.decode, payload)
                 )
                 if message is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import MARKET_SPREAD
+from tests.helpers import MARKET_SPREAD, framing_of
 from wallaroo.errors import WallarooError
 from wallaroo.testing import Simulation, load, simulate
 
@@ -64,7 +64,7 @@ def test_sources_come_in_the_order_orders_then_market_data() -> None:
         ("Market Data", "b:2"),
     ]
     assert [s.where for s in application.sinks] == ["c:3"]
-    assert all(s.framing.length_fmt == ">I" for s in application.sources)
+    assert all(framing_of(s).length_fmt == ">I" for s in application.sources)
 
 
 def test_an_order_before_the_first_quote_is_rejected_with_prices_of_zero() -> None:

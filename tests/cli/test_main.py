@@ -237,7 +237,7 @@ def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("ignore", "'ignore' is none of set-aside, stop, drop"),
+        ("ignore", "'ignore' is not one of set-aside, stop, drop"),
         ("Nobody=drop", "there is no source 'Nobody', but Split and Count"),
     ],
 )

@@ -18,7 +18,7 @@ from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
-from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus, SourceStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Distribution, Sample
 from wallaroo.testing import load

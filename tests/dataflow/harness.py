@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import framing_of
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
@@ -109,7 +110,7 @@ def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[li
         elif cut == 2:
             batches[-1].append([])
         block, source = batches[-1][-1], indices[name]
-        data = application.sources[source].framing.frame(payload)
+        data = framing_of(application.sources[source]).frame(payload)
         if cut or not block or block[-1].source != source:
             block.append(Chunk(first, 1, source, 0, data))
         else:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import wallaroo
 from tests.dataflow.harness import Driven, Sent, chunks, drive_all
+from tests.helpers import framing_of
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
@@ -292,7 +293,7 @@ def test_a_message_that_does_not_pickle_is_set_aside_and_the_stream_goes_on() ->
 def test_only_entities_that_were_saved_count_as_changed() -> None:
     program = Program(application_of(state=peek), 1)
     results = TaskResults(lambda _outputs, _tally: None)
-    frames = program.application.sources[0].framing.frame(b"a1")
+    frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
     assert not Worker(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
 
@@ -300,7 +301,7 @@ def test_only_entities_that_were_saved_count_as_changed() -> None:
 def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
     program = Program(application_of(state=moody), 1)
     results = TaskResults(lambda _outputs, _tally: None)
-    frames = program.application.sources[0].framing.frame(b"a1")
+    frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
     (changed,) = Worker(program, results).run([packed.blob], 0, Bucket([{}])).changed
     assert changed["a"].all == [1]

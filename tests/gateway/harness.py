@@ -16,13 +16,14 @@ import trustme
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
-from wallaroo.dataflow.records import Outputs
+from wallaroo.dataflow.records import JOURNAL, Outputs, Position
+from wallaroo.engine.gateway_api import Range
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import Source, TCPSink, TCPSource
+from wallaroo.model.application import TCPSink, TCPSource
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
 
@@ -39,6 +40,11 @@ def source(name: str = "lines", framing: Framing = U32, port: int = 0) -> TCPSou
 def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
     """A sink that sends to *address*."""
     return TCPSink(name, bytes, NOWHERE, *address)
+
+
+def messages(start: int, end: int) -> Range:
+    """Messages of the journal, to be read."""
+    return Range(Position(JOURNAL, start), end)
 
 
 def outputs(*made: bytes, to: int = 0) -> Outputs:
@@ -80,13 +86,13 @@ class Loop:
         self.loop.close()
 
 
-class RunningIngress:
+class RunningListener:
     """Sources that listen, and the journal that they fill."""
 
     def __init__(
         self,
         directory: Path,
-        sources: Sequence[Source],
+        sources: Sequence[TCPSource],
         limits: JournalLimits | None = None,
         senders: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
@@ -101,36 +107,38 @@ class RunningIngress:
             on_room=self._on_room,
             on_accepted=self._on_accepted,
         )
-        self.addresses = self.loop.run(self.listen())
+        self.loop.run(self.listen())
+        self.addresses = self.listener.addresses
 
-    async def listen(self) -> dict[int, tuple[str, int]]:
+    async def listen(self) -> None:
         """Bind the addresses of the sources."""
-        self.ingress = TCPListener(self.sources, self.journal, self._senders, self._tls)
-        return await self.ingress.listen()
+        by_index = dict(enumerate(self.sources))
+        self.listener = TCPListener(by_index, self.journal, self._senders, self._tls)
+        await self.listener.start()
 
     def _on_room(self) -> None:
-        self.ingress.resume()
+        self.listener.on_room()
 
-    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
-        self.ingress.accepted(marks)
+    def _on_accepted(self, positions: Mapping[StreamName, int]) -> None:
+        self.listener.on_accepted(positions)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-        self.loop.run(self.ingress.close())
+        self.loop.run(self.listener.close())
         self.loop.close()
         self.journal.close()
 
     def stop(self) -> None:
         """Stop accepting, and wait until what was taken is on disk."""
-        self.loop.run(self.ingress.stop())
+        self.loop.run(self.listener.stop())
         assert self.journal.flush(PATIENCE_S)
 
     def wait_until_idle(self) -> None:
         """Wait until every connection has ended and all is on disk."""
-        wait_until(lambda: not self.ingress.connections, "the end of all connections")
+        wait_until(lambda: not self.listener.connections, "the end of all connections")
         assert self.journal.flush(PATIENCE_S)
 
     def wait_for(self, count: int, source: int = 0) -> None:

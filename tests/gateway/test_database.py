@@ -105,10 +105,10 @@ def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(tmp_path: Path) -
     fill(outbox._database)
     for _ in range(2):
         with pytest.raises(sqlite3.Error) as told:
-            outbox.stage("t", [outputs(b"a"), outputs(large)], Tally(), "call")
+            outbox.stage("run", 0, "t", [outputs(b"a"), outputs(large)], Tally(), "call")
         assert lacks_room(told.value)
     clear(outbox._database)
-    outbox.stage("t", [outputs(b"a"), outputs(large)], Tally(), "call")
+    outbox.stage("run", 0, "t", [outputs(b"a"), outputs(large)], Tally(), "call")
     outbox.publish("run", 0, ["t"])
     first = outbox.next(0, 0, 0.0)
     assert first is not None

@@ -92,7 +92,7 @@ def test_a_followed_file_may_be_in_mid_frame(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         (b"\0\0\0\1a\0\0\0\2b", "byte 5: 5 bytes are no whole frame, and the last"),
-        (b"\0\0\0\1a\0\0\0\x0b", "byte 5: a frame of 11 bytes, and the limit is 10"),
+        (b"\0\0\0\1a\0\0\0\x0b", "byte 5: a frame of 11 bytes; the limit is 10"),
     ],
 )
 def test_bytes_that_are_no_frame_are_told_behind_the_messages_before_them(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import framing_of
 from wallaroo.errors import ApplicationError, UsageError
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
@@ -71,7 +72,7 @@ def test_arguments_reach_application_setup(tmp_path: Path) -> None:
 def test_the_frame_limit_reaches_the_sources(tmp_path: Path) -> None:
     write(tmp_path, named("limited"))
     application = ApplicationRef(str(tmp_path), max_frame=77).load()
-    assert application.sources[0].framing.max_frame == 77
+    assert framing_of(application.sources[0]).max_frame == 77
 
 
 def test_two_applications_may_have_siblings_of_one_name(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import wallaroo
 from tests.applications.counting import Count, as_line, count, decode, whole
+from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, CustomSource, StateCompute
@@ -310,7 +311,7 @@ def test_to_drop_all_keys_is_a_mistake() -> None:
 
 def test_a_connector_that_is_not_there_is_named_with_what_to_call() -> None:
     builder = ApplicationBuilder("app").new_pipeline("in", "feed").to(shout).done()
-    assert "'feed' is no source configuration; to use a connector" in only_problem(builder)
+    assert "'feed' is not a source configuration; to use a connector" in only_problem(builder)
     assert "source_connector('feed', …)" in only_problem(builder)
 
 
@@ -338,16 +339,16 @@ def test_a_key_function_is_a_function() -> None:
 
 def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration() -> None:
     told = problems(begun("127.0.0.1:7010").to_sink(SOURCE))
-    assert "pipeline 'lines': '127.0.0.1:7010' is no source configuration" in told[0]
-    assert "an object of class TCPSourceConfig is no sink configuration" in told[-1]
+    assert "pipeline 'lines': '127.0.0.1:7010' is not a source configuration" in told[0]
+    assert "an object of class TCPSourceConfig is not a sink configuration" in told[-1]
 
 
 def test_plain_functions_are_no_decoder_and_no_encoder() -> None:
     source = wallaroo.TCPSourceConfig("", 0, bytes.decode)  # type: ignore[call-overload]
     sink: Any = wallaroo.TCPSinkConfig("", 0, str.encode)  # type: ignore[arg-type]
     told = problems(begun(source).to_sink(sink))
-    assert "the function decode is no decoder; decorate it @decoder" in told[0]
-    assert "the function encode is no encoder; decorate it @encoder" in told[1]
+    assert "the function decode is not a decoder; decorate it with @decoder" in told[0]
+    assert "the function encode is not an encoder; decorate it with @encoder" in told[1]
 
 
 def test_a_header_format_must_fit() -> None:
@@ -420,7 +421,7 @@ def test_sources_and_sinks_say_where_they_are() -> None:
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:
     small = wallaroo.TCPSourceConfig("n", "h", 0, decode, max_size=9)
     builder = begun(small).done().new_pipeline("large", SOURCE).done()
-    assert [s.framing.max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
+    assert [framing_of(s).max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
 
 
 @pytest.mark.parametrize(
@@ -435,8 +436,8 @@ def test_a_source_has_its_own_limit_where_it_names_one() -> None:
 def test_a_generator_is_an_object_with_its_two_methods(gen: Any, described: str) -> None:
     builder, at = begun(wallaroo.GenSourceConfig(gen)).done(), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': {described} is no generator; "
-        "an object with initial_value() and apply(previous) is due"
+        f"{HERE}:{at}: pipeline 'lines': {described} is not a generator; "
+        "expected an object with initial_value() and apply(previous)"
     )
 
 
@@ -459,12 +460,12 @@ def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> Non
     builder.to_sink(wallaroo.SinkConfig(own, as_line))
     builder.new_pipeline("b", unchecked.FileSourceConfig("i", decode, framing="line"))
     builder.to_sink(unchecked.FileSinkConfig("o", as_line, framing="frames"))
-    here = "an object of class Numbers is no"
+    here, base = "an object of class Numbers is not a", "pass an instance of a"
     assert problems(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': {here} source; an object of a MessageSource is",
-        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; an object of an OutputSink is",
-        f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; 'frames' or 'lines' is due",
-        f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; 'none' or 'lines' is due",
+        f"{HERE}:{at}: pipeline 'lines': {here} source; {base} MessageSource subclass",
+        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; {base}n OutputSink subclass",
+        f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; expected 'frames' or 'lines'",
+        f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; expected 'none' or 'lines'",
     )
 
 
@@ -473,8 +474,11 @@ def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_functi
     builder = begun(wallaroo.FileSourceConfig("i", bytes.decode)).done()
     builder.new_pipeline("lines too", wallaroo.FileSourceConfig("i", decoder, "lines")).done()
     told = problems(builder)
-    assert "pipeline 'lines': the function decode is no decoder; decorate it @decoder" in told[0]
-    assert "pipeline 'lines too': 'utf-8' is no decoder; a function is due" in told[1]
+    assert (
+        "pipeline 'lines': the function decode is not a decoder; decorate it with @decoder"
+        in told[0]
+    )
+    assert "pipeline 'lines too': 'utf-8' is not a decoder; expected a function" in told[1]
 
 
 def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:

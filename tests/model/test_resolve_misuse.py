@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an encoder for a decoder": (
         lambda: begun(unchecked.TCPSourceConfig("", 0, wallaroo.encoder(plain))).done(),
-        ": the @encoder plain is no decoder; decorate it @decoder",
+        ": the @encoder plain is not a decoder; decorate it with @decoder",
     ),
     "a partition class": (
         lambda: by(FirstLetter),
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
                 "", 0, unchecked.decoder(header_length=4, length_fmt=4)(plain)
             )
         ).done(),
-        ": decoder plain: length_fmt is 4; a struct format or a function is due",
+        ": decoder plain: length_fmt is 4; expected a struct format or a function",
     ),
 }
 

@@ -11,7 +11,7 @@ from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch, Progress
 from wallaroo.engine.metrics import TimedBatch
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.run.batch_summary import BatchSummary
 
 GATEWAY = GatewayStatus((), (), 1, 138_000, 0, 12.34, 0, False, 0, 0, 0, 0, 0)

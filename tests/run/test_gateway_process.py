@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import U32, outputs
+from tests.gateway.harness import U32, messages, outputs
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.gateway_api import JOURNAL, Position
+from wallaroo.dataflow.records import JOURNAL, Tally
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -109,13 +109,13 @@ def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
     (source,) = running.client.status().sources
     assert (source.where, source.accepted) == (f"127.0.0.1:{running.port}", 2)
     running.send(b"c")
-    assert running.client.latest(0, MIB, 1 << 30, 0.0).end == 3
+    assert running.client.latest({JOURNAL: 0}, MIB, 1 << 30, 0.0).end[JOURNAL] == 3
 
 
 def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
     for _ in range(4):
         running.send(*[bytes(MIB)] * 5)
-    reading = running.client.read(0, 20)
+    reading = running.client.read(messages(0, 20))
     read = list(next(reading))
     running.kill()
     read += [chunk for block in reading for chunk in block]
@@ -127,9 +127,9 @@ def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -
 
 
 def test_outputs_that_were_staged_outlive_the_gateway(running: Running) -> None:
-    running.client.stage("t", [outputs(b"a\n")], Tally())
+    running.client.stage("run", 0, "t", [outputs(b"a\n")], Tally())
     running.kill()
-    running.client.stage("t", [outputs(b"b\n")], Tally())
+    running.client.stage("run", 0, "t", [outputs(b"b\n")], Tally())
     assert running.published() == [b"a\n", b"b\n"]
 
 
@@ -137,7 +137,7 @@ def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
     running: Running,
 ) -> None:
     running.signal(signal.SIGSTOP)
-    staging = in_thread(lambda: running.client.stage("t", [outputs(b"a\n")], Tally()))
+    staging = in_thread(lambda: running.client.stage("run", 0, "t", [outputs(b"a\n")], Tally()))
     running.kill()
     staging.join(PATIENCE_S)
     assert running.published() == [b"a\n"]
@@ -145,12 +145,12 @@ def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
 
 def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) -> None:
     running.send(b"a", b"b")
-    latest = running.client.latest(0, MIB, 1 << 30, 0.0)
-    running.client.plan(0, latest.end, 1)
-    running.client.stage("t", [], Tally())
+    latest = running.client.latest({JOURNAL: 0}, MIB, 1 << 30, 0.0)
+    running.client.plan({JOURNAL: 0}, latest.end, 1)
+    running.client.stage("run", 0, "t", [], Tally())
     running.kill()
-    running.client.publish("run", 0, ["t"], {JOURNAL: latest.end})
-    running.client.latest(2, MIB, 1 << 30, 0.0, latest.opening)  # as the engine does behind a batch
+    running.client.publish("run", 0, ["t"], latest.end)
+    running.client.latest(latest.end, MIB, 1 << 30, 0.0, latest.opening)  # as after a batch
     assert running.client.status().backlog == 0
 
 
@@ -158,15 +158,15 @@ def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_ag
     running: Running,
 ) -> None:
     running.send(b"a", b"b")
-    checkpoint = Position("run", 4, 7, "lost", 7, 4)
+    checkpoint = CheckpointProgress("run", 4, {JOURNAL: 7}, "lost", {JOURNAL: 7}, 4)
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is not None
     files = GatewayFiles(running.location, running.client.claim("driver").number)
     files.accept(checkpoint)
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is None
     running.send(b"c")
     assert running.process.starts == 1  # the process is the same
-    latest = running.client.latest(7, MIB, 1 << 30, 0.0, "lost")
-    (block,) = running.client.read(7, latest.end)
+    latest = running.client.latest({JOURNAL: 7}, MIB, 1 << 30, 0.0, "lost")
+    (block,) = running.client.read(messages(7, latest.end[JOURNAL]))
     assert [(chunk.first, chunk.data) for chunk in block] == [
         *((7, U32.frame(b"a") + U32.frame(b"b")), (9, U32.frame(b"c"))),
     ]

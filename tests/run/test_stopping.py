@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from tests.helpers import WORD_COUNT
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import UsageError
-from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background import BackgroundRun
 from wallaroo.run.local import Runner
@@ -165,7 +165,7 @@ def test_a_run_that_waits_for_java_stops_at_once_and_in_good_order(
     with tempfile.TemporaryDirectory() as scratch:  # short, as the name of a socket must be
         monkeypatch.setenv("TMPDIR", scratch)
         running = BackgroundRun(arguments)
-        running.wait_for_event("claimed", _TIMEOUT_S)
+        running.wait_for_event("lease acquired", _TIMEOUT_S)
         os.kill(running.process.pid, stop)
         assert running.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
         assert running.events[-1]["event"] == "stopped"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.dataflow.harness import cut
-from tests.helpers import wait_until
+from tests.helpers import framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
@@ -153,7 +153,7 @@ class _Edge:
             while left and len(some) < size and left[0][0] == some[0][0]:
                 some.append(left.pop(0))
             index = indices[some[0][0]]
-            framing = application.sources[index].framing
+            framing = framing_of(application.sources[index])
             frames = b"".join(_frame(framing, payload) for _, payload in some)
             self.journal.submit(index, len(some), frames)
         assert self.journal.flush(10)

@@ -53,6 +53,6 @@ def test_the_policy_stop_ends_the_application_before_the_batch_counts(tmp_path: 
         assert running.wait(PATIENCE_S) == 1
         assert receiver.messages == []
     said = running.events[-1]["event"]
-    assert "stopped, as --on-error asks: a message of source 'Texts'" in said
+    assert "stopped because of --on-error: a message of source 'Texts'" in said
     assert "UnicodeDecodeError" in said
     assert "misbehaving.py:" in said

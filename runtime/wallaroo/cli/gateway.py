@@ -31,7 +31,7 @@ from wallaroo.errors import WallarooError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.internal_api.auth import location_of, read_token
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.server import serve
 from wallaroo.gateway.settings import GatewaySettings, check_sinks

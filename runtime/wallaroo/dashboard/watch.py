@@ -15,7 +15,7 @@ from wallaroo.dashboard.rates import percentile, rate
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
 from wallaroo.metrics.samples import Distribution, Sample, by_labels

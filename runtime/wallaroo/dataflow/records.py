@@ -8,15 +8,26 @@ from typing import Any, NamedTuple
 
 from wallaroo.dataflow.task_metrics import TaskMetrics
 
+JOURNAL = "journal"
+"""Name of the log that the gateway's journal is."""
 TICK_SOURCE = -1
 """Source of a chunk that is no message but tells what the clock shows."""
+
+
+class Position(NamedTuple):
+    """The place of a message among all messages."""
+
+    log: str
+    """Name of the log that has it."""
+    number: int
+    """Its number in that log, where numbers have no gaps."""
 
 
 class Chunk(NamedTuple):
     """Messages that one connection sent in a row, as the journal keeps them."""
 
     first: int
-    """Arrival number of the first message; numbers run over all sources without gaps."""
+    """Number of the first message in its log; numbers run over all sources of the log."""
     messages: int
     """Messages in it."""
     source: int
@@ -24,7 +35,14 @@ class Chunk(NamedTuple):
     arrived_ns: int
     """Wall clock at arrival, in nanoseconds since the epoch."""
     data: bytes
-    """The frames, headers included."""
+    """The messages, in the format of their source."""
+    log: str = JOURNAL
+    """Name of the log."""
+
+    @property
+    def position(self) -> Position:
+        """Position of the first message."""
+        return Position(self.log, self.first)
 
 
 class Outputs(NamedTuple):

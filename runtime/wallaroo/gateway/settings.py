@@ -13,7 +13,7 @@ from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import Application, TCPSink
+from wallaroo.model.application import Application
 from wallaroo.observability.tracing import ONE_IN
 
 
@@ -57,12 +57,8 @@ def check_sinks(application: Application) -> None:
     """Refuse sinks that nobody can be listening for.
 
     Raises:
-        UsageError: One has port 0, which lets the system choose where somebody listens.
+        UsageError: There is one; the message names it.
     """
     for sink in application.sinks:
-        if isinstance(sink, TCPSink) and sink.port == 0:
-            msg = (
-                f"sink {sink.name!r} sends to {sink.where}, and nobody listens on port 0: give the "
-                "port of its receiver (with --out, where the application takes it from there)"
-            )
-            raise UsageError(msg)
+        if sink.problem is not None:
+            raise UsageError(sink.problem)

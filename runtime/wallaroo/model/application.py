@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.places import Place
 from wallaroo.model.raised import pass_interrupt, told
 from wallaroo.model.windows import Windows
-from wallaroo.wire.framing import Framing
+from wallaroo.wire.framing import Framing, MessageFormat
 
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """A named stream of messages; what kind it is matters to the gateway alone."""
+    """A named stream of messages. Only a connector of the gateway knows kinds of sources."""
 
     name: str
-    framing: Framing
+    framing: MessageFormat
     """How its messages lie in the journal: for TCP, as they came."""
     decode: Callable[[bytes], Any]
     """From payload to message; None drops the message."""
@@ -30,11 +30,40 @@ class Source(ABC):
     def where(self) -> str:
         """Where messages come from, for people."""
 
+    @property
+    def label(self) -> str:
+        """What it is called in a diagram."""
+        return self.where
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port that it listens on; port 0 lets the system choose. None if it does not."""
+        return None
+
+    def at_port(self, port: int) -> Source:  # noqa: ARG002
+        """The same source, listening on *port* if it listens."""
+        return self
+
+    @property
+    def ends(self) -> bool:
+        """Whether it can come to an end by itself."""
+        return False
+
+    def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None] | None:  # noqa: ARG002
+        """Its messages as `MessageSource.read` yields them; None if they exist only at run time."""
+        return None
+
+    @property
+    def gives_messages(self) -> bool:
+        """Whether its payloads are serialized messages, as those of a generator."""
+        return False
+
 
 @dataclass(frozen=True)
 class TCPSource(Source):
     """A source that listens."""
 
+    framing: Framing
     host: str
     port: int
 
@@ -42,23 +71,41 @@ class TCPSource(Source):
     def where(self) -> str:  # noqa: D102
         return f"{self.host}:{self.port}"
 
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "TCP source"
+
+    @property
+    def address(self) -> tuple[str, int]:  # noqa: D102
+        return self.host, self.port
+
+    def at_port(self, port: int) -> TCPSource:  # noqa: D102
+        return replace(self, port=port)
+
 
 @dataclass(frozen=True)
 class CustomSource(Source):
     """A source that Python code reads."""
 
+    framing: Framing
     reader: MessageSource[Any] = field(compare=False)
     gives_messages: bool = False
-    """Whether its payloads are serialized messages, as those of a generator."""
 
     @property
     def where(self) -> str:  # noqa: D102
         return str(self.reader)
 
+    @property
+    def ends(self) -> bool:  # noqa: D102
+        return True
+
+    def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
+        return self.reader.read(position)
+
 
 @dataclass(frozen=True)
 class Sink(ABC):
-    """Where encoded outputs go; what kind it is matters to the gateway alone."""
+    """Where encoded outputs go. Only a connector of the gateway knows kinds of sinks."""
 
     name: str
     encode: Callable[[Any], bytes | str]
@@ -69,6 +116,16 @@ class Sink(ABC):
     @abstractmethod
     def where(self) -> str:
         """Where outputs go, for people."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in a diagram."""
+        return self.where
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could never deliver, with what to do; None if it can."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -83,6 +140,19 @@ class TCPSink(Sink):
     @property
     def where(self) -> str:  # noqa: D102
         return f"{self.host}:{self.port}"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "TCP sink"
+
+    @property
+    def problem(self) -> str | None:  # noqa: D102
+        if self.port:
+            return None
+        return (
+            f"sink {self.name!r} sends to {self.where}, and nobody listens on port 0: give the "
+            "port of its receiver (with --out, if the application takes it from there)"
+        )
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from wallaroo.api.places import Place
 from wallaroo.model.application import (
     Application,
     Branch,
-    CustomSink,
-    CustomSource,
     KeyBy,
     Pipeline,
     Sink,
@@ -242,15 +240,12 @@ def _time(nanoseconds: int) -> str:
 
 
 def _of_source(source: Source) -> str:
-    if isinstance(source, CustomSource):
-        where = _short(source.where)
-        return where if source.gives_messages else f"{where} · {_named(source.decode)}"
-    return f"TCP source · {_named(source.decode)}"
+    label = _short(source.label)
+    return label if source.gives_messages else f"{label} · {_named(source.decode)}"
 
 
 def _of_sink(sink: Sink) -> str:
-    where = _short(sink.where) if isinstance(sink, CustomSink) else "TCP sink"
-    return f"{where} · {_named(sink.encode)}"
+    return f"{_short(sink.label)} · {_named(sink.encode)}"
 
 
 def _short(where: str) -> str:

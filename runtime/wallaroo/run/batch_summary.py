@@ -11,7 +11,7 @@ import structlog
 
 from wallaroo.engine.base import Batch
 from wallaroo.engine.metrics import TimedBatch
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 
 EVERY_S = 60.0
 """Seconds between two lines."""

@@ -13,7 +13,8 @@ from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.base import RunningEngine
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
-from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application
 from wallaroo.run.state.saved import of_key

@@ -10,7 +10,8 @@ from typing import Any
 
 from wallaroo.engine.base import Batch, RunningEngine
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
 

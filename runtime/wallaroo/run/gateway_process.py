@@ -14,7 +14,7 @@ from typing import IO, Any
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Source, TCPSource
+from wallaroo.model.application import Source
 from wallaroo.system.process_end import how_ended, what_to_do
 from wallaroo.system.restarts import Restarts
 
@@ -173,15 +173,15 @@ def reserved_ports(sources: Sequence[Source]) -> Iterator[list[int]]:
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
         for source in sources:
-            port = source.port if isinstance(source, TCPSource) else 0
-            if isinstance(source, TCPSource) and port == 0:
-                family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
+            host, port = source.address or ("", 0)
+            if source.address is not None and port == 0:
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
                 holder = stack.enter_context(socket.socket(family))
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 with contextlib.suppress(OSError):  # the gateway will say it with more words
-                    holder.bind((source.host, 0))
+                    holder.bind((host, 0))
                     port = holder.getsockname()[1]
             ports.append(port)
         yield ports

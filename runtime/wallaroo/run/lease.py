@@ -18,7 +18,8 @@ from wallaroo.gateway.internal_api.auth import (
     location_of,
     read_token,
 )
-from wallaroo.gateway.internal_api.client import GatewayClient, Lease, Refused
+from wallaroo.gateway.internal_api.client import Lease, LeaseClient
+from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 
 _PAUSE_S = 1.0
@@ -57,7 +58,7 @@ class LeaseRenewal:
 
     def __init__(self, location: str, holder: str) -> None:
         self._location = location
-        self._client = GatewayClient(location, patience_s=_CALL_S)
+        self._client = LeaseClient(location, patience_s=_CALL_S)
         self._holder = holder
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="claim", daemon=True)

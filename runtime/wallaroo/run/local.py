@@ -23,10 +23,11 @@ from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
-from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.settings import check_sinks
-from wallaroo.model.application import Application, TCPSource
+from wallaroo.model.application import Application
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
 from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
@@ -368,7 +369,7 @@ def _check_that_sockets_fit(scratch: Path) -> None:
 
 def _check_that_sources_end(application: Application) -> None:
     for source in application.sources:
-        if isinstance(source, TCPSource):
+        if not source.ends:
             msg = f"--until-done: source {source.name!r} listens on {source.where} and never ends"
             raise UsageError(msg)
 

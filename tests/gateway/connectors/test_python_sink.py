@@ -84,7 +84,9 @@ class Sending:
         self.outbox.close()
 
     def publish(self, *made: bytes, to: int = 0) -> None:
-        self.outbox.stage(f"token {self.batches}", [outputs(*made, to=to)], Tally())
+        self.outbox.stage(
+            "run", self.batches, f"token {self.batches}", [outputs(*made, to=to)], Tally()
+        )
         self.outbox.publish("run", self.batches, [f"token {self.batches}"])
         self.batches += 1
 

@@ -13,7 +13,7 @@ import pytest
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.gateway.internal_api import client as client_module
+from wallaroo.gateway.internal_api import connection
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
@@ -23,7 +23,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 
 PATIENCE_S = 10.0
-WORDS = "stopped, as --on-error asks: the disk has no room"
+WORDS = "stopped because of --on-error: the disk has no room"
 
 
 class Clock:
@@ -64,9 +64,9 @@ def client(
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     guard = Authenticator(None, Leases(tmp_path / "claim.json"))
-    location = f"grpc+unix://{tmp_path}/door.sock"
+    location = f"grpc+unix://{tmp_path}/api.sock"
     service = Service(location, journal, outbox, {"drop_letters": answers}, guard)
-    monkeypatch.setattr(client_module, "time", Clock())
+    monkeypatch.setattr(connection, "time", Clock())
     client = GatewayClient(location, patience_s=PATIENCE_S)
     yield client
     client.close()

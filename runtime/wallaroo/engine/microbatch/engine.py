@@ -19,12 +19,12 @@ from wallaroo.engine.base import (
     OnBatch,
     StateLayout,
 )
-from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
-from wallaroo.engine.spark.checkpoint.position import position_of
+from wallaroo.engine.spark.checkpoint.progress import progress_of
 from wallaroo.engine.spark.checkpoint.relocate import settle
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.session import Launch as SparkLaunch
@@ -82,9 +82,9 @@ class MicroBatch(Engine):
         os.environ["SPARK_LOCAL_IP"] = pod.ip
         return kubernetes.settings(pod, image, prefix, template, token_file)
 
-    def position(self, checkpoint: Path) -> Position:
-        """See `Engine.position`."""
-        return position_of(checkpoint)
+    def progress(self, checkpoint: Path) -> CheckpointProgress:
+        """See `Engine.progress`."""
+        return progress_of(checkpoint)
 
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""

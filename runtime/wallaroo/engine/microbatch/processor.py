@@ -25,7 +25,7 @@ from wallaroo.engine.spark.shipping import found
 class LevelProcessor(StatefulProcessor):
     """Runs one level over one bucket's messages, in order of arrival.
 
-    What goes to later levels passes through. Outputs do not travel through Spark: a task leaves
+    What goes to later levels passes through. Outputs do not travel through Spark: a task stages
     them at the gateway under a token and returns the token, so that a batch commits exactly the
     outputs of the task attempts that it is made of.
 
@@ -91,7 +91,7 @@ class LevelProcessor(StatefulProcessor):
         return sent
 
     def close(self) -> None:
-        """Leave the rest of the outputs at the gateway, before the task counts as done."""
+        """Stage the remaining outputs at the gateway, before the task counts as finished."""
         if self._context is not None:
             self._patience.stop()
             self._results.close(always=True)
@@ -116,8 +116,8 @@ class StoredLog:
 
     def head(self) -> Head | None:
         """See `BucketLog.head`."""
-        told = self._head.get()
-        return None if told is None else Head(tuple(told[0].split()), *told[1:])
+        head = self._head.get()
+        return None if head is None else Head(tuple(head[0].split()), *head[1:])
 
     def record(self, place: int) -> bytes:
         """See `BucketLog.record`."""

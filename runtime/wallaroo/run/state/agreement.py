@@ -12,12 +12,13 @@ from typing import Protocol
 
 import structlog
 
-from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
-from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
+from wallaroo.gateway.internal_api.client import ControlClient
+from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
 
@@ -33,8 +34,8 @@ class Files(Protocol):
     def held(self) -> Holdings:
         """What they hold."""
 
-    def accept(self, position: Position) -> None:
-        """Let them go on from *position* of the checkpoint."""
+    def accept(self, progress: CheckpointProgress) -> None:
+        """Let them resume from the *progress* of the checkpoint."""
 
 
 def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> None:
@@ -51,14 +52,14 @@ def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> 
         RuntimeFailure: They cannot be read.
     """
     held = files.held()  # waits for the end of a gateway of before, which may write yet
-    position = engine().position(state.checkpoint)
-    problem = disagreement(state.checkpoint, position, held)
+    progress = engine().progress(state.checkpoint)
+    problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
         return
     if not (accept_lost and problem.acceptable):
         raise UsageError(str(problem))
     log.warning("lost files accepted", reason=problem.reason)
-    files.accept(position)
+    files.accept(progress)
 
 
 class LocalFiles:
@@ -87,9 +88,9 @@ class LocalFiles:
                 )
                 raise RuntimeFailure(msg) from error
 
-    def accept(self, position: Position) -> None:
+    def accept(self, progress: CheckpointProgress) -> None:
         """See `Files.accept`: done when the gateway starts."""
-        ask_to_accept(self._directory, position)
+        ask_to_accept(self._directory, progress)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -117,14 +118,14 @@ class GatewayFiles:
         with self._client() as client:
             return client.held()
 
-    def accept(self, position: Position) -> None:
+    def accept(self, progress: CheckpointProgress) -> None:
         """See `Files.accept`: the gateway starts again for that."""
         with self._client() as client:
             before = client.held().openings
-            client.accept_lost(position)
+            client.accept_lost(progress)
             while client.held().openings[-1:] == before[-1:]:
                 time.sleep(_PAUSE_S)
 
-    def _client(self) -> contextlib.closing[GatewayClient]:
-        made = GatewayClient(self._location, claim=self._claim, patience_s=self._patience_s)
+    def _client(self) -> contextlib.closing[ControlClient]:
+        made = ControlClient(self._location, claim=self._claim, patience_s=self._patience_s)
         return contextlib.closing(made)

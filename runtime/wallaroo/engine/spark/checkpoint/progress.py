@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wallaroo.engine.gateway_api import Position
+from wallaroo.dataflow.records import JOURNAL
+from wallaroo.engine.gateway_api import CheckpointProgress, Offsets
 from wallaroo.errors import UsageError
 
 
-def position_of(checkpoint: Path) -> Position:
+def progress_of(checkpoint: Path) -> CheckpointProgress:
     """How far the query of *checkpoint* is; it must not run. The directory need not exist.
 
     Raises:
@@ -18,22 +19,31 @@ def position_of(checkpoint: Path) -> Position:
     """
     numbers = _numbers(checkpoint / "offsets")
     if not numbers:
-        return Position()
+        return CheckpointProgress()
     last, committed = numbers[-1], max(_numbers(checkpoint / "commits"), default=-1)
     planned = _offset(checkpoint, last)
-    return Position(
-        run=(checkpoint / "metadata").read_text(),
+    return CheckpointProgress(
+        run=run_of(checkpoint),
         batch=last,
-        planned=planned["offset"],
+        planned=_offsets(planned),
         opening=planned.get("opening"),
-        committed=_offset(checkpoint, committed)["offset"] if committed in numbers else 0,
+        committed=planned_end(checkpoint, committed) if committed in numbers else {},
         published=_last_that_took_messages(checkpoint, numbers, committed),
     )
 
 
-def planned_end(checkpoint: Path, batch: int) -> int:
-    """Offset after *batch*, which has been planned."""
-    return int(_offset(checkpoint, batch)["offset"])
+def run_of(checkpoint: Path) -> str:
+    """Name of the query of *checkpoint*: what Spark has stored there about it."""
+    return (checkpoint / "metadata").read_text()
+
+
+def planned_end(checkpoint: Path, batch: int) -> Offsets:
+    """Offsets after *batch*, which has been planned."""
+    return _offsets(_offset(checkpoint, batch))
+
+
+def _offsets(planned: dict[str, Any]) -> Offsets:
+    return {JOURNAL: int(planned["offset"])}
 
 
 def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: int) -> int:
