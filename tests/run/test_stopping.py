@@ -108,7 +108,7 @@ def drained(status: GatewayStatus) -> tuple[bool, list[Any]]:
         engine = SimpleNamespace(failure=lambda: None, finish_batch=lambda: None)
         runner._engine = engine  # type: ignore[assignment]
         runner._state_dir = Path("state")
-        runner._stack.append(lambda: logged.append({"event": "parts end"}))
+        runner._stack.callback(logged.append, {"event": "parts end"})
         done = runner.drain()
     return done, logged
 

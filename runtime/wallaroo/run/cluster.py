@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from types import TracebackType
 
 import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
+from wallaroo.engine.base import Batch, EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.metrics import TimedBatch
 from wallaroo.engine.registry import engine
@@ -25,24 +23,18 @@ from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.batch_summary import BatchSummary
-from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.permissions import check_rights
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease import LeaseRenewal, introduce
+from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.state.agreement import GatewayFiles, agree
-from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.stopping import BrokenOff, StopSignals
-from wallaroo.run.user_output import hearing
 from wallaroo.system.pod import Pod
 
-_LOOK_EVERY_S = 0.2
-"""Pause between looks at whether all parts are alive."""
 _SURPLUS_AFTER_S = 10.0
 """Executors leave at the end of a batch; where none ends for so long, they leave now."""
 _LAST_BATCH_S = 20.0
@@ -101,60 +93,37 @@ class DriverSettings:
     """Further settings of Spark."""
 
 
-class ClusterRun:
-    """Starts the parts of a driver, waits, and stops them; a context manager.
+class ClusterRun(Lifecycle):
+    """Runs an application's query in a pod, with an existing gateway, until a stop signal.
 
     Args:
         settings: What to run.
     """
 
     def __init__(self, settings: DriverSettings) -> None:
+        super().__init__()
         self._settings = settings
-        self._signals = StopSignals()
         self._surplus_due: float | None = None
-        self._stack: list[Callable[[], object]] = []
-        self._engine: RunningEngine | None = None
         self._wanted: WorkerCount | None = None
-        self._stopped: dict[str, Any] | None = None
-        """What there was when it stopped; None while it has not, and after a failure."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the error to Kubernetes, then stop all parts."""
         if isinstance(error, WallarooError):
             with contextlib.suppress(OSError):
                 _TERMINATION_LOG.write_text(str(error))
-        while self._stack:
-            self._stack.pop()()
-        if self._stopped is not None:
-            log.info("stopped", **self._stopped)
-        self._signals.leave()
-
-    def start(self) -> bool:
-        """Start everything; returns when messages flow.
-
-        Returns:
-            Whether they do: False where a stop signal came before.
-
-        Raises:
-            WallarooError: A part could not start, or another driver has the gateway.
-        """
-        try:
-            with self._signals.during_start():
-                self._start()
-        except BrokenOff:
-            self._stopped = {"during": "start"}
-            return False
-        return True
+        super().__exit__(kind, error, trace)
 
     def _start(self) -> None:
         settings = self._settings
-        application = _loaded(settings.application)
+        application = self._load(settings.application)
         self._status = DriverStatus(application.name, settings.partitions)
         if settings.health is not None:
             self._serve_health(settings.health)
-        self._signals.listen()  # user code may have
         pod = self._pod()
         workers = settings.workers
         if settings.workers_from is not None:
@@ -163,19 +132,18 @@ class ClusterRun:
         self._claiming = LeaseRenewal(location, pod.name)
         self._status.say("waiting for the gateway")
         claim = self._claiming.claim(settings.patience_s)
-        self._stack.append(self._claiming.release)
+        self._stack.callback(self._claiming.release)
         self._status.client = GatewayClient(location, patience_s=0)
         state = StateDirectory(settings.state_dir, application.name, settings.partitions)
-        self._stack.append(state.close)
-        _check_classes(state.path, application)
+        self._stack.callback(state.close)
+        self._check_classes(state, application)
         state.check_partitions(settings.partitions)
         agree(
             state,
             GatewayFiles(location, claim.number, settings.patience_s),
             accept_lost=settings.accept_lost_journal,
         )
-        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
-        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        scratch = self._make_scratch()
         log.info(
             "starting",
             application=application.name,
@@ -200,25 +168,20 @@ class ClusterRun:
             call_limit_s=settings.call_limit_s,
         )
         self._summary = BatchSummary(self._timed_batches, self._status.gateway)
-        chosen, layout = engine(), state.layout
-        launched = chosen.launch(how, layout, scratch)
-        self._stack.append(launched.stop)
-        self._engine = chosen.start(
-            how, program, layout, connector, launched, scratch, self._on_batch
+        launched = self._launch(how, state, scratch)
+        self._engine = engine().start(
+            how, program, state.layout, connector, launched, scratch, self._on_batch
         )
-        self._stack.append(self._engine.stop)
+        self._stack.callback(self._engine.stop)
         self._status.engine = self._engine
         self._summary.start()
-        self._stack.append(self._summary.stop)
+        self._stack.callback(self._summary.stop)
         if self._wanted is not None:
             self._wanted.start()
-            self._stack.append(self._wanted.stop)
+            self._stack.callback(self._wanted.stop)
         shown = {}
         if settings.ui is not None:
-            watched = DashboardFeed(location, self._engine)
-            self._stack.append(watched.close)
-            dashboard = serve_dashboard(settings.ui, application, watched, settings.ui_token)
-            self._stack.append(dashboard.close)
+            dashboard = self._serve_dashboard(settings.ui, settings.ui_token, application, location)
             shown = {"dashboard": dashboard.url}
         self._status.say("running")
         log.info("ready", application=application.name, gateway=location, workers=workers, **shown)
@@ -226,7 +189,7 @@ class ClusterRun:
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
         server = HealthServer(address, probes, self._status.to_json, self._status.metrics)
-        self._stack.append(server.close)
+        self._stack.callback(server.close)
 
     def wait(self) -> None:
         """Wait for a stop signal, then for the end of the batch under way.
@@ -234,8 +197,7 @@ class ClusterRun:
         Raises:
             RuntimeFailure: The query failed, or another driver has claimed the gateway.
         """
-        assert self._engine is not None
-        while not self._signals.came.wait(_LOOK_EVERY_S):
+        while not self._signals.came.wait(CHECK_INTERVAL_S):
             failure = self._claiming.lost or self._engine.failure()
             if failure is not None:
                 self._status.fail(failure)
@@ -252,7 +214,7 @@ class ClusterRun:
         while ending.is_alive() and time.monotonic() < give_up:
             if gone.is_set() and self._engine.waits():
                 break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
-            ending.join(_LOOK_EVERY_S)
+            ending.join(CHECK_INTERVAL_S)
         done_over = ending.is_alive() and not self._engine.waits()
         self._stopped = {"batch": "will be reprocessed" if done_over else "ended"}
 
@@ -261,10 +223,9 @@ class ClusterRun:
         while not gone.is_set():
             if not self._status.gateway_answers():
                 gone.set()
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(CHECK_INTERVAL_S)
 
     def _finish_batch(self) -> None:
-        assert self._engine is not None
         with contextlib.suppress(Exception):  # what has failed is done over, as after a kill
             self._engine.finish_batch()
 
@@ -275,10 +236,9 @@ class ClusterRun:
             self._remove_surplus()
 
     def _timed_batches(self) -> Sequence[TimedBatch]:
-        return [] if self._engine is None else self._engine.figures.batches()
+        return self._engine.figures.batches()
 
     def _on_wanted(self, number: int) -> None:
-        assert self._engine is not None
         _, running = self._engine.workers()
         log.info("workers", wanted=number, running=running)
         if number > self._settings.partitions:
@@ -293,8 +253,7 @@ class ClusterRun:
 
     def _remove_surplus(self) -> None:
         self._surplus_due = None
-        if self._engine is not None:
-            self._engine.remove_surplus()
+        self._engine.remove_surplus()
 
     def _pod(self) -> Pod:
         if self._settings.master.startswith("k8s://"):
@@ -333,13 +292,3 @@ class ClusterRun:
         return engine().on_kubernetes(
             pod, settings.image, prefix, settings.executor_template, settings.token_file
         )
-
-
-def _check_classes(state_dir: Path, application: Application) -> None:
-    with hearing(application.name):
-        check_state_classes(state_dir, application)
-
-
-def _loaded(reference: ApplicationRef) -> Application:
-    with hearing():
-        return reference.load()

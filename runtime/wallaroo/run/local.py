@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import secrets
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
 
 import structlog
 
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
-from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
+from wallaroo.engine.base import Batch, EngineSettings
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
@@ -29,18 +25,13 @@ from wallaroo.gateway.settings import check_sinks
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
-from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
+from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView
 from wallaroo.run.settings import RunSettings
 from wallaroo.run.state.agreement import LocalFiles, agree
-from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.stopping import BrokenOff, StopSignals
-from wallaroo.run.user_output import hearing
 
-_LOOK_EVERY_S = 0.2
-"""Pause between looks at whether all parts are alive."""
 _MOST_FAILURES = 5
 """Failures of a source in a row after which a run that waits for its end gives up."""
 _SOCKET, _LONGEST_SOCKET = "gateway.sock", 107
@@ -51,66 +42,32 @@ _HOLDER = "run"
 log = structlog.get_logger("wallaroo")
 
 
-class Runner:
-    """Starts the parts, waits for a signal or a failure, drains, and stops them; a context manager.
+class Runner(Lifecycle):
+    """Runs an application on this machine until a stop signal or a failure, then drains it.
 
     Args:
         settings: What to run.
     """
 
     def __init__(self, settings: RunSettings) -> None:
+        super().__init__()
         self._settings = settings
-        self._signals = StopSignals()
-        self._stack: list[Any] = []
-        self._engine: RunningEngine | None = None
-        self._stopped: dict[str, Any] | None = None
-        """What there was when it stopped; None while it has not, and after a failure."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        while self._stack:
-            self._stack.pop()()
-        if self._stopped is not None:
-            log.info("stopped", **self._stopped)
-        self._signals.leave()
-
-    def start(self) -> bool:
-        """Start everything; returns when messages flow.
-
-        Returns:
-            Whether they do: False where a stop signal came before.
-
-        Raises:
-            WallarooError: A part could not start.
-        """
-        try:
-            with self._signals.during_start():
-                self._start()
-        except BrokenOff:
-            self._stopped = {"during": "start"}
-            return False
-        return True
 
     def _start(self) -> None:
         settings = self._settings
-        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
-        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        scratch = self._make_scratch()
         _check_that_sockets_fit(scratch)
         self._hear(scratch)
-        with hearing():
-            application = settings.application.load()
+        application = self._load(settings.application)
         policies(settings.on_error, application)  # says what is wrong with them before all else
         check_sinks(application)
         if settings.until_done:
             _check_that_sources_end(application)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
         state = StateDirectory(path, application.name, settings.partitions)
-        self._stack.append(state.close)
+        self._stack.callback(state.close)
         self._state_dir = state.path
-        with hearing(application.name):
-            check_state_classes(state.path, application)
+        self._check_classes(state, application)
         agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
         program = Program(application, state.fixed.buckets)
         if state.fixed.partitions != settings.partitions:
@@ -120,7 +77,6 @@ class Runner:
                 partitions=state.fixed.partitions,
                 reason=f"the state in {state.path} was made with them",
             )
-        self._signals.listen()  # user code may have
         location = f"grpc+unix://{scratch}/{_SOCKET}"
         token, given = None, {}
         if settings.gateway is not None:
@@ -147,16 +103,14 @@ class Runner:
             spark=settings.spark,
             call_limit_s=settings.call_limit_s,
         )
-        chosen, layout = engine(), state.layout
-        launched = chosen.launch(how, layout, scratch)  # takes longest: all else starts beside it
-        self._stack.append(launched.stop)
+        launched = self._launch(how, state, scratch)
         self._start_gateway(application, state, location, token, scratch)
         claim = self._client.claim(_HOLDER)
         connector = Connector(location, claim.number)
-        self._engine = chosen.start(
-            how, program, layout, connector, launched, scratch, self._on_batch
+        self._engine = engine().start(
+            how, program, state.layout, connector, launched, scratch, self._on_batch
         )
-        self._stack.append(self._stop_engine)
+        self._stack.callback(self._stop_engine)
         status = self.status()
         shown = self._show(application, location)
         log.info(
@@ -174,7 +128,7 @@ class Runner:
         Returns:
             What failed, if something did before that.
         """
-        while not self._signals.came.wait(_LOOK_EVERY_S):
+        while not self._signals.came.wait(CHECK_INTERVAL_S):
             if (failure := self._failure()) is not None:
                 return failure
             if self._settings.until_done:
@@ -212,14 +166,14 @@ class Runner:
             if self._gateway.starts != starts:  # the new one listens
                 starts = self._gateway.starts
                 self._client.stop_accepting()
-            if self._signals.came.wait(_LOOK_EVERY_S / 4):
+            if self._signals.came.wait(CHECK_INTERVAL_S / 4):
                 cut_short = "another signal came"
             elif time.monotonic() - started > limit_s:
                 cut_short = f"the {limit_s:g} s of --drain-timeout are over"
             status = self.status()
             if cut_short is not None:
                 break
-        if not status.backlog and self._engine is not None:
+        if not status.backlog:
             self._engine.finish_batch()
         kept = status.backlog + status.undelivered
         if kept:
@@ -260,21 +214,17 @@ class Runner:
 
     def _show(self, application: Application, location: str) -> str | None:
         """Serve the dashboard, if it is wanted; returns where."""
-        if self._settings.ui is None:
+        settings = self._settings
+        if settings.ui is None:
             return None
-        assert self._engine is not None
-        watched = DashboardFeed(location, self._engine)
-        self._stack.append(watched.close)
-        server = serve_dashboard(self._settings.ui, application, watched, self._settings.ui_token)
-        self._stack.append(server.close)
-        if self._settings.live is not None:
-            view = LiveView(application.name, server.watch.now, self._settings.live)
-            self._stack.append(view.__enter__().stop)
-        return server.url
+        dashboard = self._serve_dashboard(settings.ui, settings.ui_token, application, location)
+        if settings.live is not None:
+            view = LiveView(application.name, dashboard.watch.now, settings.live)
+            self._stack.enter_context(view)
+        return dashboard.url
 
     def _batch_leaves_it_done(self) -> bool:
         """Whether all is done also behind a batch under way, which may open windows at its end."""
-        assert self._engine is not None
         try:
             self._engine.finish_batch()
         except Exception:  # the query has failed: the next look sees to that
@@ -285,13 +235,11 @@ class Runner:
         self._gateway.worked()  # it gave the batch's messages, and has published its outputs
 
     def _stop_engine(self) -> None:
-        assert self._engine is not None
         self._engine.stop(at_once=self._gateway.failure is not None)
 
     def _failure(self) -> str | None:
         if self._gateway.failure is not None:
             return self._gateway.failure
-        assert self._engine is not None
         return self._engine.failure()
 
     def _hear(self, scratch: Path) -> None:
@@ -300,14 +248,14 @@ class Runner:
         directory.mkdir()
         said = UserLogs(None, relay, {})
         channel = Channel(directory, relay, said.output)
-        self._stack.append(channel.close)
+        self._stack.callback(channel.close)
         self._give(channel.environment)
 
     def _give(self, given: Mapping[str, str]) -> None:
         """Let what this process starts find *given* in its environment, until it stops."""
         for name, value in given.items():
             os.environ[name] = value
-            self._stack.append(functools.partial(os.environ.pop, name, None))
+            self._stack.callback(os.environ.pop, name, None)
 
     def _start_gateway(
         self,
@@ -318,9 +266,7 @@ class Runner:
         scratch: Path,
     ) -> None:
         reference = self._settings.application
-        reserved = reserved_ports(application.sources)
-        ports = reserved.__enter__()
-        self._stack.append(lambda: reserved.__exit__(None, None, None))
+        ports = self._stack.enter_context(reserved_ports(application.sources))
         shown = []
         if token is not None:
             file = scratch / "token"
@@ -351,10 +297,10 @@ class Runner:
             *("--", *reference.args),
         ]
         self._gateway = GatewayProcess(command)
-        self._stack.append(self._gateway.stop)
+        self._stack.callback(self._gateway.stop)
         self._gateway.start()
         self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
-        self._stack.append(self._client.close)
+        self._stack.callback(self._client.close)
 
 
 def _check_that_sockets_fit(scratch: Path) -> None:
