@@ -262,7 +262,7 @@ def test_a_sink_at_port_0_is_refused(command: str, tmp_path: Path) -> None:
     addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:0", "--state-dir", str(state))
     result = process(command, str(WORD_COUNT), *addresses, *listen)
     assert result.returncode == 2
-    assert "sink 'Split and Count' sends to 127.0.0.1:0, and nobody listens on port 0" in (
+    assert "sink 'Split and Count' sends to 127.0.0.1:0, but no receiver can listen on port 0" in (
         result.stderr
     )
     assert not state.exists()

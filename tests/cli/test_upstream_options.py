@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from wallaroo.cli.main import main
-from wallaroo.cli.options import application_options
+from wallaroo.cli.options import APPLICATION
 from wallaroo.cli.upstream_options import UpstreamCommand
 
 
 @click.command(cls=UpstreamCommand)
-@application_options
+@APPLICATION
 def shown(
     app: str, inputs: str, outputs: str, app_args: tuple[str, ...], **_others: object
 ) -> None:

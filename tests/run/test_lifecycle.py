@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from tests.helpers import WORD_COUNT
 from wallaroo.engine.base import Batch
 from wallaroo.run.lifecycle import Lifecycle
+from wallaroo.run.settings import DashboardSettings
 
 _NO_SPARK_BEFORE_JAVA = """
 import sys
@@ -33,7 +34,7 @@ class Parts(Lifecycle):
     """Two parts, the second of which fails to stop."""
 
     def __init__(self, *, interrupted: bool = False) -> None:
-        super().__init__()
+        super().__init__(DashboardSettings())
         self.events: list[str] = []
         self._interrupted = interrupted
 

@@ -21,17 +21,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.helpers import WORD_COUNT
+from wallaroo.cli.gateway import command_line
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background import BackgroundRun
-from wallaroo.run.local import Runner
-from wallaroo.run.settings import RunSettings
+from wallaroo.run.local import LocalRun
+from wallaroo.run.settings import LocalSettings
 from wallaroo.run.stopping import BrokenOff, StopSignals
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 _TIMEOUT_S = 60.0
+ENGINE = EngineSettings(ApplicationRef("app"), "local[1]")
 
 
 @pytest.fixture(autouse=True)
@@ -100,8 +103,8 @@ STATUS = GatewayStatus(
 
 def drained(status: GatewayStatus) -> tuple[bool, list[Any]]:
     """Whether a run whose gateway has *status* drains at once; what it logs, to its end."""
-    settings = RunSettings(ApplicationRef("app"), drain_timeout_s=0.0)
-    with capture_logs() as logged, Runner(settings) as runner:
+    settings = LocalSettings(engine=ENGINE, drain_timeout_s=0.0)
+    with capture_logs() as logged, LocalRun(settings, command_line) as runner:
         runner._gateway = SimpleNamespace(starts=1, failure=None)  # type: ignore[assignment]
         client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
         runner._client = client  # type: ignore[assignment]
@@ -181,7 +184,7 @@ def test_a_directory_whose_name_is_too_long_for_sockets_is_told(
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     with pytest.raises(UsageError, match="set the environment variable TMPDIR to a shorter one"):
-        Runner(RunSettings(ApplicationRef("app"))).start()
+        LocalRun(LocalSettings(engine=ENGINE), command_line).start()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from wallaroo import __version__
-from wallaroo.cli.options import application_to_look_at
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
 
 ENGINES = ("docker", "podman", "buildah")
@@ -72,7 +72,7 @@ def build(
     if not (_ROOT / "Dockerfile").is_file():
         msg = "wallaroo build needs the project's checkout: call it from the .venv of `make setup`"
         raise UsageError(msg)
-    application = application_to_look_at(str(app), app_args)
+    application = application_without_addresses(str(app), app_args)
     engine = _engine(engine)
     with tempfile.TemporaryDirectory(prefix="wallaroo-build-") as directory:
         context = Path(directory)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from wallaroo.cli.options import application_to_look_at
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.model.application import Application, Branch, Stateful
 from wallaroo.run.user_output import product
 from wallaroo.system.printable import printable
@@ -23,7 +23,7 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
     with product() as out:
-        application = application_to_look_at(app, app_args)
+        application = application_without_addresses(app, app_args)
         for line in _lines(application):
             click.echo(printable(line), file=out)
 

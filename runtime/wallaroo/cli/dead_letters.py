@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import state_option, together
+from wallaroo.cli.options import STATE_DIR, together
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
@@ -91,6 +91,8 @@ def _no_payload(number: int) -> str:
 def dead_letters() -> None:
     """List, show, replay and drop dead letters: messages that could not be processed.
 
+    The application may be running.
+
     \b
     Example:
       wallaroo dead-letters list --state-dir .wallaroo/word-count
@@ -100,7 +102,7 @@ def dead_letters() -> None:
 
 
 @dead_letters.command("list")
-@state_option
+@STATE_DIR.but(required=True)
 @_which
 @click.option(
     "--last",
@@ -123,7 +125,7 @@ def list_letters(
 
 @dead_letters.command()
 @click.argument("number", type=_NUMBER)
-@state_option
+@STATE_DIR.but(required=True)
 @click.option("--payload", is_flag=True, help="Print only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
     """Show one dead letter."""
@@ -142,7 +144,7 @@ def show(number: int, state_dir: Path, payload: bool) -> None:
 
 @dead_letters.command()
 @_chosen
-@state_option
+@STATE_DIR.but(required=True)
 def replay(
     numbers: tuple[int, ...],
     every: bool,
@@ -166,7 +168,7 @@ def replay(
 
 @dead_letters.command()
 @_chosen
-@state_option
+@STATE_DIR.but(required=True)
 def drop(
     numbers: tuple[int, ...],
     every: bool,

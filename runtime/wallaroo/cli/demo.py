@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 import click
 
-from wallaroo.cli.options import application_ref
+from wallaroo.cli.options import WORKERS, application_without_addresses
 from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
 from wallaroo.run.background import BackgroundRun
@@ -55,13 +55,7 @@ class DemoData(Protocol):
     help="Number of messages to generate.",
 )
 @click.option("--seed", default=7, show_default=True, help="Seed of the generated data.")
-@click.option(
-    "--workers",
-    default=2,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of worker processes.",
-)
+@WORKERS.but(default=2, show_default=True)
 def demo(app: str, messages: int, seed: int, workers: int) -> None:
     """Generate data, run APP on it over real sockets, and check every output.
 
@@ -74,9 +68,7 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
     """  # noqa: D301  (click reads \b)
     directory = _application_directory(app)
     with product():
-        application = application_ref(
-            str(directory), "127.0.0.1:0," * 7 + "127.0.0.1:0", "127.0.0.1:1", (), 2**24
-        ).load()
+        application = application_without_addresses(str(directory), ())
         data = cast("DemoData", importlib.import_module("demo"))
     click.echo(f"generating {messages:,} messages (seed {seed})", err=True)
     rounds = list(data.rounds(messages, seed))

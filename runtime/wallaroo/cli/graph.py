@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import FILE, application_to_look_at
+from wallaroo.cli.options import FILE, application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
@@ -50,7 +50,7 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
     """  # noqa: D301  (click reads \b)
     form = form or _SUFFIXES.get(output.suffix if output else "") or "mermaid"
     with product() as out:
-        picture = _PICTURES[form](graph_of(application_to_look_at(app, app_args)))
+        picture = _PICTURES[form](graph_of(application_without_addresses(app, app_args)))
         if output is None:
             out.buffer.write(picture)
             return

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import structlog
 
-from wallaroo.cli.options import application_to_look_at, state_option
+from wallaroo.cli.options import PARTITIONS, STATE_DIR, application_without_addresses
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import SavedState
 from wallaroo.engine.registry import engine
@@ -45,6 +45,8 @@ _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def state() -> None:
     """Show, export and import the state of an application, as of its last batch.
 
+    While the application runs, its state can be shown and exported.
+
     \b
     Example:
       wallaroo state show apps/word_count hello --state-dir .wallaroo/word-count
@@ -56,7 +58,7 @@ def state() -> None:
 @state.command()
 @click.argument("app")
 @click.argument("key")
-@state_option
+@STATE_DIR.but(required=True)
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
@@ -73,7 +75,7 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 
 @state.command()
 @click.argument("app")
-@state_option
+@STATE_DIR.but(required=True)
 @_form
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
@@ -91,18 +93,9 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
 @state.command(name="import")
 @click.argument("app")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="State directory of the application, which must be stopped; created if it does not exist.",
-)
+@STATE_DIR.but(required=True)
 @_form
-@click.option(
-    "--partitions",
-    type=click.IntRange(1),
-    help="Number of partitions, if the directory is new; see `wallaroo run`.  [default: 1]",
-)
+@PARTITIONS.but(show_default="1, or those of the directory")
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
 @_arguments
 def import_(
@@ -116,7 +109,8 @@ def import_(
 ) -> None:
     """Import the entities of FILE (- for standard input), as `wallaroo state export` wrote them.
 
-    The application must have been stopped cleanly. Either all entities are imported or none:
+    The application must have been stopped cleanly; a state directory that does not exist is
+    created. Either all entities are imported or none:
     nothing is written until every entity has been validated (its state, key, class and fields). To
     finish an interrupted import, run the same command again. Entities of other keys are left
     unchanged. Import only files that you trust as much as the application itself, because
@@ -127,7 +121,7 @@ def import_(
       wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new --partitions 4
     """  # noqa: D301  (click reads \b)
     with product(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        application = application_to_look_at(app, app_args)
+        application = application_without_addresses(app, app_args)
         given = str(file)
         if given == "-":
             given = "standard input"
@@ -193,7 +187,7 @@ def _check_that_none_is_there(saved: SavedState, path: Path, keys: set[tuple[str
 def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
     """The state in *state_dir*."""
     fixed = read_fixed(state_dir)
-    application = application_to_look_at(app, app_args)
+    application = application_without_addresses(app, app_args)
     if fixed.application != application.name:
         msg = f"{state_dir} belongs to {fixed.application!r}, and this is {application.name!r}"
         raise UsageError(msg)

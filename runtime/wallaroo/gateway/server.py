@@ -24,8 +24,9 @@ from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, read_held
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.dead_letters.store import Choice, EvidenceFinder
-from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.auth import Authenticator, read_token
 from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
@@ -69,11 +70,19 @@ class Gateway:
     Args:
         application: Whose sources and sinks it serves.
         settings: How it is set up.
+
+    Raises:
+        UsageError: Files that *settings* name cannot be used, or an error policy is not valid.
     """
 
     def __init__(self, application: Application, settings: GatewaySettings) -> None:
         self._application = application
         self._settings = settings
+        self._token = None if settings.token_file is None else read_token(settings.token_file)
+        self._certificate = settings.tls.at_door()
+        self._source_tls = settings.traffic.source_tls.serving()
+        self._sink_tls = settings.traffic.sink_tls.connecting()
+        self._policies = policies(settings.traffic.on_error, application)
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         self._bound: dict[int, tuple[str, int]] = {}
@@ -96,7 +105,7 @@ class Gateway:
                 for source, port in zip(sources, self._settings.ports, strict=True)
             )
         self._ingress = TCPListener(
-            sources, self._journal, self._settings.sources, self._settings.source_tls
+            sources, self._journal, self._settings.traffic.sources, self._source_tls
         )
         await self._once_there_is_room(self._desk.finish_replays)
         self._bound = await self._ingress.listen()
@@ -124,9 +133,9 @@ class Gateway:
             "held": lambda _: read_held(directory).to_json(),
             "accept_lost": self._accept_lost,
         }
-        guard = Authenticator(self._settings.token, self._claims)
+        guard = Authenticator(self._token, self._claims)
         location = self._settings.location
-        judge = EvidenceFinder(self._application, self._journal, self._settings.policies)
+        judge = EvidenceFinder(self._application, self._journal, self._policies)
         self._followed = self._follow()
         self._service = Service(
             location,
@@ -136,9 +145,9 @@ class Gateway:
             guard,
             judge,
             self._followed,
-            self._settings.certificate,
+            self._certificate,
         )
-        door = Endpoint(location, self._settings.token)
+        door = Endpoint(location, self._token)
         await self._once_there_is_room(functools.partial(door.write, directory))
         self._health = None
         if self._settings.health is not None:
@@ -165,7 +174,7 @@ class Gateway:
                 letters.note_origins(self._application)
             self._journal = Journal(
                 settings.directory / JOURNAL,
-                settings.journal,
+                settings.traffic.journal,
                 on_room=self._on_room,
                 on_failure=self._on_failure,
                 on_accepted=self._on_accepted,
@@ -297,12 +306,12 @@ class Gateway:
             self._outbox,
             [source.name for source in self._application.sources],
             [sink.name for sink in self._application.sinks],
-            self._settings.trace_one_in,
+            self._settings.traffic.trace_one_in,
         )
 
     def _egress(self, index: int, sink: Sink) -> TCPSender | PythonSinkWriter:
         if isinstance(sink, TCPSink):
-            return TCPSender(index, sink, self._outbox, self._on_failure, self._settings.sink_tls)
+            return TCPSender(index, sink, self._outbox, self._on_failure, self._sink_tls)
         assert isinstance(sink, CustomSink)
         return PythonSinkWriter(index, sink, self._outbox)
 

@@ -6,8 +6,8 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -15,22 +15,20 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings
-from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.base import Batch
 from wallaroo.engine.metrics import TimedBatch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.batch_summary import BatchSummary
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.permissions import check_rights
 from wallaroo.run.kubernetes.worker_count import WorkerCount
-from wallaroo.run.lease import LeaseRenewal, introduce
+from wallaroo.run.lease import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
+from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.pod import Pod
@@ -45,54 +43,6 @@ _TERMINATION_LOG = Path("/dev/termination-log")
 log = structlog.get_logger("wallaroo")
 
 
-@dataclass(frozen=True)
-class DriverSettings:
-    """What `wallaroo driver` was asked to do."""
-
-    application: ApplicationRef
-    """The application and its arguments."""
-    gateway: Address
-    """Where the gateway's internal API is."""
-    token_file: Path
-    """File with the gateway's token, in this pod and in the executors'."""
-    state_dir: Path
-    """State directory, in this pod and in the executors'."""
-    partitions: int
-    """Partitions of the state."""
-    gateway_ca: Path | None = None
-    """File of authorities for the gateway, in this pod and in the executors'; None for no TLS."""
-    workers: int = 1
-    """Executors to start, where no ConfigMap tells."""
-    workers_from: str | None = None
-    """ConfigMap that tells how many."""
-    master: str = "k8s://https://kubernetes.default.svc"
-    """Spark master URL."""
-    image: str | None = None
-    """Image of the executors; needed where the master is Kubernetes."""
-    executor_prefix: str | None = None
-    """How the names of their pods begin; None for the driver's pod's name."""
-    executor_template: Path | None = None
-    """Pod that they are made from."""
-    memory: str = "1g"
-    """Heap of the driver's virtual machine."""
-    health: Address | None = None
-    """Where probes are answered; None for nowhere."""
-    ui: Address | None = None
-    """Where the dashboard is served; None for nowhere."""
-    ui_token: str | None = None
-    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
-    accept_lost_journal: bool = False
-    """Whether to go on where the gateway's journal or outbox is lost or too old."""
-    patience_s: float = 600.0
-    """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
-    batch: BatchLimits = field(default_factory=BatchLimits)
-    """Bounds of a batch."""
-    call_limit_s: float = 60.0
-    """Seconds that a function of the application may take for one message; 0 for no limit."""
-    spark: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark."""
-
-
 class ClusterRun(Lifecycle):
     """Runs an application's query in a pod, with an existing gateway, until a stop signal.
 
@@ -100,8 +50,8 @@ class ClusterRun(Lifecycle):
         settings: What to run.
     """
 
-    def __init__(self, settings: DriverSettings) -> None:
-        super().__init__()
+    def __init__(self, settings: ClusterSettings) -> None:
+        super().__init__(settings.dashboard)
         self._settings = settings
         self._surplus_due: float | None = None
         self._wanted: WorkerCount | None = None
@@ -120,57 +70,51 @@ class ClusterRun(Lifecycle):
 
     def _start(self) -> None:
         settings = self._settings
-        application = self._load(settings.application)
+        application = self._load(settings.engine.application)
         self._status = DriverStatus(application.name, settings.partitions)
         if settings.health is not None:
             self._serve_health(settings.health)
         pod = self._pod()
-        workers = settings.workers
-        if settings.workers_from is not None:
-            workers = self._read_wanted(pod.namespace, settings.workers_from)
-        location = introduce(settings.gateway, settings.token_file, settings.gateway_ca)
+        workers = settings.engine.workers
+        if settings.executors.count_from is not None:
+            workers = self._read_wanted(pod.namespace, settings.executors.count_from)
+        environment = set_credentials(settings.gateway)
+        location, patience_s = settings.gateway.location, settings.gateway.patience_s
         self._claiming = LeaseRenewal(location, pod.name)
         self._status.say("waiting for the gateway")
-        claim = self._claiming.claim(settings.patience_s)
+        claim = self._claiming.claim(patience_s)
         self._stack.callback(self._claiming.release)
         self._status.client = GatewayClient(location, patience_s=0)
         state = StateDirectory(settings.state_dir, application.name, settings.partitions)
         self._stack.callback(state.close)
         self._check_classes(state, application)
         state.check_partitions(settings.partitions)
-        agree(
-            state,
-            GatewayFiles(location, claim.number, settings.patience_s),
-            accept_lost=settings.accept_lost_journal,
-        )
+        files = GatewayFiles(location, claim.number, patience_s)
+        agree(state, files, accept_lost=settings.accept_lost_journal)
         scratch = self._make_scratch()
         log.info(
             "starting",
             application=application.name,
             state_dir=str(state.path),
-            master=settings.master,
+            master=settings.engine.master,
             claim=claim.number,
             workers=workers,
             resumes=not state.is_new,
         )
         self._status.say("starting Spark")
-        connector = Connector(location, claim.number, settings.patience_s)
+        connector = Connector(location, claim.number, patience_s)
         program = Program(application, state.fixed.buckets)
-        how = EngineSettings(
-            settings.application,
-            settings.master,
-            workers,
-            settings.batch,
-            settings.memory,
+        engine_settings = replace(
+            settings.engine,
+            workers=workers,
             everywhere=True,
-            environment=self._environment(),
-            spark={**self._pods(pod, claim.number), **settings.spark},
-            call_limit_s=settings.call_limit_s,
+            environment=environment,
+            spark={**self._pods(pod, claim.number), **settings.engine.spark},
         )
         self._summary = BatchSummary(self._timed_batches, self._status.gateway)
-        launched = self._launch(how, state, scratch)
+        launched = self._launch(engine_settings, state, scratch)
         self._engine = engine().start(
-            how, program, state.layout, connector, launched, scratch, self._on_batch
+            engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
         self._stack.callback(self._engine.stop)
         self._status.engine = self._engine
@@ -179,12 +123,15 @@ class ClusterRun(Lifecycle):
         if self._wanted is not None:
             self._wanted.start()
             self._stack.callback(self._wanted.stop)
-        shown = {}
-        if settings.ui is not None:
-            dashboard = self._serve_dashboard(settings.ui, settings.ui_token, application, location)
-            shown = {"dashboard": dashboard.url}
+        dashboard = self._serve_dashboard(application, location)
         self._status.say("running")
-        log.info("ready", application=application.name, gateway=location, workers=workers, **shown)
+        log.info(
+            "ready",
+            application=application.name,
+            gateway=location,
+            workers=workers,
+            **({} if dashboard is None else {"dashboard": dashboard.url}),
+        )
 
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
@@ -256,7 +203,7 @@ class ClusterRun(Lifecycle):
         self._engine.remove_surplus()
 
     def _pod(self) -> Pod:
-        if self._settings.master.startswith("k8s://"):
+        if self._settings.engine.master.startswith("k8s://"):
             return Pod.here()
         return Pod(socket.gethostname(), "", "")
 
@@ -272,23 +219,14 @@ class ClusterRun(Lifecycle):
         check_rights(client.AuthorizationV1Api(), namespace)
         return number
 
-    def _environment(self) -> dict[str, str]:
-        """What workers need in their environment to reach the gateway."""
-        settings = self._settings
-        given = {TOKEN_FILE_VARIABLE: str(settings.token_file)}
-        if settings.gateway_ca is not None:
-            given[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
-        return given
-
     def _pods(self, pod: Pod, claim: int) -> dict[str, str]:
         """Settings with which workers are pods, on Kubernetes."""
-        settings = self._settings
-        if not settings.master.startswith("k8s://"):
+        executors = self._settings.executors
+        if not self._settings.engine.master.startswith("k8s://"):
             return {}
-        if settings.image is None:
+        if executors.image is None:
             msg = "--image is missing: executors are to run in the driver's image"
             raise UsageError(msg)
-        prefix = f"{settings.executor_prefix or pod.name}-{claim}"
-        return engine().on_kubernetes(
-            pod, settings.image, prefix, settings.executor_template, settings.token_file
-        )
+        prefix = f"{executors.prefix or pod.name}-{claim}"
+        token_file = self._settings.gateway.token_file
+        return engine().on_kubernetes(pod, executors.image, prefix, executors.template, token_file)

@@ -6,20 +6,18 @@ import contextlib
 import os
 import threading
 import time
-from pathlib import Path
 
 import structlog
 
-from wallaroo.api.addresses import Address
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.auth import (
     AUTHORITIES_VARIABLE,
     TOKEN_FILE_VARIABLE,
-    location_of,
     read_token,
 )
 from wallaroo.gateway.internal_api.client import GatewayClient, Lease, Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
+from wallaroo.run.settings import GatewayAccess
 
 _PAUSE_S = 1.0
 """Pause before the gateway is asked again, while it is away or another driver's."""
@@ -29,22 +27,21 @@ _CALL_S = 5.0
 log = structlog.get_logger("wallaroo")
 
 
-def introduce(gateway: Address, token_file: Path, authorities: Path | None) -> str:
-    """Let this process know what it has to show at the gateway's door; where that is.
+def set_credentials(gateway: GatewayAccess) -> dict[str, str]:
+    """Give this process the credentials for *gateway*.
 
-    Args:
-        gateway: Where the gateway's internal API is.
-        token_file: File with its token.
-        authorities: File with those that it must have a certificate of; None for plain TCP.
+    Returns:
+        The environment variables that give them to another process.
 
     Raises:
         UsageError: There is no token in the file.
     """
-    read_token(token_file)
-    os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
-    if authorities is not None:
-        os.environ[AUTHORITIES_VARIABLE] = str(authorities)
-    return location_of(f"{gateway[0]}:{gateway[1]}", secret=authorities is not None)
+    read_token(gateway.token_file)
+    variables = {TOKEN_FILE_VARIABLE: str(gateway.token_file)}
+    if gateway.authorities is not None:
+        variables[AUTHORITIES_VARIABLE] = str(gateway.authorities)
+    os.environ.update(variables)
+    return variables
 
 
 class LeaseRenewal:

@@ -8,21 +8,17 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.run.lease import LeaseRenewal, introduce
+from wallaroo.run.lease import LeaseRenewal, set_credentials
+from wallaroo.run.settings import GatewayAccess
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.user_output import hearing
-
-_PATIENCE_S = 600.0
-"""Seconds to go on trying while the gateway is away: as a driver does."""
-
 
 log = structlog.get_logger("wallaroo")
 
@@ -30,18 +26,14 @@ log = structlog.get_logger("wallaroo")
 def end_batch(
     settings: EngineSettings,
     state: StateDirectory,
-    gateway: Address,
-    token_file: Path,
-    authorities: Path | None,
+    gateway: GatewayAccess,
 ) -> None:
     """End the batch that has begun in *state*, and begin no other.
 
     Args:
         settings: The application, and how to run it.
         state: Its state directory.
-        gateway: Where the internal API of its gateway is.
-        token_file: File with the gateway's token.
-        authorities: File with those that it must have a certificate of; None for plain TCP.
+        gateway: Its gateway.
 
     Raises:
         WallarooError: The gateway is away, another driver has it, or the batch failed.
@@ -49,12 +41,13 @@ def end_batch(
     with hearing():
         application = settings.application.load()
         check_state_classes(state.path, application)
-    location = introduce(gateway, token_file, authorities)
+    set_credentials(gateway)
+    location = gateway.location
     # in a pod of the driver's name, for it is in place of the driver that was killed
     claiming = LeaseRenewal(location, socket.gethostname())
-    claim = claiming.claim(_PATIENCE_S)
+    claim = claiming.claim(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
-    connector = Connector(location, claim.number, _PATIENCE_S)
+    connector = Connector(location, claim.number, gateway.patience_s)
     try:
         agree(state, GatewayFiles(location, claim.number))
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:

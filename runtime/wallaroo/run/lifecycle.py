@@ -11,12 +11,13 @@ from typing import Any, Self
 
 import structlog
 
-from wallaroo.api.addresses import Address
 from wallaroo.engine.base import Batch, EngineSettings, Launch, RunningEngine
 from wallaroo.engine.registry import engine
+from wallaroo.gateway.internal_api.auth import read_token
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
+from wallaroo.run.settings import DashboardSettings
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.stopping import BrokenOff, StopSignals
@@ -32,12 +33,21 @@ class Lifecycle(ABC):
     """Starts the parts of a run and stops them, the last one first; a context manager.
 
     A subclass starts the parts in `_start`, and registers on `_stack` how to stop each of them.
+
+    Args:
+        dashboard: How the dashboard is served.
+
+    Raises:
+        UsageError: The dashboard's token cannot be read.
     """
 
     _engine: RunningEngine
     """The engine, from `_start` on."""
 
-    def __init__(self) -> None:
+    def __init__(self, dashboard: DashboardSettings) -> None:
+        self._dashboard = dashboard
+        file = dashboard.token_file
+        self._dashboard_token = None if file is None else read_token(file)
         self._signals = StopSignals()
         self._stack = contextlib.ExitStack()
         self._stopped: dict[str, Any] | None = None
@@ -107,11 +117,13 @@ class Lifecycle(ABC):
         self._stack.callback(launched.stop)
         return launched
 
-    def _serve_dashboard(
-        self, address: Address, token: str | None, application: Application, location: str
-    ) -> Dashboard:
+    def _serve_dashboard(self, application: Application, location: str) -> Dashboard | None:
+        """Serve the dashboard, unless it is disabled; *location* is that of the internal API."""
+        address = self._dashboard.address
+        if address is None:
+            return None
         feed = DashboardFeed(location, self._engine)
         self._stack.callback(feed.close)
-        dashboard = serve_dashboard(address, application, feed, token)
+        dashboard = serve_dashboard(address, application, feed, self._dashboard_token)
         self._stack.callback(dashboard.close)
         return dashboard

@@ -5,32 +5,40 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
+from rich.console import Console
 
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
-from wallaroo.engine.base import Batch, EngineSettings
+from wallaroo.engine.base import Batch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
+from wallaroo.gateway.internal_api.auth import (
+    AUTHORITIES_VARIABLE,
+    TOKEN_VARIABLE,
+    location_of,
+    read_token,
+)
 from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.gateway.settings import check_sinks
+from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application, TCPSource
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
+from wallaroo.run.dashboard_feed import Dashboard
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
-from wallaroo.run.live_view import LiveView
-from wallaroo.run.settings import RunSettings
+from wallaroo.run.live_view import LiveView, suits
+from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.system.tls import TLSFiles
 
 _MOST_FAILURES = 5
 """Failures of a source in a row after which a run that waits for its end gives up."""
@@ -42,84 +50,80 @@ _HOLDER = "run"
 log = structlog.get_logger("wallaroo")
 
 
-class Runner(Lifecycle):
+class LocalRun(Lifecycle):
     """Runs an application on this machine until a stop signal or a failure, then drains it.
 
     Args:
         settings: What to run.
+        gateway_command: Gives the command that starts a gateway as a child of this process.
     """
 
-    def __init__(self, settings: RunSettings) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        settings: LocalSettings,
+        gateway_command: Callable[[GatewayProcessSettings], Sequence[str]],
+    ) -> None:
+        super().__init__(settings.dashboard)
         self._settings = settings
+        self._gateway_command = gateway_command
 
     def _start(self) -> None:
         settings = self._settings
         scratch = self._make_scratch()
         _check_that_sockets_fit(scratch)
         self._hear(scratch)
-        application = self._load(settings.application)
-        policies(settings.on_error, application)  # says what is wrong with them before all else
+        application = self._load(settings.engine.application)
+        policies(settings.traffic.on_error, application)  # refuses invalid ones early
         check_sinks(application)
         if settings.until_done:
             _check_that_sources_end(application)
+        if settings.gateway_tls is not None and settings.gateway is None:
+            msg = "--gateway-tls requires --gateway: a Unix socket uses no TLS"
+            raise UsageError(msg)
         path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
-        state = StateDirectory(path, application.name, settings.partitions)
+        partitions = settings.partitions or settings.engine.workers
+        state = StateDirectory(path, application.name, partitions)
         self._stack.callback(state.close)
         self._state_dir = state.path
         self._check_classes(state, application)
         agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
         program = Program(application, state.fixed.buckets)
-        if state.fixed.partitions != settings.partitions:
+        if state.fixed.partitions != partitions:
             log.warning(
                 "partitions are fixed",
-                wanted=settings.partitions,
+                wanted=partitions,
                 partitions=state.fixed.partitions,
                 reason=f"the state in {state.path} was made with them",
             )
-        location = f"grpc+unix://{scratch}/{_SOCKET}"
-        token, given = None, {}
-        if settings.gateway is not None:
-            secret = settings.gateway_tls.authorities is not None
-            location = location_of(settings.gateway, secret=secret)
-            token = secrets.token_urlsafe(32)
-            given = {TOKEN_VARIABLE: token}
-            if secret:
-                given[AUTHORITIES_VARIABLE] = str(settings.gateway_tls.authorities)
-            self._give(given)
+        gateway = self._gateway_settings(state, scratch)
+        environment = self._credentials(gateway)
         log.info(
             "starting",
             application=application.name,
             state_dir=str(state.path),
-            master=settings.master,
+            master=settings.engine.master,
             resumes=not state.is_new,
         )
-        how = EngineSettings(
-            settings.application,
-            settings.master,
-            settings.workers,
-            settings.batch,
-            environment=given,  # Spark keeps settings of the token's name out of its logs
-            spark=settings.spark,
-            call_limit_s=settings.call_limit_s,
-        )
-        launched = self._launch(how, state, scratch)
-        self._start_gateway(application, state, location, token, scratch)
-        claim = self._client.claim(_HOLDER)
-        connector = Connector(location, claim.number)
+        # Spark keeps settings of the token's name out of its logs
+        engine_settings = replace(settings.engine, environment=environment)
+        launched = self._launch(engine_settings, state, scratch)
+        self._start_gateway(application, gateway)
+        lease = self._client.claim(_HOLDER)
+        connector = Connector(gateway.location, lease.number)
         self._engine = engine().start(
-            how, program, state.layout, connector, launched, scratch, self._on_batch
+            engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
         self._stack.callback(self._stop_engine)
-        status = self.status()
-        shown = self._show(application, location)
+        dashboard = self._serve_dashboard(application, gateway.location)
+        if dashboard is not None:
+            self._show_live(application, dashboard)
         log.info(
             "ready",
             application=application.name,
-            sources={s.name: s.where for s in status.sources},
+            sources={s.name: s.where for s in self.status().sources},
             sinks={s.name: s.where for s in application.sinks},
-            gateway=location,
-            **({} if shown is None else {"dashboard": shown}),
+            gateway=gateway.location,
+            **({} if dashboard is None else {"dashboard": dashboard.url}),
         )
 
     def wait(self) -> str | None:
@@ -212,16 +216,10 @@ class Runner(Lifecycle):
                 raise
             raise RuntimeFailure(self._gateway.failure) from error
 
-    def _show(self, application: Application, location: str) -> str | None:
-        """Serve the dashboard, if it is wanted; returns where."""
-        settings = self._settings
-        if settings.ui is None:
-            return None
-        dashboard = self._serve_dashboard(settings.ui, settings.ui_token, application, location)
-        if settings.live is not None:
-            view = LiveView(application.name, dashboard.watch.now, settings.live)
-            self._stack.enter_context(view)
-        return dashboard.url
+    def _show_live(self, application: Application, dashboard: Dashboard) -> None:
+        console = Console(stderr=True)
+        if self._settings.live and suits(console):
+            self._stack.enter_context(LiveView(application.name, dashboard.watch.now, console))
 
     def _batch_leaves_it_done(self) -> bool:
         """Whether all is done also behind a batch under way, which may open windows at its end."""
@@ -249,57 +247,51 @@ class Runner(Lifecycle):
         said = UserLogs(None, relay, {})
         channel = Channel(directory, relay, said.output)
         self._stack.callback(channel.close)
-        self._give(channel.environment)
+        self._set_environment(channel.environment)
 
-    def _give(self, given: Mapping[str, str]) -> None:
-        """Let what this process starts find *given* in its environment, until it stops."""
-        for name, value in given.items():
+    def _set_environment(self, variables: Mapping[str, str]) -> None:
+        """Set environment *variables* until the stop, for the processes that this one starts."""
+        for name, value in variables.items():
             os.environ[name] = value
             self._stack.callback(os.environ.pop, name, None)
 
-    def _start_gateway(
-        self,
-        application: Application,
-        state: StateDirectory,
-        location: str,
-        token: str | None,
-        scratch: Path,
-    ) -> None:
-        reference = self._settings.application
+    def _gateway_settings(self, state: StateDirectory, scratch: Path) -> GatewaySettings:
+        settings = self._settings
+        location, token_file, tls = f"grpc+unix://{scratch}/{_SOCKET}", None, TLSFiles()
+        if settings.gateway is not None:
+            if settings.gateway_tls is not None:
+                tls = TLSFiles(settings.gateway_tls.certificate, settings.gateway_tls.key)
+            location = location_of(
+                host_and_port(settings.gateway), secret=settings.gateway_tls is not None
+            )
+            token_file = scratch / "token"
+            token_file.touch(mode=0o600)
+            token_file.write_text(secrets.token_urlsafe(32))
+        return GatewaySettings(state.path, location, token_file, tls, traffic=settings.traffic)
+
+    def _credentials(self, gateway: GatewaySettings) -> dict[str, str]:
+        """Give this process credentials for *gateway*; returns the environment for workers."""
+        environment = {}
+        if gateway.token_file is not None:
+            environment[TOKEN_VARIABLE] = read_token(gateway.token_file)
+        if self._settings.gateway_tls is not None:
+            environment[AUTHORITIES_VARIABLE] = str(self._settings.gateway_tls.authorities)
+        self._set_environment(environment)
+        return environment
+
+    def _start_gateway(self, application: Application, gateway: GatewaySettings) -> None:
         ports = self._stack.enter_context(reserved_ports(application.sources))
-        shown = []
-        if token is not None:
-            file = scratch / "token"
-            file.touch(mode=0o600)
-            file.write_text(token)
-            shown = ["--token-file", str(file)]
-            tls = self._settings.gateway_tls
-            if tls.authorities is not None:
-                shown += ["--listen-tls-cert", str(tls.certificate)]
-                shown += ["--listen-tls-key", str(tls.key)]
-        command = [
-            *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
-            *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
-            *("--ports", ",".join(map(str, ports))),
-            *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
-            *("--max-connections", str(self._settings.sources.connections)),
-            *("--idle-timeout", str(self._settings.sources.idle_s)),
-            *("--frame-timeout", str(self._settings.sources.frame_s)),
-            *(
-                f"--{name.replace('_', '-')}={file}"
-                for name, file in self._settings.tls.items()
-                if file is not None
-            ),
-            *(f"--on-error={policy}" for policy in self._settings.on_error),
-            *("--trace-one-in", str(self._settings.trace_one_in)),
-            *("--max-frame", str(reference.max_frame)),
-            *("--log-level", self._settings.log_level),
-            *("--", *reference.args),
-        ]
-        self._gateway = GatewayProcess(command)
+        settings = GatewayProcessSettings(
+            application=self._settings.engine.application,
+            gateway=replace(gateway, ports=ports),
+            log_level=self._settings.log_level,
+        )
+        self._gateway = GatewayProcess(self._gateway_command(settings))
         self._stack.callback(self._gateway.stop)
         self._gateway.start()
-        self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
+        self._client = GatewayClient(
+            gateway.location, gone=lambda: self._gateway.failure is not None
+        )
         self._stack.callback(self._client.close)
 
 
