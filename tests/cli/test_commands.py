@@ -139,13 +139,13 @@ def test_a_state_directory_of_another_application_is_told(tmp_path: Path) -> Non
     told = {"application": "Other", "partitions": 1, "buckets": 8, "format": FORMAT}
     (tmp_path / "application.json").write_text(json.dumps(told))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    assert_told(result, 2, "belongs to the application 'Other'", "give another --state-dir")
+    assert_told(result, 2, "belongs to the application 'Other'", "choose another --state-dir")
 
 
 def test_a_state_directory_of_another_format_is_told(tmp_path: Path) -> None:
     (tmp_path / "application.json").write_text(json.dumps({"format": 99}))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    assert_told(result, 2, "has format 99", "give another --state-dir")
+    assert_told(result, 2, "has format 99", "choose another --state-dir")
 
 
 def test_a_state_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:

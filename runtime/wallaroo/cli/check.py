@@ -8,7 +8,7 @@ import click
 
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.model.application import Application, Branch, Stateful
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable
 
 
@@ -22,7 +22,7 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
     Example:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
-    with product() as out:
+    with reserved_stdout() as out:
         application = application_without_addresses(app, app_args)
         for line in _lines(application):
             click.echo(printable(line), file=out)

@@ -13,7 +13,7 @@ from wallaroo.cli.options import STATE_DIR, together
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
-from wallaroo.run.state.dead_letters import letter_desk
+from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.system.printable import printable
 
 _NUMBER = click.IntRange(1, 2**63 - 1)
@@ -116,7 +116,7 @@ def list_letters(
     state_dir: Path, source: str | None, pipeline: str | None, last: int, as_json: bool
 ) -> None:
     """List dead letters, oldest first."""
-    with letter_desk(state_dir) as desk:
+    with dead_letter_actions(state_dir) as desk:
         choice = Choice(None, source, pipeline)
         _check_origin(desk, choice)
         for letter in desk.letters(choice, last):
@@ -129,7 +129,7 @@ def list_letters(
 @click.option("--payload", is_flag=True, help="Print only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
     """Show one dead letter."""
-    with letter_desk(state_dir) as desk:
+    with dead_letter_actions(state_dir) as desk:
         found = desk.letters(Choice((number,)), 1)
     if not found:
         raise UsageError(_no_letter(number, "", state_dir))
@@ -158,7 +158,7 @@ def replay(
     messages have already changed a state.
     """
     choice = _choice(numbers, every, source, pipeline)
-    with letter_desk(state_dir) as desk:
+    with dead_letter_actions(state_dir) as desk:
         _check_origin(desk, choice)
         _check_numbers(desk, choice, state_dir, replay=True)
         count = desk.replay_letters(choice)
@@ -178,7 +178,7 @@ def drop(
 ) -> None:
     """Remove dead letters."""
     choice = _choice(numbers, every, source, pipeline)
-    with letter_desk(state_dir) as desk:
+    with dead_letter_actions(state_dir) as desk:
         _check_origin(desk, choice)
         _check_numbers(desk, choice, state_dir, replay=False)
         count = desk.drop_letters(choice)

@@ -20,7 +20,7 @@ from wallaroo.cli.options import WORKERS, application_without_addresses
 from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
 from wallaroo.run.background import BackgroundRun
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 
 _WARM_UP_TURNS = 4
 _STALLED_S = 60.0
@@ -67,7 +67,7 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
       wallaroo demo market_spread --messages 500000
     """  # noqa: D301  (click reads \b)
     directory = _application_directory(app)
-    with product():
+    with reserved_stdout():
         application = application_without_addresses(str(directory), ())
         data = cast("DemoData", importlib.import_module("demo"))
     click.echo(f"generating {messages:,} messages (seed {seed})", err=True)

@@ -16,7 +16,7 @@ from wallaroo.cli.options import FILE, application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 
 _SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 _PNG_DPI = 144
@@ -49,7 +49,7 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
       wallaroo graph apps/market_spread --output market-spread.svg
     """  # noqa: D301  (click reads \b)
     form = form or _SUFFIXES.get(output.suffix if output else "") or "mermaid"
-    with product() as out:
+    with reserved_stdout() as out:
         picture = _PICTURES[form](graph_of(application_without_addresses(app, app_args)))
         if output is None:
             out.buffer.write(picture)

@@ -26,10 +26,10 @@ from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import engine
 from wallaroo.errors import UsageError
 from wallaroo.observability import logs
-from wallaroo.run.leftover_batch import end_batch
+from wallaroo.run.leftover_batch import finish_leftover_batch
 from wallaroo.run.settings import RunSettings
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.user_output import hearing
+from wallaroo.run.user_output import captured_user_output
 
 _CORES = os.cpu_count() or 1
 
@@ -76,7 +76,7 @@ def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any
         raise UsageError(msg)
     gateway = None if options["gateway"] is None else _GATEWAY.fill(options)
     settings = _ENGINE.fill(options, master=f"local[{_CORES}]", workers=_CORES, everywhere=True)
-    with hearing():
+    with captured_user_output():
         application = settings.application.load()
     if not state_dir.is_dir():
         msg = f"there is no directory {state_dir}: give the state directory of the application"
@@ -95,7 +95,7 @@ def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any
             last = engine().last_batch(state.checkpoint)
             # one with another number of partitions belongs to an interrupted call of this command
             if gateway is not None and not last.ended and last.partitions == before:
-                end_batch(settings, state, gateway)
+                finish_leftover_batch(settings, state, gateway)
             engine().repartition(state.layout, partitions, settings.master, settings.memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)

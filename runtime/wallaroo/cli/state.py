@@ -24,7 +24,7 @@ from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
 from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable_json
 
 log = structlog.get_logger("wallaroo")
@@ -62,7 +62,7 @@ def state() -> None:
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
-    with product() as out:
+    with reserved_stdout() as out:
         with _saved(app, app_args, state_dir) as saved:
             found = list(of_key(saved, key))
         for entity in found:
@@ -80,7 +80,7 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    with product() as out, _saved(app, app_args, state_dir) as saved:
+    with reserved_stdout() as out, _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
             out.buffer.write(written_entity(name, key, entity, form))
         if saved.unloaded:
@@ -120,7 +120,7 @@ def import_(
     Example:
       wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new --partitions 4
     """  # noqa: D301  (click reads \b)
-    with product(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+    with reserved_stdout(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         application = application_without_addresses(app, app_args)
         given = str(file)
         if given == "-":

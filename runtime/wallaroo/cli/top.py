@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.run.live_view import LiveView, line, suits
+from wallaroo.run.live_view import LiveView, can_show, line
 from wallaroo.system.printable import printable
 
 _ANSWER_S = 10.0
@@ -38,7 +38,7 @@ def top(url: str, once: bool) -> None:
         click.echo(printable(f"{name}  {line(asked.get('snapshot'))}"))
         return
     try:
-        if not suits(console):
+        if not can_show(console):
             while True:
                 click.echo(printable(f"{name}  {line(asked.get('snapshot'))}"))
                 time.sleep(_EVERY_S)

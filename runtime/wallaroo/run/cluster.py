@@ -1,4 +1,4 @@
-"""The parts of a driver on a cluster, in good order: claim, state, Spark, scaling, probes."""
+"""`wallaroo driver`: an application's query on a cluster, with an existing gateway."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.batch_summary import BatchSummary
 from wallaroo.run.driver_status import DriverStatus
-from wallaroo.run.kubernetes.permissions import check_rights
+from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
@@ -33,12 +34,12 @@ from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.pod import Pod
 
-_SURPLUS_AFTER_S = 10.0
-"""Executors leave at the end of a batch; where none ends for so long, they leave now."""
+_SURPLUS_TIMEOUT_S = 10.0
+"""Seconds after which surplus executors leave, if no batch ends before."""
 _LAST_BATCH_S = 20.0
-"""Time for the batch under way to end at a stop, before it is will be reprocessed."""
+"""Seconds that the current batch may take after a stop signal; otherwise, it is reprocessed."""
 _TERMINATION_LOG = Path("/dev/termination-log")
-"""Where Kubernetes looks for why a container ended."""
+"""File in which Kubernetes expects the reason for a container's end."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -48,13 +49,18 @@ class ClusterRun(Lifecycle):
 
     Args:
         settings: What to run.
+
+    Raises:
+        UsageError: The dashboard's token cannot be read.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
         super().__init__(settings.dashboard)
         self._settings = settings
-        self._surplus_due: float | None = None
-        self._wanted: WorkerCount | None = None
+        self._worker_count: WorkerCount | None = None
+        """Follows the requested number of workers, if it comes from a ConfigMap."""
+        self._surplus_deadline: float | None = None
+        """When surplus executors leave at the latest; None if there are none."""
 
     def __exit__(
         self,
@@ -62,7 +68,7 @@ class ClusterRun(Lifecycle):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the error to Kubernetes, then stop all parts."""
+        """Report the error to Kubernetes, then stop all parts."""
         if isinstance(error, WallarooError):
             with contextlib.suppress(OSError):
                 _TERMINATION_LOG.write_text(str(error))
@@ -77,39 +83,31 @@ class ClusterRun(Lifecycle):
         pod = self._pod()
         workers = settings.engine.workers
         if settings.executors.count_from is not None:
-            workers = self._read_wanted(pod.namespace, settings.executors.count_from)
+            workers = self._read_worker_count(pod.namespace, settings.executors.count_from)
         environment = set_credentials(settings.gateway)
         location, patience_s = settings.gateway.location, settings.gateway.patience_s
-        self._claiming = LeaseRenewal(location, pod.name)
-        self._status.say("waiting for the gateway")
-        claim = self._claiming.claim(patience_s)
-        self._stack.callback(self._claiming.release)
-        self._status.client = GatewayClient(location, patience_s=0)
-        state = StateDirectory(settings.state_dir, application.name, settings.partitions)
-        self._stack.callback(state.close)
-        self._check_classes(state, application)
-        state.check_partitions(settings.partitions)
-        files = GatewayFiles(location, claim.number, patience_s)
-        agree(state, files, accept_lost=settings.accept_lost_journal)
+        self._status.enter("waiting for the gateway")
+        lease = self._acquire_lease(location, pod)
+        state = self._open_state(application, GatewayFiles(location, lease, patience_s))
         scratch = self._make_scratch()
         log.info(
             "starting",
             application=application.name,
             state_dir=str(state.path),
             master=settings.engine.master,
-            claim=claim.number,
+            lease=lease,
             workers=workers,
             resumes=not state.is_new,
         )
-        self._status.say("starting Spark")
-        connector = Connector(location, claim.number, patience_s)
+        self._status.enter("starting Spark")
+        connector = Connector(location, lease, patience_s)
         program = Program(application, state.fixed.buckets)
         engine_settings = replace(
             settings.engine,
             workers=workers,
             everywhere=True,
             environment=environment,
-            spark={**self._pods(pod, claim.number), **settings.engine.spark},
+            spark={**self._pod_settings(pod, lease), **settings.engine.spark},
         )
         self._summary = BatchSummary(self._timed_batches, self._status.gateway)
         launched = self._launch(engine_settings, state, scratch)
@@ -120,11 +118,11 @@ class ClusterRun(Lifecycle):
         self._status.engine = self._engine
         self._summary.start()
         self._stack.callback(self._summary.stop)
-        if self._wanted is not None:
-            self._wanted.start()
-            self._stack.callback(self._wanted.stop)
+        if self._worker_count is not None:
+            self._worker_count.start()
+            self._stack.callback(self._worker_count.stop)
         dashboard = self._serve_dashboard(application, location)
-        self._status.say("running")
+        self._status.enter("running")
         log.info(
             "ready",
             application=application.name,
@@ -138,68 +136,90 @@ class ClusterRun(Lifecycle):
         server = HealthServer(address, probes, self._status.to_json, self._status.metrics)
         self._stack.callback(server.close)
 
-    def wait(self) -> None:
-        """Wait for a stop signal, then for the end of the batch under way.
+    def _acquire_lease(self, location: str, pod: Pod) -> int:
+        """Acquire the gateway's lease; returns the fencing token.
 
         Raises:
-            RuntimeFailure: The query failed, or another driver has claimed the gateway.
+            RuntimeFailure: The gateway is unavailable, or another driver holds the lease.
         """
-        while not self._signals.came.wait(CHECK_INTERVAL_S):
-            failure = self._claiming.lost or self._engine.failure()
+        self._lease = LeaseRenewal(location, pod.name)
+        lease = self._lease.acquire(self._settings.gateway.patience_s)
+        self._stack.callback(self._lease.release)
+        self._status.client = GatewayClient(location, patience_s=0)
+        return lease.number
+
+    def _open_state(self, application: Application, files: GatewayFiles) -> StateDirectory:
+        settings = self._settings
+        state = StateDirectory(settings.state_dir, application.name, settings.partitions)
+        self._stack.callback(state.close)
+        self._check_classes(state, application)
+        state.check_partitions(settings.partitions)
+        agree(state, files, accept_lost=settings.accept_lost_journal)
+        return state
+
+    def wait(self) -> None:
+        """Wait for a stop signal, then for the end of the current batch.
+
+        Raises:
+            RuntimeFailure: The query failed, or another driver has acquired the lease.
+        """
+        while not self._signals.received.wait(CHECK_INTERVAL_S):
+            failure = self._lease.lost or self._engine.failure()
             if failure is not None:
                 self._status.fail(failure)
                 raise RuntimeFailure(failure)
-            if self._surplus_due is not None and time.monotonic() > self._surplus_due:
+            deadline = self._surplus_deadline
+            if deadline is not None and time.monotonic() > deadline:
                 self._remove_surplus()
-        self._status.say("stopping")
+        self._status.enter("stopping")
         self._engine.hold()
-        ending = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
-        ending.start()
-        gone = threading.Event()
-        threading.Thread(target=self._look_for_gateway, args=(gone,), daemon=True).start()
-        give_up = time.monotonic() + _LAST_BATCH_S
-        while ending.is_alive() and time.monotonic() < give_up:
-            if gone.is_set() and self._engine.waits():
-                break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
-            ending.join(CHECK_INTERVAL_S)
-        done_over = ending.is_alive() and not self._engine.waits()
-        self._stopped = {"batch": "will be reprocessed" if done_over else "ended"}
+        last_batch = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
+        last_batch.start()
+        gateway_gone = threading.Event()
+        threading.Thread(target=self._watch_gateway, args=(gateway_gone,), daemon=True).start()
+        deadline = time.monotonic() + _LAST_BATCH_S
+        while last_batch.is_alive() and time.monotonic() < deadline:
+            if gateway_gone.is_set() and self._engine.waits():
+                break  # an uninstall stops the gateway, too: the batch would wait for messages
+            last_batch.join(CHECK_INTERVAL_S)
+        unfinished = last_batch.is_alive() and not self._engine.waits()
+        self._stopped = {"batch": "will be reprocessed" if unfinished else "ended"}
 
-    def _look_for_gateway(self, gone: threading.Event) -> None:
-        """Set *gone* once the gateway does not answer; in a thread, for that may take a while."""
+    def _watch_gateway(self, gone: threading.Event) -> None:
+        """Set *gone* when the gateway stops responding; in a thread, because calls may block."""
         while not gone.is_set():
-            if not self._status.gateway_answers():
+            if not self._status.gateway_responds():
                 gone.set()
             time.sleep(CHECK_INTERVAL_S)
 
     def _finish_batch(self) -> None:
-        with contextlib.suppress(Exception):  # what has failed is done over, as after a kill
+        with contextlib.suppress(Exception):  # a failed batch is reprocessed, as after a kill
             self._engine.finish_batch()
 
     def _on_batch(self, batch: Batch) -> None:
         self._status.on_batch(batch)
         self._summary.on_batch(batch)
-        if self._surplus_due is not None:
+        if self._surplus_deadline is not None:
             self._remove_surplus()
 
     def _timed_batches(self) -> Sequence[TimedBatch]:
         return self._engine.figures.batches()
 
-    def _on_wanted(self, number: int) -> None:
+    def _on_worker_count(self, count: int) -> None:
         _, running = self._engine.workers()
-        log.info("workers", wanted=number, running=running)
-        if number > self._settings.partitions:
+        log.info("workers", wanted=count, running=running)
+        if count > self._settings.partitions:
             log.warning(
                 "more workers than partitions",
-                workers=number,
+                workers=count,
                 partitions=self._settings.partitions,
                 reason="state computations run on as many workers as there are partitions",
             )
-        self._engine.scale(number)
-        self._surplus_due = time.monotonic() + _SURPLUS_AFTER_S
+        self._engine.scale(count)
+        self._surplus_deadline = time.monotonic() + _SURPLUS_TIMEOUT_S
 
     def _remove_surplus(self) -> None:
-        self._surplus_due = None
+        self._surplus_deadline = None
         self._engine.remove_surplus()
 
     def _pod(self) -> Pod:
@@ -207,26 +227,27 @@ class ClusterRun(Lifecycle):
             return Pod.here()
         return Pod(socket.gethostname(), "", "")
 
-    def _read_wanted(self, namespace: str, name: str) -> int:
+    def _read_worker_count(self, namespace: str, name: str) -> int:
         try:
             from kubernetes import client, config
         except ImportError as error:
-            msg = "--workers-from needs the Python package kubernetes: install wallaroo[kubernetes]"
+            msg = "--workers-from requires the package kubernetes: install wallaroo[kubernetes]"
             raise UsageError(msg) from error
         config.load_incluster_config()
-        self._wanted = WorkerCount(client.CoreV1Api(), namespace, name, self._on_wanted)
-        number = self._wanted.read()
-        check_rights(client.AuthorizationV1Api(), namespace)
-        return number
+        follow = WorkerCount(client.CoreV1Api(), namespace, name, self._on_worker_count)
+        self._worker_count = follow
+        count = follow.read()
+        check_permissions(client.AuthorizationV1Api(), namespace)
+        return count
 
-    def _pods(self, pod: Pod, claim: int) -> dict[str, str]:
-        """Settings with which workers are pods, on Kubernetes."""
+    def _pod_settings(self, pod: Pod, lease: int) -> dict[str, str]:
+        """Spark settings for executors in pods, if the master is Kubernetes."""
         executors = self._settings.executors
         if not self._settings.engine.master.startswith("k8s://"):
             return {}
         if executors.image is None:
-            msg = "--image is missing: executors are to run in the driver's image"
+            msg = "--image is missing: executors on Kubernetes need an image"
             raise UsageError(msg)
-        prefix = f"{executors.prefix or pod.name}-{claim}"
+        prefix = f"{executors.prefix or pod.name}-{lease}"
         token_file = self._settings.gateway.token_file
         return engine().on_kubernetes(pod, executors.image, prefix, executors.template, token_file)

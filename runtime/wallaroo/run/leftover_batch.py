@@ -1,4 +1,4 @@
-"""A batch that a killed driver has left over: it is ended as that driver would have ended it."""
+"""Finishing the batch that a killed driver has left, as that driver would have finished it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from wallaroo.run.settings import GatewayAccess
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.user_output import hearing
+from wallaroo.run.user_output import captured_user_output
 
 log = structlog.get_logger("wallaroo")
 
 
-def end_batch(
-    settings: EngineSettings,
-    state: StateDirectory,
-    gateway: GatewayAccess,
+def finish_leftover_batch(
+    settings: EngineSettings, state: StateDirectory, gateway: GatewayAccess
 ) -> None:
-    """End the batch that has begun in *state*, and begin no other.
+    """Finish the unfinished batch in *state*, and start no other.
 
     Args:
         settings: The application, and how to run it.
@@ -36,33 +34,33 @@ def end_batch(
         gateway: Its gateway.
 
     Raises:
-        WallarooError: The gateway is away, another driver has it, or the batch failed.
+        WallarooError: The gateway is unavailable, another driver holds its lease, or the batch
+            failed.
     """
-    with hearing():
+    with captured_user_output():
         application = settings.application.load()
         check_state_classes(state.path, application)
     set_credentials(gateway)
-    location = gateway.location
-    # in a pod of the driver's name, for it is in place of the driver that was killed
-    claiming = LeaseRenewal(location, socket.gethostname())
-    claim = claiming.claim(gateway.patience_s)
+    # a pod with the killed driver's name gets its lease immediately
+    renewal = LeaseRenewal(gateway.location, socket.gethostname())
+    lease = renewal.acquire(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
-    connector = Connector(location, claim.number, gateway.patience_s)
+    connector = Connector(gateway.location, lease.number, gateway.patience_s)
     try:
-        agree(state, GatewayFiles(location, claim.number))
-        with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-            chosen, layout = engine(), state.layout
-            launched = chosen.launch(settings, layout, Path(scratch))
-            running = chosen.start(settings, program, layout, connector, launched, Path(scratch))
+        agree(state, GatewayFiles(gateway.location, lease.number))
+        with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
+            scratch, layout = Path(directory), state.layout
+            launched = engine().launch(settings, layout, scratch)
+            running = engine().start(settings, program, layout, connector, launched, scratch)
             try:
                 running.hold()
                 running.finish_batch()
             except Exception as error:
                 failure = running.failure() or str(error)
-                msg = f"the batch that was left over failed again: {failure}"
+                msg = f"the unfinished batch failed again: {failure}"
                 raise RuntimeFailure(msg) from error
             finally:
                 running.stop()
     finally:
-        claiming.release()
-    log.info("ended the batch that was left over", state_dir=str(state.path))
+        renewal.release()
+    log.info("unfinished batch completed", state_dir=str(state.path))

@@ -20,8 +20,8 @@ from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboar
 from wallaroo.run.settings import DashboardSettings
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.stopping import BrokenOff, StopSignals
-from wallaroo.run.user_output import hearing
+from wallaroo.run.stopping import StartInterrupted, StopSignals
+from wallaroo.run.user_output import captured_user_output
 
 CHECK_INTERVAL_S = 0.2
 """Seconds between checks of whether all parts are running."""
@@ -68,7 +68,7 @@ class Lifecycle(ABC):
             if self._stopped is not None:
                 log.info("stopped", **self._stopped)
         finally:
-            self._signals.leave()
+            self._signals.restore()
 
     def start(self) -> bool:
         """Start all parts; returns when messages flow.
@@ -82,29 +82,29 @@ class Lifecycle(ABC):
         try:
             with self._signals.during_start():
                 self._start()
-        except BrokenOff:
+        except StartInterrupted:
             self._stopped = {"during": "start"}
             return False
         return True
 
     @abstractmethod
     def _start(self) -> None:
-        """Start all parts; a stop signal raises `BrokenOff` in here."""
+        """Start all parts; a stop signal raises `StartInterrupted` in here."""
 
     @abstractmethod
     def _on_batch(self, batch: Batch) -> None:
         """See `OnBatch`."""
 
     def _load(self, reference: ApplicationRef) -> Application:
-        with hearing():
+        with captured_user_output():
             application = reference.load()
-        self._signals.listen()  # user code may have installed handlers
+        self._signals.handle()  # user code may have replaced the handlers
         return application
 
     def _check_classes(self, state: StateDirectory, application: Application) -> None:
-        with hearing(application.name):
+        with captured_user_output(application.name):
             check_state_classes(state.path, application)
-        self._signals.listen()
+        self._signals.handle()
 
     def _make_scratch(self) -> Path:
         """A directory for temporary files."""

@@ -1,4 +1,4 @@
-"""The parts of a running application on one machine: gateway, Spark, query; in good order."""
+"""`wallaroo run`: an application on one machine, with its gateway as a child process."""
 
 from __future__ import annotations
 
@@ -34,28 +34,31 @@ from wallaroo.observability.logs import relay
 from wallaroo.run.dashboard_feed import Dashboard
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
-from wallaroo.run.live_view import LiveView, suits
+from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.tls import TLSFiles
 
-_MOST_FAILURES = 5
-"""Failures of a source in a row after which a run that waits for its end gives up."""
-_SOCKET, _LONGEST_SOCKET = "gateway.sock", 107
-"""Name of the gateway's socket, and bytes that the path of one may have."""
+_MAX_SOURCE_FAILURES = 5
+"""Consecutive failures of a source after which a run with --until-done gives up."""
+_SOCKET, _MAX_SOCKET_PATH = "gateway.sock", 107
+"""Name of the gateway's socket, and the maximum length of its path in bytes."""
 _HOLDER = "run"
-"""Name under which the gateway is claimed: it is this process's child, and nobody else's."""
+"""Holder of the gateway's lease. The gateway is a child of this process and has no other driver."""
 
 log = structlog.get_logger("wallaroo")
 
 
 class LocalRun(Lifecycle):
-    """Runs an application on this machine until a stop signal or a failure, then drains it.
+    """Runs an application on this machine until a stop signal or a failure, and drains it.
 
     Args:
         settings: What to run.
-        gateway_command: Gives the command that starts a gateway as a child of this process.
+        gateway_command: Returns the command that starts a gateway as a child of this process.
+
+    Raises:
+        UsageError: The dashboard's token cannot be read.
     """
 
     def __init__(
@@ -70,33 +73,15 @@ class LocalRun(Lifecycle):
     def _start(self) -> None:
         settings = self._settings
         scratch = self._make_scratch()
-        _check_that_sockets_fit(scratch)
-        self._hear(scratch)
+        _check_socket_path(scratch)
+        self._collect_logs(scratch)
         application = self._load(settings.engine.application)
-        policies(settings.traffic.on_error, application)  # refuses invalid ones early
-        check_sinks(application)
-        if settings.until_done:
-            _check_that_sources_end(application)
-        if settings.gateway_tls is not None and settings.gateway is None:
-            msg = "--gateway-tls requires --gateway: a Unix socket uses no TLS"
-            raise UsageError(msg)
-        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
-        partitions = settings.partitions or settings.engine.workers
-        state = StateDirectory(path, application.name, partitions)
-        self._stack.callback(state.close)
-        self._state_dir = state.path
-        self._check_classes(state, application)
-        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
+        self._check(application)
+        state = self._open_state(application)
         program = Program(application, state.fixed.buckets)
-        if state.fixed.partitions != partitions:
-            log.warning(
-                "partitions are fixed",
-                wanted=partitions,
-                partitions=state.fixed.partitions,
-                reason=f"the state in {state.path} was made with them",
-            )
         gateway = self._gateway_settings(state, scratch)
-        environment = self._credentials(gateway)
+        # Spark redacts the token in its logs, because the name of the variable contains TOKEN
+        engine_settings = replace(settings.engine, environment=self._set_credentials(gateway))
         log.info(
             "starting",
             application=application.name,
@@ -104,12 +89,9 @@ class LocalRun(Lifecycle):
             master=settings.engine.master,
             resumes=not state.is_new,
         )
-        # Spark keeps settings of the token's name out of its logs
-        engine_settings = replace(settings.engine, environment=environment)
         launched = self._launch(engine_settings, state, scratch)
         self._start_gateway(application, gateway)
-        lease = self._client.claim(_HOLDER)
-        connector = Connector(gateway.location, lease.number)
+        connector = Connector(gateway.location, self._client.claim(_HOLDER).number)
         self._engine = engine().start(
             engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
@@ -126,31 +108,64 @@ class LocalRun(Lifecycle):
             **({} if dashboard is None else {"dashboard": dashboard.url}),
         )
 
+    def _check(self, application: Application) -> None:
+        """Refuse settings that do not fit *application*, before anything is written.
+
+        Raises:
+            UsageError: They do not fit.
+        """
+        settings = self._settings
+        policies(settings.traffic.on_error, application)
+        check_sinks(application)
+        if settings.until_done:
+            _check_that_sources_end(application)
+        if settings.gateway_tls is not None and settings.gateway is None:
+            msg = "--gateway-tls requires --gateway: a Unix socket uses no TLS"
+            raise UsageError(msg)
+
+    def _open_state(self, application: Application) -> StateDirectory:
+        settings = self._settings
+        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
+        partitions = settings.partitions or settings.engine.workers
+        state = StateDirectory(path, application.name, partitions)
+        self._stack.callback(state.close)
+        self._state_dir = state.path
+        self._check_classes(state, application)
+        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
+        if state.fixed.partitions != partitions:
+            log.warning(
+                "partitions are fixed",
+                requested=partitions,
+                partitions=state.fixed.partitions,
+                reason=f"the state in {state.path} was created with this number",
+            )
+        return state
+
     def wait(self) -> str | None:
-        """Wait for a stop signal, or until all is done where that was asked for.
+        """Wait for a stop signal, or with --until-done until everything is done.
 
         Returns:
-            What failed, if something did before that.
+            What failed; None if nothing did.
         """
-        while not self._signals.came.wait(CHECK_INTERVAL_S):
+        while not self._signals.received.wait(CHECK_INTERVAL_S):
             if (failure := self._failure()) is not None:
                 return failure
             if self._settings.until_done:
                 status = self.status()
-                if (stuck := _stuck(status)) is not None:
-                    return stuck
-                if _done(status) and self._batch_leaves_it_done():
+                if (problem := _source_problem(status)) is not None:
+                    return problem
+                if _is_done(status) and self._is_done_after_batch():
                     break
         return None
 
     def drain(self) -> bool:
-        """Close the sources, then go on until all is processed and delivered.
+        """Close the sources, and continue until everything is processed and delivered.
 
         Returns:
-            Whether all is: False where the time for it was over, or another signal came.
+            Whether everything is; False after the drain timeout or another signal.
 
         Raises:
-            RuntimeFailure: A part failed on the way.
+            RuntimeFailure: A part failed.
         """
         starts = self._gateway.starts
         self._client.stop_accepting()
@@ -162,36 +177,36 @@ class LocalRun(Lifecycle):
             backlog=status.backlog,
             undelivered=status.undelivered,
         )
-        self._signals.came.clear()
-        limit_s, cut_short = self._settings.drain_timeout_s, None
+        self._signals.received.clear()
+        limit_s, interruption = self._settings.drain_timeout_s, None
         while status.backlog or status.undelivered:
             if (failure := self._failure()) is not None:
                 raise RuntimeFailure(failure)
-            if self._gateway.starts != starts:  # the new one listens
+            if self._gateway.starts != starts:  # a restarted gateway listens again
                 starts = self._gateway.starts
                 self._client.stop_accepting()
-            if self._signals.came.wait(CHECK_INTERVAL_S / 4):
-                cut_short = "another signal came"
+            if self._signals.received.wait(CHECK_INTERVAL_S / 4):
+                interruption = "another signal arrived"
             elif time.monotonic() - started > limit_s:
-                cut_short = f"the {limit_s:g} s of --drain-timeout are over"
+                interruption = f"the --drain-timeout of {limit_s:g} s has expired"
             status = self.status()
-            if cut_short is not None:
+            if interruption is not None:
                 break
         if not status.backlog:
             self._engine.finish_batch()
-        kept = status.backlog + status.undelivered
-        if kept:
-            self._warn_of_kept(status, cut_short or "")
+        remaining = status.backlog + status.undelivered
+        if remaining:
+            self._warn_of_remaining(status, interruption or "")
         self._stopped = {
             "accepted": {source.name: source.accepted for source in status.sources},
             "delivered": status.delivered,
             "set_aside": status.set_aside,
             "unknown_key": status.unknown_key,
-            "kept_for_next_start": kept,
+            "kept_for_next_start": remaining,
         }
-        return not kept
+        return not remaining
 
-    def _warn_of_kept(self, status: GatewayStatus, reason: str) -> None:
+    def _warn_of_remaining(self, status: GatewayStatus, reason: str) -> None:
         away = {sink.name: sink.problem for sink in status.sinks if sink.problem is not None}
         log.warning(
             "stopping before all is delivered",
@@ -200,14 +215,14 @@ class LocalRun(Lifecycle):
             not_delivered=status.undelivered,
             **({"receivers_away": away} if away else {}),
             kept_in=str(self._state_dir),
-            advice="start again with the same --state-dir, which continues with them",
+            advice="start again with the same --state-dir to resume with them",
         )
 
     def status(self) -> GatewayStatus:
-        """What the gateway has done and holds.
+        """The gateway's status.
 
         Raises:
-            RuntimeFailure: It does not answer, or is not started any more.
+            RuntimeFailure: The gateway does not respond, or has failed for good.
         """
         try:
             return self._client.status()
@@ -218,19 +233,19 @@ class LocalRun(Lifecycle):
 
     def _show_live(self, application: Application, dashboard: Dashboard) -> None:
         console = Console(stderr=True)
-        if self._settings.live and suits(console):
+        if self._settings.live and can_show(console):
             self._stack.enter_context(LiveView(application.name, dashboard.watch.now, console))
 
-    def _batch_leaves_it_done(self) -> bool:
-        """Whether all is done also behind a batch under way, which may open windows at its end."""
+    def _is_done_after_batch(self) -> bool:
+        """Whether everything is still done after the current batch, which may open windows."""
         try:
             self._engine.finish_batch()
-        except Exception:  # the query has failed: the next look sees to that
+        except Exception:  # the query has failed, which `wait` finds at its next check
             return False
-        return _done(self.status())
+        return _is_done(self.status())
 
     def _on_batch(self, _batch: Batch) -> None:
-        self._gateway.worked()  # it gave the batch's messages, and has published its outputs
+        self._gateway.worked()  # it served the batch's messages and published its outputs
 
     def _stop_engine(self) -> None:
         self._engine.stop(at_once=self._gateway.failure is not None)
@@ -240,17 +255,16 @@ class LocalRun(Lifecycle):
             return self._gateway.failure
         return self._engine.failure()
 
-    def _hear(self, scratch: Path) -> None:
-        """Take in what the processes of this run log and print."""
+    def _collect_logs(self, scratch: Path) -> None:
+        """Log what the processes of this run log and print."""
         directory = scratch / "logs"
         directory.mkdir()
-        said = UserLogs(None, relay, {})
-        channel = Channel(directory, relay, said.output)
+        channel = Channel(directory, relay, UserLogs(None, relay, {}).output)
         self._stack.callback(channel.close)
         self._set_environment(channel.environment)
 
     def _set_environment(self, variables: Mapping[str, str]) -> None:
-        """Set environment *variables* until the stop, for the processes that this one starts."""
+        """Set environment variables for this process and its children, until the stop."""
         for name, value in variables.items():
             os.environ[name] = value
             self._stack.callback(os.environ.pop, name, None)
@@ -269,15 +283,15 @@ class LocalRun(Lifecycle):
             token_file.write_text(secrets.token_urlsafe(32))
         return GatewaySettings(state.path, location, token_file, tls, traffic=settings.traffic)
 
-    def _credentials(self, gateway: GatewaySettings) -> dict[str, str]:
-        """Give this process credentials for *gateway*; returns the environment for workers."""
-        environment = {}
+    def _set_credentials(self, gateway: GatewaySettings) -> dict[str, str]:
+        """Set, and return, the environment variables with the credentials for *gateway*."""
+        variables = {}
         if gateway.token_file is not None:
-            environment[TOKEN_VARIABLE] = read_token(gateway.token_file)
+            variables[TOKEN_VARIABLE] = read_token(gateway.token_file)
         if self._settings.gateway_tls is not None:
-            environment[AUTHORITIES_VARIABLE] = str(self._settings.gateway_tls.authorities)
-        self._set_environment(environment)
-        return environment
+            variables[AUTHORITIES_VARIABLE] = str(self._settings.gateway_tls.authorities)
+        self._set_environment(variables)
+        return variables
 
     def _start_gateway(self, application: Application, gateway: GatewaySettings) -> None:
         ports = self._stack.enter_context(reserved_ports(application.sources))
@@ -295,11 +309,11 @@ class LocalRun(Lifecycle):
         self._stack.callback(self._client.close)
 
 
-def _check_that_sockets_fit(scratch: Path) -> None:
-    if len(os.fsencode(scratch / _SOCKET)) > _LONGEST_SOCKET:
+def _check_socket_path(scratch: Path) -> None:
+    if len(os.fsencode(scratch / _SOCKET)) > _MAX_SOCKET_PATH:
         msg = (
-            f"the directory for temporary files, {scratch.parent}, has too long a name for the "
-            "sockets in it: set the environment variable TMPDIR to a shorter one, such as /tmp"
+            f"the path of the temporary directory, {scratch.parent}, is too long for Unix sockets: "
+            "set the environment variable TMPDIR to a shorter one, such as /tmp"
         )
         raise UsageError(msg)
 
@@ -311,15 +325,15 @@ def _check_that_sources_end(application: Application) -> None:
             raise UsageError(msg)
 
 
-def _stuck(status: GatewayStatus) -> str | None:
-    """What keeps a source from its end, if something does again and again."""
+def _source_problem(status: GatewayStatus) -> str | None:
+    """Why a source will not end; None if all may."""
     for source in status.sources:
-        if source.failures >= _MOST_FAILURES or (source.ended and source.problem):
-            return f"source {source.name!r} ({source.where}) does not go on: {source.problem}"
+        if source.failures >= _MAX_SOURCE_FAILURES or (source.ended and source.problem):
+            return f"source {source.name!r} ({source.where}) cannot continue: {source.problem}"
     return None
 
 
-def _done(status: GatewayStatus) -> bool:
+def _is_done(status: GatewayStatus) -> bool:
     ended = all(source.ended for source in status.sources)
     return ended and not (status.backlog or status.undelivered or status.waits_for_time)
 

@@ -280,7 +280,7 @@ def test_a_choice_that_is_none_is_refused(
 
 
 def test_the_command_says_where_there_is_no_state(tmp_path: Path) -> None:
-    assert "no state directory" in call("list", "--state-dir", str(tmp_path)).output
+    assert "is not a state directory" in call("list", "--state-dir", str(tmp_path)).output
 
 
 def test_a_letter_comes_back_from_json_as_it_was(databases: Databases) -> None:
