@@ -272,7 +272,7 @@ def test_a_state_directory_that_is_not_there_is_not_repartitioned(tmp_path: Path
     state = str(tmp_path / "nosuch")
     asked = ("--state-dir", state, "--partitions", "4")
     result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
-    assert_told(result, 2, f"there is no directory {state}: give the state directory of the")
+    assert_told(result, 2, f"there is no directory {state}: use the state directory of the")
 
 
 def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(

@@ -149,11 +149,11 @@ def test_the_table_tells_all_of_a_release_that_is_well(votes: Votes) -> None:
         "votes-1-exec-1   executor   Running  yes           0  2m",
         "",
         "workers   1 running, 2 wanted, 8 at most",
-        "batches   number 17, 1.5 a second, 2,500 messages a second",
-        "lag       0.2 s, 45 messages wait",
-        "outputs   12,000 delivered, 3 wait for their receivers",
+        "batches   number 17, 1.5 per second, 2,500 messages per second",
+        "lag       0.2 s, 45 messages waiting",
+        "outputs   12,000 delivered, 3 waiting for their receivers",
         "",
-        "SOURCE  LISTENS AT    ACCEPTED  BACKLOG",
+        "SOURCE  ADDRESS       ACCEPTED  BACKLOG",
         "Votes   0.0.0.0:7010    12,345       45",
         "",
         "no problems",
@@ -226,7 +226,7 @@ def test_a_missing_pod_is_told_with_what_its_controller_says(votes: Votes) -> No
     votes.events = [warning("votes-driver", "FailedCreate", "exceeded quota")]
     (problem,) = votes.problems()
     assert problem.startswith("there is no pod of the driver: exceeded quota; check quotas")
-    assert "the driver does not answer" in votes.status()[1]
+    assert "the driver does not respond" in votes.status()[1]
 
 
 def test_what_gateway_and_driver_tell_of_problems_is_among_them(votes: Votes) -> None:

@@ -82,7 +82,7 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
     file.write_text(json.dumps(told | {"entity": {**KIND, "word_totals": {"apple": 4}}}))
     refused = called("state", "import", APP, *to)
     assert refused.returncode == 2
-    assert "has an entity of key 'a' already: give --replace" in refused.stderr
+    assert "already has an entity with key 'a': use --replace" in refused.stderr
     state("import", *to, "--replace")
     assert json.loads(state("show", "a", "--state-dir", str(directory)))["entity"] == {
         **KIND,

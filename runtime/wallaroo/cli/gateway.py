@@ -108,7 +108,7 @@ def gateway(child: bool, **options: Any) -> None:
         except WallarooError as error:
             if parent is None:
                 raise
-            parent.tell({"error": str(error)})
+            parent.report({"error": str(error)})
             sys.exit(error.exit_code)
 
 
@@ -127,21 +127,21 @@ def _location(listen: str, *, secret: bool) -> str:
 
 
 class _Parent:
-    """The process that started this one, by what were stdin and stdout: user code has others."""
+    """The parent process, behind the original stdin and stdout, which user code must not use."""
 
     def __init__(self) -> None:
-        ends = os.dup(0)
-        self._told = os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
-        os.dup2(nothing, 1)
-        os.close(nothing)
-        end_with(ends)
+        lifeline = os.dup(0)
+        self._reports = os.dup(1)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        os.close(null)
+        end_with(lifeline)
 
-    def tell(self, what: object) -> None:
-        """Tell it *what*, as a line of JSON."""
-        with open(self._told, "w", closefd=False) as told:
-            print(json.dumps(what), file=told)
+    def report(self, content: object) -> None:
+        """Send *content* to the parent, as a line of JSON."""
+        with open(self._reports, "w", closefd=False) as stream:
+            print(json.dumps(content), file=stream)
 
 
 async def _serve(
@@ -150,7 +150,7 @@ async def _serve(
     if parent is None:
         await serve(application, settings, _log_ready, stop_signals=(signal.SIGTERM, signal.SIGINT))
         return
-    await serve(application, settings, lambda status: parent.tell(dataclasses.asdict(status)))
+    await serve(application, settings, lambda status: parent.report(dataclasses.asdict(status)))
 
 
 def _log_ready(status: GatewayStatus) -> None:

@@ -72,23 +72,23 @@ def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     if (options["gateway"] is None) != (options["token_file"] is None):
-        msg = "--gateway and --token-file go together: give both, or neither"
+        msg = "--gateway and --token-file must be used together"
         raise UsageError(msg)
     gateway = None if options["gateway"] is None else _GATEWAY.fill(options)
     settings = _ENGINE.fill(options, master=f"local[{_CORES}]", workers=_CORES, everywhere=True)
     with captured_user_output():
         application = settings.application.load()
     if not state_dir.is_dir():
-        msg = f"there is no directory {state_dir}: give the state directory of the application"
+        msg = f"there is no directory {state_dir}: use the state directory of the application"
         raise UsageError(msg)
     if not StateDirectory.has_state(state_dir):
-        log.info("nothing to repartition", reason=f"there is no state in {state_dir} yet")
+        log.info("nothing to repartition", reason=f"{state_dir} contains no state yet")
         return
     state = StateDirectory(state_dir, application.name, partitions)
     try:
         before = state.fixed.partitions
         if before == partitions:
-            log.info("nothing to repartition", reason=f"there are {partitions} partitions already")
+            log.info("nothing to repartition", reason=f"there are already {partitions} partitions")
             return
         state.check_repartition(partitions)
         if not state.is_new:

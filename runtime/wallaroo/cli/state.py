@@ -29,7 +29,7 @@ from wallaroo.system.printable import printable_json
 
 log = structlog.get_logger("wallaroo")
 
-_form = click.option(
+_format = click.option(
     "--format",
     "form",
     type=click.Choice(["json", "pickle"]),
@@ -64,11 +64,11 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
     """Show the entities of KEY in all states."""
     with reserved_stdout() as out:
         with _saved(app, app_args, state_dir) as saved:
-            found = list(of_key(saved, key))
-        for entity in found:
+            entities = list(of_key(saved, key))
+        for entity in entities:
             text = json.dumps(entity, indent=2, ensure_ascii=False)
             click.echo(printable_json(text), file=out)
-    if not found:
+    if not entities:
         msg = f"no state in {state_dir} has the key {key!r}"
         raise UsageError(msg)
 
@@ -76,7 +76,7 @@ def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None
 @state.command()
 @click.argument("app")
 @STATE_DIR.but(required=True)
-@_form
+@_format
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
@@ -85,8 +85,8 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
             out.buffer.write(written_entity(name, key, entity, form))
         if saved.unloaded:
             out.flush()
-            rest = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
-            msg = f"{saved.unloaded[0]}{rest}"
+            count = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
+            msg = f"{saved.unloaded[0]}{count}"
             raise RuntimeFailure(msg)
 
 
@@ -94,7 +94,7 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
 @click.argument("app")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @STATE_DIR.but(required=True)
-@_form
+@_format
 @PARTITIONS.but(show_default="1, or those of the directory")
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
 @_arguments
@@ -122,9 +122,9 @@ def import_(
     """  # noqa: D301  (click reads \b)
     with reserved_stdout(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         application = application_without_addresses(app, app_args)
-        given = str(file)
-        if given == "-":
-            given = "standard input"
+        shown_name = str(file)
+        if shown_name == "-":
+            shown_name = "standard input"
             file = Path(scratch, "stdin")
             with file.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
@@ -141,7 +141,7 @@ def import_(
         program = Program(application, fixed.buckets)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        engine().write_rows(program, packer.pack(read_entities(file, form, given)), rows)
+        engine().write_rows(program, packer.pack(read_entities(file, form, shown_name)), rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
@@ -159,26 +159,25 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    chosen = engine()
-    done = "none" if state.is_new else chosen.import_progress(state.checkpoint, name)
-    if done != "done":
-        with chosen.open(state.layout) as stopped:
-            if done == "none":
+    progress = "none" if state.is_new else engine().import_progress(state.checkpoint, name)
+    if progress != "done":
+        with engine().open(state.layout) as stopped:
+            if progress == "none":
                 if not replace:
-                    _check_that_none_is_there(stopped.saved(program), state.path, keys)
+                    _check_that_none_exists(stopped.saved(program), state.path, keys)
                 check_state_classes(state.path, program.application)
                 state.begin_import(name)
             stopped.import_rows(program, rows, name)
     state.end_import()
 
 
-def _check_that_none_is_there(saved: SavedState, path: Path, keys: set[tuple[str, Any]]) -> None:
-    there = [(name, key) for name, key, _ in saved.entities() if (name, key) in keys]
-    there += [(one.state, one.key) for one in saved.unloaded if (one.state, one.key) in keys]
-    for name, key in there[:1]:
+def _check_that_none_exists(saved: SavedState, path: Path, keys: set[tuple[str, Any]]) -> None:
+    existing = [(name, key) for name, key, _ in saved.entities() if (name, key) in keys]
+    existing += [(one.state, one.key) for one in saved.unloaded if (one.state, one.key) in keys]
+    for name, key in existing[:1]:
         msg = (
-            f"state {name!r} in {path} has an entity of key {key!r} already: "
-            "give --replace to replace such entities"
+            f"state {name!r} in {path} already has an entity with key {key!r}: "
+            "use --replace to replace such entities"
         )
         raise UsageError(msg)
 
@@ -189,7 +188,7 @@ def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[Sav
     fixed = read_fixed(state_dir)
     application = application_without_addresses(app, app_args)
     if fixed.application != application.name:
-        msg = f"{state_dir} belongs to {fixed.application!r}, and this is {application.name!r}"
+        msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
         raise UsageError(msg)
     with engine().open(fixed.layout(readable_checkpoint(state_dir))) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))
