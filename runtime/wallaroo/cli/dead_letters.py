@@ -46,9 +46,9 @@ def _choice(
     return Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
 
 
-def _check_origin(letters: DeadLetterActions, choice: Choice) -> None:
+def _check_origin(actions: DeadLetterActions, choice: Choice) -> None:
     """Refuse sources and pipelines that do not exist."""
-    known = letters.letter_origins()
+    known = actions.letter_origins()
     for kind, name, names in (
         ("source", choice.source, known.sources),
         ("pipeline", choice.pipeline, known.pipelines),
@@ -60,21 +60,21 @@ def _check_origin(letters: DeadLetterActions, choice: Choice) -> None:
 
 
 def _check_numbers(
-    letters: DeadLetterActions, choice: Choice, state_dir: Path, *, replay: bool
+    actions: DeadLetterActions, choice: Choice, state_dir: Path, *, replay: bool
 ) -> None:
     """Refuse numbers that do not exist and, for *replay*, those of dead letters without payload."""
     if choice.ids is None:
         return
-    found = {letter.id: letter for letter in letters.letters(choice, len(choice.ids))}
+    by_number = {letter.id: letter for letter in actions.letters(choice, len(choice.ids))}
     where = "".join(
         f" of {kind} {name!r}"
         for kind, name in (("source", choice.source), ("pipeline", choice.pipeline))
         if name is not None
     )
     for number in choice.ids:
-        if number not in found:
+        if number not in by_number:
             raise UsageError(_no_letter(number, where, state_dir))
-        if replay and found[number].payload is None:
+        if replay and by_number[number].payload is None:
             msg = f"{_no_payload(number)}; it cannot be replayed"
             raise UsageError(msg)
 
@@ -116,10 +116,10 @@ def list_letters(
     state_dir: Path, source: str | None, pipeline: str | None, last: int, as_json: bool
 ) -> None:
     """List dead letters, oldest first."""
-    with dead_letter_actions(state_dir) as letters:
+    with dead_letter_actions(state_dir) as actions:
         choice = Choice(None, source, pipeline)
-        _check_origin(letters, choice)
-        for letter in letters.letters(choice, last):
+        _check_origin(actions, choice)
+        for letter in actions.letters(choice, last):
             click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
 
 
@@ -129,11 +129,11 @@ def list_letters(
 @click.option("--payload", is_flag=True, help="Print only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
     """Show one dead letter."""
-    with dead_letter_actions(state_dir) as letters:
-        found = letters.letters(Choice((number,)), 1)
-    if not found:
+    with dead_letter_actions(state_dir) as actions:
+        letters = actions.letters(Choice((number,)), 1)
+    if not letters:
         raise UsageError(_no_letter(number, "", state_dir))
-    (letter,) = found
+    (letter,) = letters
     if not payload:
         click.echo(_page(letter))
     elif letter.payload is None:
@@ -158,11 +158,11 @@ def replay(
     messages have already changed a state.
     """
     choice = _choice(numbers, every, source, pipeline)
-    with dead_letter_actions(state_dir) as letters:
-        _check_origin(letters, choice)
-        _check_numbers(letters, choice, state_dir, replay=True)
-        count = letters.replay_letters(choice)
-        kept = len(letters.letters(choice, _MAX_LETTERS))
+    with dead_letter_actions(state_dir) as actions:
+        _check_origin(actions, choice)
+        _check_numbers(actions, choice, state_dir, replay=True)
+        count = actions.replay_letters(choice)
+        kept = len(actions.letters(choice, _MAX_LETTERS))
     click.echo(f"{count} replayed" + f", {kept} kept, which cannot be replayed" * bool(kept))
 
 
@@ -178,10 +178,10 @@ def drop(
 ) -> None:
     """Remove dead letters."""
     choice = _choice(numbers, every, source, pipeline)
-    with dead_letter_actions(state_dir) as letters:
-        _check_origin(letters, choice)
-        _check_numbers(letters, choice, state_dir, replay=False)
-        count = letters.drop_letters(choice)
+    with dead_letter_actions(state_dir) as actions:
+        _check_origin(actions, choice)
+        _check_numbers(actions, choice, state_dir, replay=False)
+        count = actions.drop_letters(choice)
     click.echo(f"{count} dropped")
 
 

@@ -124,12 +124,12 @@ def _draw(text: str, *options: str) -> bytes:
 def _graphviz() -> str:
     """The Graphviz program: that of this Python's package, or else one on the PATH."""
     own = sysconfig.get_path("scripts")
-    found = shutil.which("graphviz-pure", path=own) or shutil.which("graphviz-pure")
-    found = found or shutil.which("dot")
-    if found is None:
+    program = shutil.which("graphviz-pure", path=own) or shutil.which("graphviz-pure")
+    program = program or shutil.which("dot")
+    if program is None:
         msg = (
             "svg and png require Graphviz: install it with `pip install graphviz-pure`, "
             "or use --format mermaid, which does not"
         )
         raise UsageError(msg)
-    return found
+    return program

@@ -34,10 +34,10 @@ def probe(port: int) -> None:
 
 def _commands() -> bytes:
     """The command lines of this container's processes."""
-    found = []
+    commands = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            found.append((process / "cmdline").read_bytes())
+            commands.append((process / "cmdline").read_bytes())
         except OSError:
             continue
-    return b"\0".join(found)
+    return b"\0".join(commands)

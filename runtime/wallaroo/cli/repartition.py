@@ -58,12 +58,11 @@ def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any
     """Change an application's number of partitions, the upper bound of its parallelism.
 
     The application must have been stopped cleanly. If its driver was killed, the gateway must be
-    running, and --gateway and --token-file given, so that the unfinished batch can be finished
-    first. The maximum is the number of
-    buckets, which is eight times the original number of partitions; divisors of it distribute the
-    buckets evenly. State that already has this number of partitions is left unchanged, as is a
-    directory that no application has used yet. On a cluster, the chart does this: `helm upgrade
-    --set partitions=16,repartition=true`.
+    running, and --gateway and --token-file must be set, so that the unfinished batch can be
+    finished first. The maximum is the number of buckets, which is eight times the original number
+    of partitions; divisors of it distribute the buckets evenly. State that already has this number
+    of partitions is left unchanged, as is a directory that no application has used yet. On a
+    cluster, the chart does this: `helm upgrade --set partitions=16,repartition=true`.
 
     \b
     Example:

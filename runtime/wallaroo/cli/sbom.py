@@ -95,14 +95,14 @@ def python_packages() -> Iterator[Component]:
     """Python and its packages; of several with one name, the one that Python imports."""
     python = _component("generic", None, "python", platform.python_version())
     yield {**python, "type": "platform"}
-    seen = {"wallaroo"}  # the subject of the document
-    for found in metadata.distributions():
-        name = re.sub(r"[-_.]+", "-", found.name).lower()
-        if name in seen:
+    names = {"wallaroo"}  # the subject of the document
+    for distribution in metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.name).lower()
+        if name in names:
             continue
-        seen.add(name)
-        component = _component("pypi", None, name, found.version)
-        if licenses := found.metadata.get_all("License-Expression"):
+        names.add(name)
+        component = _component("pypi", None, name, distribution.version)
+        if licenses := distribution.metadata.get_all("License-Expression"):
             component["licenses"] = [{"expression": licenses[0]}]
         yield component
 

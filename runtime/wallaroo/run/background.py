@@ -68,12 +68,12 @@ class BackgroundRun:
             RuntimeFailure: The process ended without it, or it took too long.
         """
 
-        def found() -> Event | None:
+        def first() -> Event | None:
             return next((event for event in self.events if event["event"] == name), None)
 
         with self._changed:
-            self._changed.wait_for(lambda: found() or not self._reader.is_alive(), timeout_s)
-        event = found()
+            self._changed.wait_for(lambda: first() or not self._reader.is_alive(), timeout_s)
+        event = first()
         if event is None:
             last_events = " | ".join(str(event["event"]) for event in self.events[-8:])
             code = self.process.poll()

@@ -207,13 +207,13 @@ def _number(text: str | None) -> int | None:
 
 def _warnings(events: Sequence[Any]) -> dict[str, tuple[str, str]]:
     """The reason and the text of the last warning about each object."""
-    found: dict[str, tuple[datetime.datetime, str, str]] = {}
+    latest: dict[str, tuple[datetime.datetime, str, str]] = {}
     for event in events:
         at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
         name = event.involved_object.name
-        if event.type == "Warning" and (name not in found or at >= found[name][0]):
-            found[name] = (at, event.reason or "", event.message or "")
-    return {name: (reason, text) for name, (_, reason, text) in found.items()}
+        if event.type == "Warning" and (name not in latest or at >= latest[name][0]):
+            latest[name] = (at, event.reason or "", event.message or "")
+    return {name: (reason, text) for name, (_, reason, text) in latest.items()}
 
 
 def _pod(pod: Any, warnings: Mapping[str, tuple[str, str]]) -> PodStatus:

@@ -145,13 +145,13 @@ def _name(kind: type) -> str:
 
 
 def _attributes(entity: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for base in type(entity).__mro__:
         slots = vars(base).get("__slots__", ())
         for name in [slots] if isinstance(slots, str) else slots:
             if hasattr(entity, name):
-                found[name] = getattr(entity, name)
-    return found | getattr(entity, "__dict__", {})
+                attributes[name] = getattr(entity, name)
+    return attributes | getattr(entity, "__dict__", {})
 
 
 def _class_named(module: str, name: str) -> Any:

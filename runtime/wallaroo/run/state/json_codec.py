@@ -160,8 +160,8 @@ def _attributes(state: Any) -> dict[str, Any] | None:
     parts = state if isinstance(state, tuple) else (state,)
     if not all(part is None or isinstance(part, dict) for part in parts):
         return None
-    found = {name: item for part in parts if part for name, item in part.items()}
-    return found if all(name.isidentifier() for name in found) else None
+    attributes = {name: item for part in parts if part for name, item in part.items()}
+    return attributes if all(name.isidentifier() for name in attributes) else None
 
 
 def _object(plain: Mapping[str, Any]) -> Any:
@@ -194,11 +194,11 @@ def _name(kind: type) -> str:
 def _class_named(name: str) -> Any:
     module, _, qualified = name.partition(":")
     try:
-        found = reduce(getattr, qualified.split("."), importlib.import_module(module))
+        kind = reduce(getattr, qualified.split("."), importlib.import_module(module))
     except (ImportError, AttributeError, ValueError):
-        found = None
-    if isinstance(found, type):
-        return found
+        kind = None
+    if isinstance(kind, type):
+        return kind
     msg = f"there is no class {name}"
     raise ValueError(msg)
 
