@@ -183,7 +183,7 @@ def test_send_goes_on_behind_what_is_accepted(running: Running, tmp_path: Path) 
     assert "sent 2 messages" in first.output
     file.write_bytes(b"a\nb\nc\n")
     second = CliRunner().invoke(main, [*arguments, "--acked", "day"])
-    assert "2 messages of 'day' are accepted already" in second.output
+    assert "2 messages of 'day' were already accepted" in second.output
     assert "sent 1 messages" in second.output
     assert payloads(running) == [b"a", b"b", b"c"]
 
@@ -192,4 +192,4 @@ def test_send_does_not_acknowledge_what_it_cannot_tell_apart(tmp_path: Path) -> 
     arguments = ["send", "-", "--to", "127.0.0.1:1", "--framing", "raw", "--acked", "s"]
     refused = CliRunner().invoke(main, arguments, input=b"x")
     assert refused.exit_code == 2
-    assert "--framing raw does not tell them apart" in refused.output
+    assert "--acked requires messages, which --framing raw does not separate" in refused.output

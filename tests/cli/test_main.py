@@ -139,13 +139,13 @@ def test_a_state_directory_of_another_application_is_told(tmp_path: Path) -> Non
     told = {"application": "Other", "partitions": 1, "buckets": 8, "format": FORMAT}
     (tmp_path / "application.json").write_text(json.dumps(told))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    assert_told(result, 2, "belongs to the application 'Other'", "give another --state-dir")
+    assert_told(result, 2, "belongs to the application 'Other'", "choose another --state-dir")
 
 
 def test_a_state_directory_of_another_format_is_told(tmp_path: Path) -> None:
     (tmp_path / "application.json").write_text(json.dumps({"format": 99}))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    assert_told(result, 2, "has format 99", "give another --state-dir")
+    assert_told(result, 2, "has format 99", "choose another --state-dir")
 
 
 def test_a_state_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_sink_at_port_0_is_refused(command: str, tmp_path: Path) -> None:
     addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:0", "--state-dir", str(state))
     result = process(command, str(WORD_COUNT), *addresses, *listen)
     assert result.returncode == 2
-    assert "sink 'Split and Count' sends to 127.0.0.1:0, and nobody listens on port 0" in (
+    assert "sink 'Split and Count' sends to 127.0.0.1:0, but no receiver can listen on port 0" in (
         result.stderr
     )
     assert not state.exists()
@@ -272,7 +272,7 @@ def test_a_state_directory_that_is_not_there_is_not_repartitioned(tmp_path: Path
     state = str(tmp_path / "nosuch")
     asked = ("--state-dir", state, "--partitions", "4")
     result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
-    assert_told(result, 2, f"there is no directory {state}: give the state directory of the")
+    assert_told(result, 2, f"there is no directory {state}: use the state directory of the")
 
 
 def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(

@@ -193,7 +193,7 @@ def test_a_gateway_that_fails_again_and_again_is_given_up_with_its_reason(
     wait_until(lambda: process.failure, "the end")
     assert process.failure == (
         f"the gateway failed 6 times in a row: {reason}; "
-        "mend that, then start again with the same --state-dir"
+        "fix that, then start again with the same --state-dir"
     )
     process.stop()
 

@@ -84,7 +84,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     assert (code, "there is no directory" in said) == (2, True), said
     state.mkdir()
     code, said = call(state, 4)
-    assert (code, "there is no state" in said) == (0, True), said
+    assert (code, "contains no state yet" in said) == (0, True), said
     assert list(state.iterdir()) == []
 
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, state) as running:

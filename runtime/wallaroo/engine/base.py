@@ -74,18 +74,19 @@ class EngineSettings:
     """The application and its arguments."""
     master: str
     """Spark master URL."""
-    workers: int
-    """Workers at the start."""
+    workers: int = 1
+    """Number of workers at the start: processes of local Spark, executors of a cluster. A batch is
+    read in as many ranges."""
     batch: BatchLimits = field(default_factory=BatchLimits)
-    """Bounds of a batch."""
+    """Limits of a batch."""
     memory: str = "1g"
-    """Heap of the driver's virtual machine."""
+    """Java heap of the driver."""
     everywhere: bool = False
-    """Whether workers have the application at the driver's path, as in copies of one image."""
+    """Whether workers find the application at the driver's path, as in copies of one image."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the workers."""
     spark: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark."""
+    """Additional Spark settings."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
 

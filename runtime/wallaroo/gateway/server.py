@@ -21,8 +21,9 @@ from wallaroo.gateway.connectors.registry import SourceConnectors, open_sink
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.control import Control
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
-from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.auth import Authenticator, read_token
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
@@ -56,11 +57,19 @@ class Gateway:
     Args:
         application: The application whose sources and sinks it serves.
         settings: Its settings.
+
+    Raises:
+        UsageError: Files that *settings* name cannot be used, or an error policy is not valid.
     """
 
     def __init__(self, application: Application, settings: GatewaySettings) -> None:
         self._application = application
         self._settings = settings
+        self._token = None if settings.token_file is None else read_token(settings.token_file)
+        self._certificate = settings.tls.at_door()
+        self._source_tls = settings.traffic.source_tls.serving()
+        self._sink_tls = settings.traffic.sink_tls.connecting()
+        self._policies = policies(settings.traffic.on_error, application)
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         self._stopping = False
@@ -77,7 +86,7 @@ class Gateway:
         await self._when_there_is_room(replays.finish_replays)
         await self._open_connectors()
         self._open_internal_api()
-        endpoint = Endpoint(self._settings.location, self._settings.token)
+        endpoint = Endpoint(self._settings.location, self._token)
         directory = self._settings.directory
         await self._when_there_is_room(functools.partial(endpoint.write, directory))
         self._open_health_server()
@@ -96,7 +105,7 @@ class Gateway:
             with self._outbox.dead_letters() as letters:
                 letters.note_origins(self._application)
             self._journal = Journal(
-                settings.directory / JOURNAL, settings.journal, on_failure=self._on_failure
+                settings.directory / JOURNAL, settings.traffic.journal, on_failure=self._on_failure
             )
             opened.pop_all()
 
@@ -106,9 +115,9 @@ class Gateway:
         context = ConnectorContext(
             self._journal,
             self._outbox,
-            settings.sources,
-            settings.source_tls,
-            settings.sink_tls,
+            settings.traffic.sources,
+            self._source_tls,
+            self._sink_tls,
             self._on_failure,
         )
         sources = self._application.sources
@@ -144,10 +153,10 @@ class Gateway:
             self._journal,
             self._outbox,
             control.actions(),
-            Authenticator(settings.token, self._leases),
-            EvidenceFinder(self._application, self._journal, settings.policies),
+            Authenticator(self._token, self._leases),
+            EvidenceFinder(self._application, self._journal, self._policies),
             self._traces,
-            settings.certificate,
+            self._certificate,
         )
 
     def _open_health_server(self) -> None:
@@ -236,7 +245,7 @@ class Gateway:
             self._outbox,
             [source.name for source in self._application.sources],
             [sink.name for sink in self._application.sinks],
-            self._settings.trace_one_in,
+            self._settings.traffic.trace_one_in,
         )
 
     def _on_failure(self, error: Exception) -> None:

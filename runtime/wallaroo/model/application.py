@@ -150,8 +150,8 @@ class TCPSink(Sink):
         if self.port:
             return None
         return (
-            f"sink {self.name!r} sends to {self.where}, and nobody listens on port 0: give the "
-            "port of its receiver (with --out, if the application takes it from there)"
+            f"sink {self.name!r} sends to {self.where}, but no receiver can listen on port 0: "
+            "set the port of its receiver (with --out, if the application uses it)"
         )
 
 

@@ -208,7 +208,7 @@ def see_to_letters(directory: Path) -> None:
         told = call(command, "--pipeline", "three", *at)
         assert_refused(told, "there is no pipeline 'three', but 'one', 'two'")
         assert call(command, "--source", "two", *at).exit_code == 0  # it has none
-    assert "which letters?" in call("drop", *at).output
+    assert "no dead letters selected" in call("drop", *at).output
 
 
 def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
@@ -241,8 +241,8 @@ def test_a_letter_without_a_payload_is_not_replayed_and_that_is_said(tmp_path: P
     databases.publish(OF_ONE)
     databases.close()
     at = ("--state-dir", str(tmp_path))
-    assert_refused(call("replay", "1", *at), "behind a state, and cannot be replayed")
-    assert call("replay", "--all", *at).stdout == "0 replayed, 1 kept that cannot be\n"
+    assert_refused(call("replay", "1", *at), "had passed a state; it cannot be replayed")
+    assert call("replay", "--all", *at).stdout == "0 replayed, 1 kept, which cannot be replayed\n"
 
 
 def test_the_command_works_where_the_gateway_runs() -> None:
@@ -263,9 +263,9 @@ def test_the_command_works_where_the_gateway_runs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("replay",), "which letters?"),
-        (("drop", "1", "--all"), "--all means all letters"),
-        (("replay", "--all", "--source", "one"), "--all means all letters"),
+        (("replay",), "no dead letters selected"),
+        (("drop", "1", "--all"), "--all selects all dead letters"),
+        (("replay", "--all", "--source", "one"), "--all selects all dead letters"),
         (("show", str(2**63)), "is not in the range"),
         (("drop", "99999999999999999999999"), "is not in the range"),
     ],
@@ -280,7 +280,7 @@ def test_a_choice_that_is_none_is_refused(
 
 
 def test_the_command_says_where_there_is_no_state(tmp_path: Path) -> None:
-    assert "no state directory" in call("list", "--state-dir", str(tmp_path)).output
+    assert "is not a state directory" in call("list", "--state-dir", str(tmp_path)).output
 
 
 def test_a_letter_comes_back_from_json_as_it_was(databases: Databases) -> None:
