@@ -90,7 +90,7 @@ def test_a_missing_out_is_told() -> None:
 
 def test_too_few_addresses_are_told() -> None:
     result = call("run", str(MARKET_SPREAD), *ADDRESSES)
-    assert_told(result, 2, "--in has 1 address(es), and the application takes address number 2")
+    assert_told(result, 2, "--in has 1 address(es), but the application uses address number 2")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "a:1,,b:2"])
@@ -286,4 +286,4 @@ def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(
 def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("a\n")
     result = call("send", str(tmp_path / "lines"), "--to", "a..b:1", "--framing", "lines")
-    assert_told(result, 2, "no usable host")
+    assert_told(result, 2, "invalid host name")

@@ -187,15 +187,21 @@ def test_a_count_window_that_is_not_full_closes_after_its_timeout() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: range_windows(0), "the range has to be above zero"),
+        (lambda: range_windows(0), "the range is 0 ns; it must be positive"),
         (
             lambda: range_windows(2.5),  # type: ignore[arg-type]
-            r"range is 2\.5, and a whole number is due",
+            r"range is 2\.5; expected an integer",
         ),
-        (lambda: range_windows(10).with_slide(11), "has to be above zero, and at most 10"),
-        (lambda: range_windows(10).with_delay(-1), "cannot be below zero"),
-        (lambda: range_windows(10).with_delay(1).with_delay(1), "with_delay has been called"),
-        (lambda: range_windows(10).with_late_data_policy("keep"), "no late data policy 'keep'"),
+        (lambda: range_windows(10).with_slide(11), "must be positive and at most 10"),
+        (lambda: range_windows(10).with_delay(-1), "must not be negative"),
+        (
+            lambda: range_windows(10).with_delay(1).with_delay(1),
+            "with_delay has already been called",
+        ),
+        (
+            lambda: range_windows(10).with_late_data_policy("keep"),
+            "'keep' is not a valid late data policy",
+        ),
     ],
 )
 def test_windows_that_cannot_be_are_refused(wrong: Any, sentence: str) -> None:
