@@ -325,7 +325,7 @@ class _Run:
         self._call(pipeline, f"key of {step.name}", stable_hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
-        if not partition.holds(key):
+        if not partition.accepts(key):
             self.result.unknown_keys.append((partition.name, key))
             self._unlisted[pipeline.name, step.name] += 1
             return []
@@ -341,13 +341,13 @@ class _Run:
             return self._watch.touched(step, key, entities, of_entity)
 
         result = self._call(pipeline, step.name, function, message)
-        if step.tells_save:
+        if step.returns_save:
             result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
         return self._outputs(step, result)
 
     def has_found_more(self) -> bool:
         """Whether to run once more, because of entities that cannot be saved."""
-        return self._watch.found(self.result.state)
+        return self._watch.update_suspects(self.result.state)
 
     def _gathered(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
@@ -369,7 +369,7 @@ class _Run:
         return outputs
 
     def _forget_if_spent(self, step: WindowCompute, key: Any, entity: Any) -> None:
-        if step.windows.is_spent(entity):
+        if step.windows.is_disposable(entity):
             self.result.state[step.partition].pop(key, None)
 
     def _failed(self, pipeline: Pipeline, step: Step, message: Any, error: BaseException) -> None:

@@ -122,7 +122,9 @@ def test_a_class_that_lacks_a_method_does_not_aggregate() -> None:
     windowing: Any = wallaroo.count_windows(2)
     with pytest.raises(ApplicationError, match="does not define initial_accumulator, output"):
         resolve(windowed(windowing.over(Nothing)))
-    with pytest.raises(ApplicationError, match=r"over\(…\) takes a class.*got an object of class"):
+    with pytest.raises(
+        ApplicationError, match=r"over\(…\) expects a class.*but got an object of class"
+    ):
         resolve(windowed(windowing.over(Gathering())))
 
 

@@ -100,7 +100,7 @@ def test_a_bad_address_is_told(address: str) -> None:
 
 
 def test_an_application_that_is_not_there_is_told() -> None:
-    assert_told(call("run", "no/such/app", *ADDRESSES), 2, "there is no application at no/such/app")
+    assert_told(call("run", "no/such/app", *ADDRESSES), 2, "no application found at no/such/app")
 
 
 def test_a_directory_that_is_no_application_is_told(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_directory_that_is_no_application_is_told(tmp_path: Path) -> None:
 def test_an_application_that_does_not_import_is_told(tmp_path: Path) -> None:
     (tmp_path / "application.py").write_text("import no_such_library\n")
     result = call("run", str(tmp_path), *ADDRESSES)
-    assert_told(result, 1, "does not import", "'no_such_library'", "application.py:1")
+    assert_told(result, 1, "cannot be imported", "'no_such_library'", "application.py:1")
 
 
 def test_an_application_without_application_setup_is_told(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_application_that_is_not_well_formed_is_told(tmp_path: Path) -> None:
         text + "    return wallaroo.ApplicationBuilder('Empty').build()\n"
     )
     result = call("run", str(tmp_path), *ADDRESSES)
-    assert_told(result, 1, "'Empty' is not well formed", "application.py:3", "has no pipeline")
+    assert_told(result, 1, "'Empty' is invalid", "application.py:3", "has no pipeline")
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ SPOILT = {
     "d deep": "cannot be saved: RecursionError",
     "b raise": "state.lock cannot be saved",
     "b lock": "state.lock cannot be saved",
-    "e touchy": "the entity, of class Seen, cannot be loaded after it is saved: ValueError: not",
+    "e touchy": "the entity, of class Seen, can be saved but not loaded: ValueError: not",
     "f lock": "state.lock cannot be saved",
 }
 

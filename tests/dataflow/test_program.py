@@ -264,7 +264,7 @@ def test_a_message_whose_repr_raises_is_set_aside_all_the_same() -> None:
     shy: Any = wallaroo.computation(name="shy")(lambda _: Shy())
     driven = drive(application_of(shy), b"a1")
     assert driven.tally.set_aside == 1
-    assert "Shy whose repr raises" in driven.tally.examples[0].message
+    assert "Shy whose __repr__ raises" in driven.tally.examples[0].message
 
 
 def test_a_key_that_cannot_be_hashed_sets_its_message_aside() -> None:

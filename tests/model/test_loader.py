@@ -121,7 +121,7 @@ def test_a_directory_without_application_py_is_a_usage_error(tmp_path: Path) -> 
 def test_an_import_that_is_not_there_is_told_with_its_place(tmp_path: Path) -> None:
     write(tmp_path, "import os\nimport no_such_library\n")
     told = failure(tmp_path)
-    assert told.startswith("the application does not import: ModuleNotFoundError")
+    assert told.startswith("the application cannot be imported: ModuleNotFoundError")
     assert "'no_such_library'" in told
     assert "(application.py:2)" in told
 

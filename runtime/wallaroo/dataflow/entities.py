@@ -22,7 +22,7 @@ from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.user_logs import tell
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.raised import pass_interrupt, told
+from wallaroo.model.raised import describe_error, pass_interrupt
 from wallaroo.model.savable import Codec, Unsavable, saved
 
 _IN_USE = "in use"
@@ -273,7 +273,7 @@ class EntityCache:
             bucket.unloaded.pop((number, key), None)
             return
         bucket.entities[number].pop(key, None)
-        text = told(error)[:300]
+        text = describe_error(error)[:300]
         unloaded = Unloaded(self.partitions[number], key, content, text)
         bucket.unloaded[number, key] = unloaded
 
@@ -309,7 +309,7 @@ class EntityCache:
         except BaseException as error:
             pass_interrupt(error)
             problems = self.problems(number, entities)
-            (key, problem), *_ = problems.items() or [(None, told(error))]
+            (key, problem), *_ = problems.items() or [(None, describe_error(error))]
             msg = f"state {self.partitions[number]!r}, key {key!r:.100}: {problem}"
             raise RuntimeFailure(msg) from error
         return content

@@ -118,7 +118,7 @@ class Checks:
     def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
         """The function of *step*, checked."""
         function, partition = step.function, self._program.partition_numbers[step.partition]
-        counts = _is_saved if step.tells_save else _always
+        counts = _is_saved if step.returns_save else _always
 
         def checked(message: Any, entity: Any) -> Any:
             held = self._of(partition, entity)
@@ -252,11 +252,11 @@ class _CheckedWindows:
     def due_ns(self, entity: Any) -> int | None:
         return self._windows.due_ns(self._checks.now(entity))
 
-    def is_spent(self, entity: Any) -> bool:
-        return self._windows.is_spent(self._checks.now(entity))
+    def is_disposable(self, entity: Any) -> bool:
+        return self._windows.is_disposable(self._checks.now(entity))
 
-    def converted(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
-        return self._windows.converted(self._checks.now(entity), convert)
+    def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
+        return self._windows.convert_accumulators(self._checks.now(entity), convert)
 
 
 def _is_saved(result: Any) -> bool:

@@ -16,7 +16,7 @@ from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, shown
 from wallaroo.dataflow.rows import Keyed, kept_of, rows_by_bucket
 from wallaroo.dataflow.snapshots import Snapshot, restored
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.keys.buckets import are_safe
 
 _DENSE = 24
@@ -25,7 +25,7 @@ _SPREAD_AT_ONCE = 8192
 """Messages that are spread over the buckets at a time: as many as the processor's cache holds."""
 
 
-@limited
+@time_limited
 class Exchange:
     """What a block of the journal has for the buckets, whose order shows by itself.
 
@@ -149,7 +149,7 @@ class Exchange:
             message, origin = self._message(leg, item), Origin(printable, arrival)
             self._results.unroutable(leg, leg.step, partition, key, message, origin)
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def _message(self, leg: StatefulStage, item: Snapshot) -> Any:
         """The message that crosses to *leg* as *item*, to report it; else the item."""
         restore = self._program.restores(leg)

@@ -32,7 +32,7 @@ from wallaroo.dataflow.guarding import guarded
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import tell
-from wallaroo.model.callers import limited
+from wallaroo.model.callers import time_limited
 from wallaroo.model.raised import raising_exceptions
 from wallaroo.model.savable import Refused, Unsavable
 from wallaroo.system.lifeline import die_with_parent
@@ -225,7 +225,7 @@ def _told(status: int) -> str:
     return f"it ended its process (exit code {code})"
 
 
-@limited
+@time_limited
 class _Calls:
     """Counts calls of functions of an application, and refuses some.
 

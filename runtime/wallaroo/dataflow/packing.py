@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.snapshots import PLAIN, Snapshot, packed, unpacked
-from wallaroo.model.callers import limited
+from wallaroo.model.callers import time_limited
 
 Arrivals = list[int]
 """Arrival numbers of what messages were made of."""
@@ -114,7 +114,7 @@ def holds_rows(blob: bytes) -> bool:
     return blob[:1] == _ROWS
 
 
-@limited
+@time_limited
 def _packed_keys(keys: list[Any]) -> list[Any] | bytes:
     # the copy brings them all into the processor's cache: a loop waits for one after the other
     if PLAIN.issuperset(map(type, [*keys])):
@@ -122,7 +122,7 @@ def _packed_keys(keys: list[Any]) -> list[Any] | bytes:
     return pickle.dumps(keys, protocol=5)
 
 
-@limited
+@time_limited
 def _unpacked_keys(keys: list[Any] | bytes) -> list[Any]:
     return pickle.loads(keys) if isinstance(keys, bytes) else keys
 

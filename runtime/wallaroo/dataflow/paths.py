@@ -21,7 +21,7 @@ from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
 from wallaroo.dataflow.task_metrics import StepMetrics
 from wallaroo.model.application import Compute, KeyBy, Sink
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 
 At = int | Stamp | None
 """What a message was made of: its arrival number, or its stamp; None if neither is known."""
@@ -36,7 +36,7 @@ _NONE = -1
 """Number of the last message, before the first one."""
 
 
-@limited
+@time_limited
 class Paths:
     """Makes the paths of a program's stretches.
 
@@ -110,7 +110,7 @@ class Paths:
 
         return forked
 
-    @speaks_for("stretch", "step")
+    @runs_step("stretch", "step")
     def _computed(self, stretch: OperatorChain, step: Compute, then: Path) -> Path:
         function, failed, count = step.function, self.failed, self._count_of(stretch, step)
         entered, dropped = _NONE, 0
@@ -140,7 +140,7 @@ class Paths:
         self._counted.append(counted)
         return computed
 
-    @speaks_for("stretch", "step")
+    @runs_step("stretch", "step")
     def _computed_multi(
         self, stretch: OperatorChain, step: Compute, then: Path, *, stamped: bool
     ) -> Path:
@@ -177,7 +177,7 @@ class Paths:
         self._counted.append(counted)
         return computed
 
-    @speaks_for("stretch", "step")
+    @runs_step("stretch", "step")
     def _keyed(self, stretch: OperatorChain, step: KeyBy, then: Path) -> Path:
         key_of, failed, bucket_of = step.key, self.failed, self._program.bucket_of
         figures = self._results.figures.step(stretch.pipeline, step.name)
@@ -195,7 +195,7 @@ class Paths:
 
         return keyed
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def keyed_at(self, leg: StatefulStage, then: Path) -> Path:
         """Finds the keys of messages at *leg*, and leaves out those whose keys it does not hold."""
         key_of, partition = leg.step.key, self._program.partitions[leg.partition]
@@ -206,7 +206,7 @@ class Paths:
                 if key_of is not None:
                     key = key_of(message)
                     bucket_of(key)  # raises where it is not a valid key
-                if not partition.holds(key):
+                if not partition.accepts(key):
                     origin = self.origin(at)
                     self._results.unroutable(leg, leg.step, partition, key, message, origin)
                     return
@@ -217,7 +217,7 @@ class Paths:
 
         return keyed_at
 
-    @speaks_for("stretch", "step")
+    @runs_step("stretch", "step")
     def _encoded(self, stretch: OperatorChain, index: int, sink: Sink) -> Path:
         encode, failed, add = sink.encode, self.failed, self._results.adder(index)
         step = NamedStep("encoder", sink.place)

@@ -12,8 +12,8 @@ from wallaroo.api.places import RUNTIME, Place, place_of_error
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.model.application import StatePartition
-from wallaroo.model.callers import speaks_for
-from wallaroo.model.raised import pass_interrupt, raised, told
+from wallaroo.model.callers import runs_step
+from wallaroo.model.raised import describe_error, pass_interrupt, raised
 
 _LETTER_BYTES = 500
 """What a letter takes besides its payload, about."""
@@ -96,7 +96,7 @@ class TaskResults:
             self._flush()
         return self._delivered
 
-    @speaks_for("owner", "step")
+    @runs_step("owner", "step")
     def failed(
         self,
         owner: Owner,
@@ -108,12 +108,12 @@ class TaskResults:
         """Set *message* aside: user code raised *error* on it in *step* of *owner*."""
         self.figures.step(owner.pipeline, step.name).set_aside += 1
         place = _place_of_error(raised(error), step)
-        text, start = told(error)[:500], shown(message)
+        text, start = describe_error(error)[:500], shown(message)
         letter = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
         self.tally.add_set_aside(letter)
         self._note_letter()
 
-    @speaks_for("owner", "step")
+    @runs_step("owner", "step")
     def unroutable(
         self,
         owner: Owner,
@@ -125,7 +125,7 @@ class TaskResults:
     ) -> None:
         """Set *message* aside: its *key* is not among those that *partition* lists."""
         self.figures.step(owner.pipeline, step.name).unlisted += 1
-        text = partition.refusal(key)
+        text = partition.explain_refusal(key)
         letter = FailedMessage(
             owner.pipeline, step.name, str(step.place), text, shown(message), *origin
         )
@@ -160,7 +160,7 @@ def shown(value: Any, most: int = 200) -> str:
         return repr(start)[:most]
     except BaseException as unprintable:
         pass_interrupt(unprintable)
-        return f"<{type(value).__name__} whose repr raises {told(unprintable)}>"[:most]
+        return f"<{type(value).__name__} whose repr raises {describe_error(unprintable)}>"[:most]
 
 
 def _place_of_error(error: BaseException, step: Named) -> str:

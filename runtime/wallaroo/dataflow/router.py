@@ -18,13 +18,13 @@ from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
 from wallaroo.dataflow.snapshots import PLAIN
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 
 _DECODER = "decoder"
 """Name of the step that a decoder is; where nothing comes between, finding the key counts to it."""
 
 
-@limited
+@time_limited
 class Router:
     """The first stage of a program, over chunks of the journal.
 
@@ -82,7 +82,7 @@ class Router:
         self._results.figures.add_arrivals(arrived)
         return exchange.packed() + self._outgoing.packed()
 
-    @speaks_for("way", "step")
+    @runs_step("way", "step")
     def _run(self, way: SourcePath, chunk: Chunk, payloads: list[bytes]) -> None:
         """Take each message of *payloads* through all that it leads to."""
         path, decode = self._path_of[way.number], way.source.decode
@@ -105,7 +105,7 @@ class Router:
                 path(at, None, message)
         figures.add(len(payloads), left)
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def _keyed(
         self, way: SourcePath, leg: StatefulStage, first: int, payloads: list[bytes]
     ) -> Keyed:
@@ -155,7 +155,7 @@ class Router:
         self._results.figures.step(way.pipeline, _DECODER).note(len(payloads), left, seconds)
         return Keyed(keys, items, arrivals)
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def _arrival(self, leg: StatefulStage) -> Path:
         """What takes messages that have come to *leg*."""
         if leg.partition in self._program.stamped:

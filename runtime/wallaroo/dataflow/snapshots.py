@@ -30,8 +30,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from wallaroo.dataflow.columns import slots_of
 from wallaroo.model.application import Serialization
-from wallaroo.model.callers import limited
-from wallaroo.model.raised import Raised, pass_interrupt, raising_exceptions, told
+from wallaroo.model.callers import time_limited
+from wallaroo.model.raised import Raised, describe_error, pass_interrupt, raising_exceptions
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None)})
 """Types of values that cannot change, and that `marshal` gives back as they were: no subclasses."""
@@ -85,7 +85,7 @@ _load = raising_exceptions(pickle.loads, interruptible=True)
 _takers: dict[type, Callable[[Any], Snapshot | None] | None] = {}
 
 
-@limited
+@time_limited
 def snapshot(message: Any) -> Snapshot:
     """What *message* is now.
 
@@ -111,12 +111,12 @@ def snapshot(message: Any) -> Snapshot:
         pass_interrupt(error)
         msg = (
             f"a message of class {kind.__qualname__} cannot be sent to the worker that has the "
-            f"state of its key, because it does not pickle: {told(error)}"
+            f"state of its key, because it does not pickle: {describe_error(error)}"
         )
         raise Unsendable(msg) from error
 
 
-@limited
+@time_limited
 def restored(taken: Snapshot) -> Any:
     """The message of which *taken* is the snapshot.
 
@@ -323,7 +323,7 @@ def _rebuilt(shape: Shape, columns: Sequence[Sequence[Any]], count: int) -> list
     return made
 
 
-@limited
+@time_limited
 def _loaded(pickles: Sequence[bytes]) -> list[Any]:
     try:
         return list(map(pickle.loads, pickles))
@@ -332,7 +332,7 @@ def _loaded(pickles: Sequence[bytes]) -> list[Any]:
         return list(map(_loaded_one, pickles))
 
 
-@limited
+@time_limited
 def _loaded_one(pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
@@ -341,7 +341,7 @@ def _loaded_one(pickled: bytes) -> Any:
         return Lost(error)
 
 
-@limited
+@time_limited
 class Carrier:
     """Takes and restores snapshots of an application's messages, in its own way if it has one.
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from wallaroo.model.callers import speaker_at
+from wallaroo.model.callers import running_step
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write
 
@@ -287,5 +287,5 @@ def _place() -> str:
 
 def _speaker() -> dict[str, str]:
     """The pipeline and the step that are under way."""
-    speaker = speaker_at(sys._getframe(1))  # noqa: SLF001
+    speaker = running_step(sys._getframe(1))  # noqa: SLF001
     return {} if speaker is None else speaker._asdict()

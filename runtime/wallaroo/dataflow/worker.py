@@ -28,7 +28,7 @@ from wallaroo.dataflow.results import Origin, TaskResults, shown
 from wallaroo.dataflow.snapshots import Lost
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute, WindowCompute
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.savable import Refused
 from wallaroo.model.windows import Late
@@ -42,7 +42,7 @@ _HOT = 16
 """In other groups, those of keys with at least so many messages; of rows, one of so many counts."""
 
 
-@limited
+@time_limited
 class Worker:
     """One level of a program, over one bucket at a time.
 
@@ -148,7 +148,7 @@ class Worker:
             entity = entities[key] = self._program.partitions[number].new_entity()
         return entity
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def _compute(  # noqa: PLR0912 - the innermost loop: a call for each part would cost
         self,
         leg: StatefulStage,
@@ -164,7 +164,7 @@ class Worker:
         """
         step, then, figures = leg.step, self._after[leg.number], self._figures[leg.number]
         assert isinstance(step, StateCompute)
-        function, multi, tells_save = step.function, step.multi, step.tells_save
+        function, multi, returns_save = step.function, step.multi, step.returns_save
         restore = self._restores[leg.number] if stamp is None else None
         changed = self._changes.changed[leg.partition]
         save, changing, left = True, None, 0
@@ -181,7 +181,7 @@ class Worker:
                 elif type(item) is Lost:
                     item.fail()
                 result = function(message, entity)
-                if tells_save:
+                if returns_save:
                     if type(result) is not tuple or len(result) != 2:  # noqa: PLR2004
                         result = pair_of(result)
                     result, save = result
@@ -209,7 +209,7 @@ class Worker:
                 then(stamp and (*stamp, number), key, output)
         figures.add(len(items), left)
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, message = item
         if number == TICK:
@@ -285,7 +285,7 @@ class Worker:
         for number, output in enumerate(outputs):
             after((*stamp, number), key, output)
 
-    @speaks_for("leg")
+    @runs_step("leg")
     def _tick(self, stamp: Stamp) -> None:
         """Close the windows that the clock closes."""
         now = stamp[1]
@@ -313,7 +313,7 @@ class Worker:
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
         """Note what happened to the windows of *key*."""
-        if step.windows.is_spent(entity):
+        if step.windows.is_disposable(entity):
             self._dues.forget(number, key)
             self._state.entities[number].pop(key, None)
             self._changes.changed[number].pop(key, None)

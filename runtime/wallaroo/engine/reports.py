@@ -69,7 +69,9 @@ class Reports:
                 others[state] += count
             elif key not in told:
                 told.add(key)
-                known = {"listed": at.listed()} if (at := self._partitions.get(state)) else {}
+                known = (
+                    {"listed": at.describe_keys()} if (at := self._partitions.get(state)) else {}
+                )
                 log.warning("unknown key dropped", state=state, key=key, messages=count, **known)
         for state, count in others.items():
             if self._repeats.show((state, "unknown keys")):

@@ -32,7 +32,7 @@ from wallaroo.model.application import (
 from wallaroo.model.class_api import decoder_of, encoder_of
 from wallaroo.model.file_connectors import FileSink, FileSource
 from wallaroo.model.generators import GeneratorSource
-from wallaroo.model.problems import Problems, described, due_instance, named
+from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.wire.framing import Framing
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
@@ -87,10 +87,10 @@ class EndpointResolver:
         elif isinstance(config, SourceConfig):
             reader, decode = config.source, self._decode(config.decoder, config.place, where)
             if not isinstance(reader, MessageSource):
-                due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
+                due = f"{where}: {describe(reader)} is no source; an object of a MessageSource is"
                 self._problems.add(config.place, due)
         else:
-            problem = f"{where}: {described(config)} is no source configuration"
+            problem = f"{where}: {describe(config)} is no source configuration"
             self._problems.add(declared.place, problem + _described_with(config, "source"))
             return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
         place = place_of(config.decoder)
@@ -107,31 +107,31 @@ class EndpointResolver:
             if isinstance(made, Decoder):
                 framing = Framing(made.header_length, made.length_fmt, max_frame)
                 self._problems.check_arity(
-                    made.function, 1, f"{where}: decoder {named(made)}", "payload"
+                    made.function, 1, f"{where}: decoder {name_of(made)}", "payload"
                 )
                 return framing, made.function
-            problem = f"{described(made)} is no decoder; decorate it @decoder"
+            problem = f"{describe(made)} is no decoder; decorate it @decoder"
         except ValueError as error:
-            problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
-            if due_instance(decoder, "decode") is not None:
+            problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
+            if missing_instance(decoder, "decode") is not None:
                 place = config.place
         self._problems.add(place, f"{where}: {problem}")
         return Framing(4, ">I", max_frame), bytes
 
     def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
         """What a decoder, of which nothing is asked about frames, makes of a payload."""
-        if (problem := due_instance(decoder, "decode")) is not None:
-            self._problems.add(place, f"{where}: decoder {named(decoder)}: {problem}")
+        if (problem := missing_instance(decoder, "decode")) is not None:
+            self._problems.add(place, f"{where}: decoder {name_of(decoder)}: {problem}")
             return bytes
         function = getattr(decoder, "decode", decoder)
         if isinstance(decoder, (Decoder, str, bytes)):
             function = getattr(decoder, "function", None)
         if not callable(function):
             self._problems.add(
-                place, f"{where}: {described(decoder)} is no decoder; a function is due"
+                place, f"{where}: {describe(decoder)} is no decoder; a function is due"
             )
             return bytes
-        self._problems.check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
+        self._problems.check_arity(function, 1, f"{where}: decoder {name_of(decoder)}", "payload")
         made: Callable[[bytes], Any] = function
         return made
 
@@ -140,7 +140,7 @@ class EndpointResolver:
         if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
             self._problems.add(
                 config.place,
-                f"{where}: {described(gen)} is no generator; "
+                f"{where}: {describe(gen)} is no generator; "
                 "an object with initial_value() and apply(previous) is due",
             )
             return
@@ -166,27 +166,27 @@ class EndpointResolver:
     def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
         where = f"pipeline {declared.name!r}"
         if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
-            problem = f"{where}: {described(config)} is no sink configuration"
+            problem = f"{where}: {describe(config)} is no sink configuration"
             self._problems.add(declared.place, problem + _described_with(config, "sink"))
             return TCPSink(name, str, declared.place, "", 0)
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
-        if (due := due_instance(config.encoder, "encode")) is not None:
-            self._problems.add(config.place, f"{where}: encoder {named(config.encoder)}: {due}")
+        if (due := missing_instance(config.encoder, "encode")) is not None:
+            self._problems.add(config.place, f"{where}: encoder {name_of(config.encoder)}: {due}")
         elif isinstance(encode, Encoder):
             self._problems.check_arity(
-                encode.function, 1, f"{where}: encoder {named(encode)}", "output"
+                encode.function, 1, f"{where}: encoder {name_of(encode)}", "output"
             )
             encode = encode.function
         else:
             self._problems.add(
-                config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
+                config.place, f"{where}: {describe(encode)} is no encoder; decorate it @encoder"
             )
         if isinstance(config, TCPSinkConfig):
             return TCPSink(name, encode, place, config.host, config.port, config.sequenced)
         if isinstance(config, FileSinkConfig):
             return CustomSink(name, encode, place, self._file_sink(config, where))
         if not isinstance(config.sink, OutputSink):
-            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
+            due = f"{where}: {describe(config.sink)} is no sink; an object of an OutputSink is"
             self._problems.add(config.place, due)
         return CustomSink(name, encode, place, config.sink)
 

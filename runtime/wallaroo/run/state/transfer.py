@@ -124,7 +124,7 @@ class Packer:
             bucket = self.program.bucket_in(number, key)
             if name not in self._moulds:
                 self._moulds[name] = EntityShape(partition.new_entity())
-            if not partition.holds(key):
+            if not partition.accepts(key):
                 problem = "the key is not among those that the state lists"
             elif (name, key) in self.keys:
                 problem = "an entity of this key came before"
