@@ -286,7 +286,7 @@ def test_a_message_whose_entity_ends_the_process_that_saves_it_is_set_aside() ->
     packed = Router(engine.program, TaskResults(lambda _outputs, _tally: None)).route(block)
     engine._try(packed, isolated=True)
     assert [letter.error for letter in engine.tally.letters] == [
-        "Refused: it ended its process (exit code 0)"
+        "SkippedCall: the call ended its process (exit code 0)"
     ]
     assert engine.state() == {"a": ["", "", ""], "b": ["", ""]}
 

@@ -16,7 +16,7 @@ from tests.dataflow.harness import Driven, Sent, chunks
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
-from wallaroo.dataflow.results import TaskResults, shown
+from wallaroo.dataflow.results import TaskResults, preview
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
 from wallaroo.model.application import Application
@@ -202,7 +202,7 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
         assert by_key(driven.outputs[sink.name]) == by_key(due.by_sink[sink.name])
     assert driven.tally.set_aside == len(due.set_aside)
     assert Counter((e.pipeline, e.step, e.message) for e in driven.tally.examples) == Counter(
-        (pipeline, step, shown(message)) for pipeline, step, message, _ in due.set_aside
+        (pipeline, step, preview(message)) for pipeline, step, message, _ in due.set_aside
     )
     assert driven.tally.unknown_keys == Counter(
         (partition, repr(key)) for partition, key in due.unknown_keys

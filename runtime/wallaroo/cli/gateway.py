@@ -26,7 +26,7 @@ from wallaroo.cli.options import (
     tls_options,
     trace_option,
 )
-from wallaroo.dataflow.user_logs import heard
+from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.errors import WallarooError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
@@ -156,10 +156,10 @@ def gateway(
     elif not listen.startswith("grpc+unix://") and not child:
         msg = f"{listen!r} is not HOST:PORT"
         raise click.BadParameter(msg, param_hint="--listen")
-    with heard(logs.relay, process="gateway") as spoken:
+    with captured_logs(logs.relay, process="gateway") as user_logs:
         try:
             application = application_ref(app, inputs, outputs, app_args, max_frame).load()
-            spoken.application = application.name
+            user_logs.application = application.name
             logs.configure_again()
             check_sinks(application)
             source_tls, sink_tls = tls_files(tls)

@@ -57,7 +57,7 @@ class EngineMetrics:
 
     def on_batch(self, batch: Batch) -> None:
         """Note a committed batch."""
-        messages = sum(batch.tally.figures.arrivals.values())
+        messages = sum(batch.tally.metrics.arrivals.values())
         with self._lock:
             self._batch_at = time.monotonic()
             self._sizes.observe(messages)

@@ -56,7 +56,7 @@ class Reports:
         if batch.tally.set_aside > len(batch.tally.examples):
             log.warning("messages set aside", batch=batch.number, count=batch.tally.set_aside)
         self._unknown_keys(batch.tally.unknown_keys)
-        self._mostly_unlisted(batch.tally.figures)
+        self._mostly_unlisted(batch.tally.metrics)
         for (pipeline, step), count in batch.tally.late.items():
             if self._repeats.show((pipeline, step, "late")):
                 log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)

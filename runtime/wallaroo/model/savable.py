@@ -111,12 +111,12 @@ class CheckedEntity:
     def __init__(
         self, state: str, entity: Any, codec: Codec | None, new: Callable[[], Any]
     ) -> None:
-        self.now = entity
+        self.entity = entity
         """The current entity: another object after it was restored."""
         self._state = state
         self._codec = codec
         self._new = new
-        self.loose = False
+        self.changed_outside = False
         """Whether anything other than `call` left the entity in a state that cannot be saved."""
         self._last: bytes | None = None
         with contextlib.suppress(Unsavable):
@@ -132,9 +132,9 @@ class CheckedEntity:
         Raises:
             Unsavable: The entity cannot be saved after the call; it was restored.
         """
-        self.loose = self.settle() is not None or self.loose
+        self.changed_outside = self.settle() is not None or self.changed_outside
         try:
-            result = function(self.now)
+            result = function(self.entity)
             to_save = counts(result)
         except (Exception, SystemExit):
             self._check(to_save=True)
@@ -151,9 +151,9 @@ class CheckedEntity:
         if self._last is None:
             return None
         try:
-            self._last = saved(self.now, self._codec)
+            self._last = saved(self.entity, self._codec)
         except Unsavable as error:
-            self.now = loaded(self._last, self._codec)
+            self.entity = loaded(self._last, self._codec)
             return Unsavable(
                 f"state {self._state!r}: {error}: this step changed a part of the entity; the "
                 "entity was restored to its state before this step"
@@ -162,11 +162,11 @@ class CheckedEntity:
 
     def _check(self, to_save: bool) -> None:
         try:
-            self._last = saved(self.now, self._codec)
+            self._last = saved(self.entity, self._codec)
         except Unsavable as error:
             if self._last is None and not to_save:
                 return  # it never could be saved, and need not be
-            self.now = self._new() if self._last is None else loaded(self._last, self._codec)
+            self.entity = self._new() if self._last is None else loaded(self._last, self._codec)
             msg = (
                 f"state {self._state!r}: {error}; the entity was restored to its state before "
                 "this message"

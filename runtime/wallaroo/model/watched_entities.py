@@ -42,16 +42,16 @@ class Watch:
     def __init__(self, application: Application, suspects: Suspects) -> None:
         self._application = application
         self._suspects = suspects
-        self._held: dict[Where, CheckedEntity] = {}
+        self._entities: dict[Where, CheckedEntity] = {}
         self._recent: deque[CheckedEntity] = deque(maxlen=RECENT)
         """Entities of recent messages that are to be checked closely."""
         self._calls = 0
-        self._spoiling: tuple[int, Unsavable] | None = None
+        self._first_problem: tuple[int, Unsavable] | None = None
         """The first call of a later step that made an entity unsavable, and the problem. What
         follows may differ once that call is skipped."""
         self._countdowns: dict[Where, int] = {}
         """Entities that are to be saved, each with the number of messages until its next check."""
-        self._spoilt: set[Where] = set()
+        self._unsavable: set[Where] = set()
         self._codecs = {n: codec_of(application, p) for n, p in application.partitions.items()}
 
     def touched(
@@ -97,8 +97,11 @@ class Watch:
             try:
                 return function(*arguments)
             finally:
-                if self._spoiling is None and (problem := settle_all(self._recent)) is not None:
-                    self._spoiling = number, problem
+                if (
+                    self._first_problem is None
+                    and (problem := settle_all(self._recent)) is not None
+                ):
+                    self._first_problem = number, problem
 
         return checked
 
@@ -108,30 +111,31 @@ class Watch:
         Args:
             state: The entities at the end of the run.
         """
-        if self._spoiling is not None:
-            number, problem = self._spoiling
+        if self._first_problem is not None:
+            number, problem = self._first_problem
             self._suspects.skipped[number] = problem
             return True
-        suspects, spoilt = self._suspects, self._unsaved(state)
-        loose = {
+        suspects, unsavable = self._suspects, self._find_unsavable(state)
+        changed_outside = {
             where
-            for where, held in self._held.items()
-            if held.loose or (where[1] in state[where[0]] and held.settle() is not None)
+            for where, entity in self._entities.items()
+            if entity.changed_outside
+            or (where[1] in state[where[0]] and entity.settle() is not None)
         }
-        known = spoilt <= suspects.checked and loose <= suspects.closely
-        suspects.checked |= spoilt
-        suspects.closely |= loose
+        known = unsavable <= suspects.checked and changed_outside <= suspects.closely
+        suspects.checked |= unsavable
+        suspects.closely |= changed_outside
         return not known
 
-    def _unsaved(self, state: Mapping[str, Mapping[Any, Any]]) -> set[Where]:
+    def _find_unsavable(self, state: Mapping[str, Mapping[Any, Any]]) -> set[Where]:
         """Return the entities that are to be saved and cannot be, or could not be at some time."""
-        for name, key in self._countdowns.keys() - self._spoilt:
+        for name, key in self._countdowns.keys() - self._unsavable:
             if key in state[name]:
                 try:
                     saved(state[name][key], self._codecs[name])
                 except Unsavable:
-                    self._spoilt.add((name, key))
-        return self._spoilt
+                    self._unsavable.add((name, key))
+        return self._unsavable
 
     def _check_occasionally(self, where: Where, entity: Any) -> None:
         messages = self._countdowns.get(where, 0)
@@ -143,7 +147,7 @@ class Watch:
             size = len(pickle.dumps(entity if codec is None else codec.dump(entity), protocol=5))
         except BaseException as error:
             pass_interrupt(error)
-            self._spoilt.add(where)
+            self._unsavable.add(where)
             size = 0
         self._countdowns[where] = size // _BYTES_A_MESSAGE
 
@@ -156,19 +160,20 @@ class Watch:
         counts: Callable[[Any], bool],
     ) -> Any:
         name, key = where
-        held = self._held.get(where)
-        if held is None or held.now is not entities[key]:
+        entity = self._entities.get(where)
+        if entity is None or entity.entity is not entities[key]:
             new = self._application.partitions[name].new_entity
-            held = self._held[where] = CheckedEntity(name, entities[key], self._codecs[name], new)
+            entity = CheckedEntity(name, entities[key], self._codecs[name], new)
+            self._entities[where] = entity
         if where in self._suspects.closely:
-            self._recent.append(held)
+            self._recent.append(entity)
         try:
-            return held.call(function, counts)
+            return entity.call(function, counts)
         except Unsavable as error:
             error.add_note(f"step {step.name!r}, {step.place}")
             raise
         finally:
-            entities[key] = held.now
+            entities[key] = entity.entity
 
 
 def _is_saved(result: Any) -> bool:

@@ -13,7 +13,7 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.user_logs import listen, worker_name
+from wallaroo.dataflow.user_logs import capture_worker_logs, worker_name
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, GatewayAPI
 from wallaroo.model.loader import ApplicationRef
@@ -109,9 +109,9 @@ def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) 
         job: The job.
         found: Tells where the application is in this process.
     """
-    listen(None, worker=worker_name())
+    capture_worker_logs(None, worker=worker_name())
     program = Program(found(job.application).load(), job.buckets, job.repeated)
-    listen(program.application.name)
+    capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
     return WorkerContext(job, program, job.connect(), caches)
