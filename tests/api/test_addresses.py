@@ -134,7 +134,7 @@ def test_a_host_that_cannot_be_looked_up_is_a_usage_error(host: str) -> None:
 
 @pytest.mark.parametrize("args", [[], ["--out", "a:1"], ["in", "a:1"]])
 def test_a_missing_option_is_told_by_name(args: list[str]) -> None:
-    with pytest.raises(UsageError, match=r"--in is missing.* give --in HOST:PORT"):
+    with pytest.raises(UsageError, match=r"--in is missing.* add --in HOST:PORT"):
         tcp_parse_input_addrs(args)
 
 

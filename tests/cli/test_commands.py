@@ -80,12 +80,12 @@ def test_a_command_without_its_arguments_is_called_the_wrong_way(command: str) -
 
 def test_a_missing_in_is_told() -> None:
     result = call("run", str(WORD_COUNT), "--out", "127.0.0.1:1")
-    assert_told(result, 2, "--in is missing", "give --in HOST:PORT")
+    assert_told(result, 2, "--in is missing", "add --in HOST:PORT")
 
 
 def test_a_missing_out_is_told() -> None:
     result = call("run", str(WORD_COUNT), "--in", "127.0.0.1:0")
-    assert_told(result, 2, "--out is missing", "give --out HOST:PORT")
+    assert_told(result, 2, "--out is missing", "add --out HOST:PORT")
 
 
 def test_too_few_addresses_are_told() -> None:

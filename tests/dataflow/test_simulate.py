@@ -71,7 +71,7 @@ def test_an_application_that_is_not_well_formed_is_refused() -> None:
 
 
 def test_an_application_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no application"):
+    with pytest.raises(UsageError, match="no application found"):
         load("no/such/application")
 
 

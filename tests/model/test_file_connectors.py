@@ -231,5 +231,5 @@ def test_a_note_that_somebody_changed_is_told(out: Path) -> None:
     write(out, 0, b"a")
     out.with_name("out.position").write_text("seven")
     sink = FileSink(out, lines=False)
-    with pytest.raises(RuntimeFailure, match=r"out.position is not what was written there"):
+    with pytest.raises(RuntimeFailure, match=r"out.position is corrupt; move it"):
         sink.open("a")

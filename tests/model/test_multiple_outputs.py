@@ -82,7 +82,9 @@ def test_a_single_message_in_the_place_of_a_list_is_set_aside(step: Any, cut: in
         f"{kind} 'make' returned the str 'ab'; expected an iterable of outputs or None: "
         "return ['ab'] for one output"
     )
-    assert told[4][2].startswith(f"{kind} 'make' returned the int 5; an iterable of outputs")
+    assert told[4][2].startswith(
+        f"{kind} 'make' returned the int 5; expected an iterable of outputs"
+    )
     driven = Driven(made)
     for batch in chunks(made, sent, [cut] * len(sent)):
         driven.batch(batch)

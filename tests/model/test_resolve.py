@@ -143,7 +143,7 @@ def test_a_step_must_be_a_computation() -> None:
 def test_a_stateful_step_must_be_a_state_computation() -> None:
     builder, at = begun().to_stateful(shout, Count, "counts").done(), this_line()
     problem = only_problem(builder)
-    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful takes")
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful expects")
     assert "@state_computation" in problem
     assert "got the @computation shout" in problem
 
@@ -224,7 +224,7 @@ def test_a_step_needs_a_pipeline() -> None:
 def test_an_application_needs_a_pipeline() -> None:
     builder, at = ApplicationBuilder("app"), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: the application has no pipeline; add new_pipeline(…)"
+        f"{HERE}:{at}: the application has no pipeline; call new_pipeline(…)"
     )
 
 
@@ -241,7 +241,9 @@ def test_one_state_has_entities_of_one_class() -> None:
     builder = begun().to_state_partition(count, Count, "counts", whole).done()
     builder.new_pipeline("more", SOURCE).to_state_partition(count, Other, "counts", whole).done()
     problem = only_problem(builder)
-    assert "pipeline 'more', step 'count': state 'counts' has entities of Other here" in problem
+    assert (
+        "pipeline 'more', step 'count': state 'counts' has entities of class Other here" in problem
+    )
     assert f"and of Count at {HERE}:" in problem
 
 

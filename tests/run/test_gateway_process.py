@@ -220,7 +220,7 @@ def test_a_gateway_that_fails_again_and_again_is_given_up_with_its_reason(
         ("import os; os.kill(os.getpid(), 15)", "killed by SIGTERM while it was starting: someb"),
         (
             "raise SystemExit(3)",
-            "ended with exit code 3 while it was starting: see what was logged",
+            "ended with exit code 3 while it was starting: check the preceding log",
         ),
         ('print(\'{"error": "no disk"}\')', "^no disk$"),
     ],

@@ -166,7 +166,7 @@ def gateway(
             settings = GatewaySettings(
                 state_dir,
                 location,
-                certificate=TLSFiles(listen_tls_cert, listen_tls_key).at_door(),
+                certificate=TLSFiles(listen_tls_cert, listen_tls_key).for_internal_api(),
                 token=None if token_file is None else read_token(token_file),
                 health=health,
                 journal=JournalLimits(disk_bytes=int(journal_limit_gib * _GIB)),

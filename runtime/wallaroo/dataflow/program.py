@@ -117,7 +117,7 @@ class Program:
         """Partitions whose messages carry stamps, because their order of arrival is not implicit,
         or because of what follows them."""
         self.repeated = self._repeatable() if repeated is None else repeated
-        """Legs to which payloads cross, because decoding them again yields equal messages."""
+        """Stages to which payloads cross, because decoding them again yields equal messages."""
         self.sparse: set[int] = set()
         """Partitions with few messages per key in the last block; maintained by the exchange."""
 

@@ -196,4 +196,4 @@ def _tell(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
     told = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
     whole = Span("batch", started_ns, at_ns, told)
     run = (checkpoint / "metadata").read_text()
-    traces.tell(whole, phases, batch=BatchId(run, progress.number))
+    traces.export(whole, phases, batch=BatchId(run, progress.number))

@@ -353,7 +353,7 @@ def test_an_address_of_another_machine_is_told_as_such(tmp_path: Path) -> None:
     elsewhere = dataclasses.replace(source(), host="192.0.2.1")  # for documentation: nobody has it
     with RunningIngress(tmp_path, []) as running:
         running.sources = [elsewhere]
-        with pytest.raises(RuntimeFailure, match="give an address of this machine with --in"):
+        with pytest.raises(RuntimeFailure, match="use an address of this machine for --in"):
             running.loop.run(running._listen())
 
 
@@ -367,7 +367,7 @@ def test_an_address_in_use_is_told_with_source_and_address(tmp_path: Path) -> No
             with pytest.raises(
                 RuntimeFailure,
                 match=f"source 'lines' cannot listen on 127.0.0.1:{port}: Address already in use; "
-                "choose another address with --in, or stop what listens there",
+                "choose another address with --in, or stop the process that is using it",
             ):
                 running.loop.run(running._listen())
 

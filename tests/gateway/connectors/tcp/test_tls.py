@@ -182,7 +182,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: Authorit
         TLSFiles(authorities=missing).connecting()
     with pytest.raises(UsageError, match=r"certificate.pem with the key .*authority.pem"):
         TLSFiles(files.certificate, authority.file).serving()
-    with pytest.raises(UsageError, match="give --in-tls-cert"):
+    with pytest.raises(UsageError, match="add --in-tls-cert"):
         TLSFiles(authorities=authority.file).serving()
-    with pytest.raises(UsageError, match="whom to trust"):
+    with pytest.raises(UsageError, match="trusted authorities"):
         TLSFiles(certificate=files.certificate, key=files.key).connecting()
