@@ -244,7 +244,7 @@ def test_one_state_has_entities_of_one_class() -> None:
     assert (
         "pipeline 'more', step 'count': state 'counts' has entities of class Other here" in problem
     )
-    assert f"and of Count at {HERE}:" in problem
+    assert f"but of Count at {HERE}:" in problem
 
 
 def test_one_state_has_one_set_of_keys() -> None:

@@ -42,8 +42,8 @@ def test_what_went_through_a_batch_has_a_link_to_it_from_any_process(
     here, there = Traces(exporter, "Votes"), InMemorySpanExporter()
     elsewhere = Traces(there, "Votes")
     for number in (1, 2):
-        here.tell(Span("batch", 0, 1), [], batch=BatchId("run", number))
-    elsewhere.tell(Span("message", 0, 1), [], through=BatchId("run", 2))
+        here.export(Span("batch", 0, 1), [], batch=BatchId("run", number))
+    elsewhere.export(Span("message", 0, 1), [], through=BatchId("run", 2))
     here.close()
     elsewhere.close()
     first, second = exporter.get_finished_spans()

@@ -220,7 +220,7 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
             (tmp_path / "goes-on").touch()
 
             code, said = call(state, 4, app)
-            assert (code, "give --gateway and --token-file" in said) == (1, True), said
+            assert (code, "specify --gateway and --token-file" in said) == (1, True), said
             code, said = call(state, 4, app, (*to_door, "--token-file", str(token)))
             assert code == 0, said
             assert last_batch(state / "checkpoint") == (number + 1, True, 4)

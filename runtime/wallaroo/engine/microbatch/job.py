@@ -102,15 +102,15 @@ class WorkerContext:
 
 
 @functools.lru_cache(maxsize=1)
-def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
+def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
     """The context of *job* in this process, made on first use.
 
     Args:
         job: The job.
-        found: Tells where the application is in this process.
+        locate: Converts the reference of the application to its path in this process.
     """
     capture_worker_logs(None, worker=worker_name())
-    program = Program(found(job.application).load(), job.buckets, job.repeated)
+    program = Program(locate(job.application).load(), job.buckets, job.repeated)
     capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]

@@ -1,4 +1,4 @@
-"""How far the query of a checkpoint is, read from its files; nothing of Spark is needed."""
+"""Reads the position of a query from the files of its checkpoint, without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wallaroo.errors import UsageError
 
 
 def position_of(checkpoint: Path) -> Position:
-    """How far the query of *checkpoint* is; it must not run. The directory need not exist.
+    """Return the position of the stopped query of *checkpoint*, which need not exist.
 
     Raises:
         UsageError: A file of it cannot be read.
@@ -32,14 +32,14 @@ def position_of(checkpoint: Path) -> Position:
 
 
 def planned_end(checkpoint: Path, batch: int) -> int:
-    """Offset after *batch*, which has been planned."""
+    """Return the end offset of *batch*, which has been planned."""
     return int(_offset(checkpoint, batch)["offset"])
 
 
 def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: int) -> int:
-    """The last committed batch that took messages, and so was published; -1 if none is known.
+    """Return the last committed batch with messages, which was published; -1 if unknown.
 
-    An import of state and another number of partitions are batches, too, but without messages.
+    Imports of state and repartitioning are batches, too, but without messages.
     """
     for number in reversed([number for number in numbers if number <= committed]):
         if number == 0:
@@ -52,7 +52,7 @@ def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: in
 
 
 def _numbers(directory: Path) -> list[int]:
-    """Numbers of the batches that have a file in *directory*, from the first to the last."""
+    """Return the numbers of the batches with a file in *directory*, in order."""
     return sorted(int(file.name) for file in directory.glob("*") if file.name.isdecimal())
 
 
@@ -61,5 +61,5 @@ def _offset(checkpoint: Path, batch: int) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text().splitlines()[-1]))
     except (ValueError, TypeError, IndexError) as error:
-        msg = f"{file} is damaged ({error}): restore the state directory from a copy"
+        msg = f"{file} is corrupt ({error}); restore the state directory from a backup"
         raise UsageError(msg) from error
