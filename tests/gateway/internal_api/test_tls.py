@@ -97,5 +97,5 @@ def test_commands_on_the_gateways_machine_need_the_token_alone(
 
 
 def test_a_certificate_without_its_key_is_refused(authority: Authority) -> None:
-    with pytest.raises(UsageError, match="a certificate and its key: give both"):
+    with pytest.raises(UsageError, match="a certificate and its key; specify both"):
         TLSFiles(authority.files().certificate).for_internal_api()

@@ -1,4 +1,4 @@
-"""The user's classes: whether they are what their source shows, and which functions they have."""
+"""Analyses user classes: whether they agree with their source, and their functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPECIAL = words(
     """__init__ __post_init__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__
     __contains__ __getitem__ __repr__ __str__ __format__"""
 )
-"""Special methods that classes may have; each is analysed."""
+"""Special methods that classes may define; each is analysed."""
 CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 AS_TEXT = frozenset({"__repr__", "__str__", "__format__"})
 _MACHINERY = words(
@@ -54,12 +54,12 @@ _FIELD = words("default default_factory init repr hash compare kw_only")
 
 @dataclass
 class Shape:
-    """What making an instance of a class means.
+    """The properties of a class that matter for its instances.
 
     Attributes:
         kind: "named tuple", "dataclass", "plain" or "enum".
-        functions: The user's functions by name, wrapped as the class has them.
-        shows_fields: Whether its text shows its fields and nothing else.
+        functions: User functions by name, with their wrappers (such as `property`).
+        shows_fields: Whether its text consists of its fields only.
     """
 
     kind: str
@@ -68,10 +68,10 @@ class Shape:
 
 
 def shape_of(cls: type, names: Names) -> Shape:
-    """What *cls* is.
+    """Determine the shape of *cls*.
 
     Raises:
-        Doubt: It is not what its source shows, or of no known kind.
+        Doubt: It differs from its source, or is of an unknown kind.
     """
     if isinstance(cls, enum.EnumMeta):
         _check_enum(cls, names)
@@ -96,7 +96,7 @@ def _params(cls: type) -> Any:
 
 
 def definition(cls: type, names: Names) -> tuple[Scope, ast.AST]:
-    """The scope of *cls* and what defines it."""
+    """Return the scope of *cls* and its definition."""
     scope = names.scope(vars(sys.modules[cls.__module__]))
     if names.lookup(scope, cls.__name__) is not cls:
         raise Doubt(cls)
@@ -114,7 +114,7 @@ def _body(cls: type, names: Names) -> tuple[Scope, ast.ClassDef]:
 
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
-    """The class's assignments by name; everything else in its body has to be a definition."""
+    """Return the class's assignments by name; the rest of its body must be definitions."""
     found: dict[str, ast.expr | None] = {}
     defined = set()
     for statement in node.body:
@@ -155,11 +155,11 @@ def _check_enum(cls: enum.EnumMeta, names: Names) -> None:
 
 
 def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
-    """The functions that a named tuple has besides those that Python makes."""
+    """Return the functions of a named tuple other than the generated ones."""
     defaults = cls._field_defaults
     make: Any = collections.namedtuple
     like = make(cls.__name__, cls._fields, defaults=defaults.values())
-    made = dict(vars(like))  # of its own: that of a class is emptied with the class
+    made = dict(vars(like))  # a copy, because the namespace of a class is cleared with the class
     scope, node = definition(cls, names)
     assigned: dict[str, ast.expr | None] = {}
     if isinstance(node, ast.ClassDef):
@@ -192,7 +192,7 @@ def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
 
 
 def _of_class(cls: type, names: Names) -> dict[str, Any]:
-    """The functions of a plain class, or those of a dataclass that its author wrote."""
+    """Return the functions of a plain class, or the hand-written ones of a dataclass."""
     if type(cls) is not type:
         raise Doubt(cls)
     scope, node = _body(cls, names)
@@ -224,7 +224,7 @@ def _of_class(cls: type, names: Names) -> dict[str, Any]:
 def _check_fields(
     cls: Any, assigned: dict[str, ast.expr | None], scope: Scope, names: Names
 ) -> None:
-    """See that a dataclass's defaults are the same in every process."""
+    """Check that a dataclass's defaults are the same in every process."""
     fields = dataclasses.fields(cls)
     if len(fields) != len(vars(cls)["__dataclass_fields__"]):
         raise Doubt(cls)
@@ -234,7 +234,7 @@ def _check_fields(
             and field.default_factory not in _FACTORIES
         ):
             raise Doubt(field.name)
-        if field.name not in assigned:  # a base's, which is looked at there
+        if field.name not in assigned:  # inherited from a base class, which is checked separately
             continue
         value = assigned[field.name]
         if isinstance(value, ast.Call) and names.evaluate(scope, value.func) is dataclasses.field:
@@ -253,7 +253,7 @@ def _check_fields(
 
 
 def _generated(cls: Any) -> dict[str, Any]:
-    """What `dataclass` makes of fields like those of *cls*."""
+    """Return the methods that `dataclass` generates for fields like those of *cls*."""
     given = [
         (
             field.name,
@@ -281,7 +281,7 @@ def _generated(cls: Any) -> dict[str, Any]:
 
 
 def _same_code(one: Any, other: Any) -> bool:
-    """Whether two functions were generated alike."""
+    """Whether two functions have the same code."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (staticmethod, classmethod)):
@@ -301,7 +301,7 @@ def _same_code(one: Any, other: Any) -> bool:
 def _functions(
     members: dict[str, Any], assigned: dict[str, ast.expr | None], scope: Scope, names: Names
 ) -> dict[str, Any]:
-    """The functions among *members*; all else has to be a constant or Python's own."""
+    """Return the functions among *members*; all others must be constants or built-in."""
     found = {}
     for name, member in members.items():
         special = name.startswith("__") and name.endswith("__")
@@ -319,7 +319,7 @@ def _functions(
 
 
 def check_exception(cls: type, names: Names) -> None:
-    """See that *cls* is an exception of Python's, or one of the user's without code."""
+    """Check that *cls* is a built-in exception, or a user exception without code."""
     for base in cls.__mro__:
         if base in _ERRORS or not base.__flags__ & HEAP_TYPE:
             return

@@ -71,7 +71,7 @@ def test_who_shows_no_certificate_of_the_right_authority_is_not_heard(
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other", "other")
     stranger = other.files(trusts=authority).connecting()
-    with pytest.raises(RuntimeFailure, match="took nothing"):  # noqa: SIM117
+    with pytest.raises(RuntimeFailure, match="accepted nothing"):  # noqa: SIM117
         with Sender(address(listening), "stream", tls=stranger, timeout_s=0.5) as sender:
             sender.send(b"hello")
     with socket.create_connection(listening.addresses[0], PATIENCE_S) as plain:
