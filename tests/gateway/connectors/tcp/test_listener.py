@@ -342,7 +342,7 @@ def test_a_host_that_there_cannot_be_is_told_with_its_source(tmp_path: Path) -> 
     nowhere = dataclasses.replace(source(), host="a..b")  # as code may say it, past all options
     with RunningIngress(tmp_path, []) as running:
         running.sources = [nowhere]
-        said = r"source 'lines' cannot listen on a\.\.b:0: the host 'a\.\.b' cannot be resolved: correct"
+        said = r"source 'lines' cannot listen on a\.\.b:0: the host 'a\.\.b' cannot be resolved: "
         with pytest.raises(RuntimeFailure, match=said):
             running.loop.run(running._listen())
 
