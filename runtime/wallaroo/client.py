@@ -179,9 +179,9 @@ class Sender:
         self._wake_in.close()
 
     def _has_room(self) -> bool:
-        held = len(self._flight) + len(self._queue)
-        return held == 0 or (
-            self._held_bytes < _HELD_BYTES and self._acknowledged + held < self._limit
+        pending = len(self._flight) + len(self._queue)
+        return pending == 0 or (
+            self._held_bytes < _HELD_BYTES and self._acknowledged + pending < self._limit
         )
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
@@ -294,7 +294,7 @@ class Sender:
 
     def _handle(self, frame: Frame) -> None:
         with self._changed:
-            before = self._known, self._acknowledged
+            previous = self._known, self._acknowledged
             match frame:
                 case Welcome(last=last, limit=limit) if not self._connected:
                     self._fatal = self._resume(last)
@@ -309,7 +309,7 @@ class Sender:
                 case _:
                     msg = f"unexpected {type(frame).__name__} frame"
                     raise FrameError(msg)
-            if (self._known, self._acknowledged) != before:
+            if (self._known, self._acknowledged) != previous:
                 self._progress_at = time.monotonic()
             self._changed.notify_all()
 

@@ -158,11 +158,11 @@ class EntityCache:
         """Return the bucket *number* as of the last commit, from memory if possible."""
         head = log.head()
         bucket = self._buckets.get(number)
-        before = {} if bucket is None else dict(bucket.unloaded)
+        known_unloaded = {} if bucket is None else dict(bucket.unloaded)
         if bucket is None or not self._catch_up(bucket, head, log):
             bucket = self._buckets[number] = self.read(() if head is None else log.records())
-        if bucket.unloaded != before:
-            _log([one for where, one in bucket.unloaded.items() if where not in before])
+        if bucket.unloaded != known_unloaded:
+            _log([one for where, one in bucket.unloaded.items() if where not in known_unloaded])
         bucket.version, bucket.head = _IN_USE, head or Head()
         return bucket
 
@@ -210,7 +210,7 @@ class EntityCache:
 
     def _apply(self, record: bytes, bucket: Bucket) -> None:
         """Apply *record* to the entities of *bucket*."""
-        for name, (changed, forgotten, *kept) in pickle.loads(record).items():
+        for name, (changed, forgotten, *unloaded) in pickle.loads(record).items():
             if name not in self.partitions:
                 continue
             number = self.partitions.index(name)
@@ -219,7 +219,7 @@ class EntityCache:
                 entities.pop(key, None)
                 bucket.unloaded.pop((number, key), None)
             self._load(number, Saved(*changed), bucket)
-            for content, keys in kept[0] if kept else ():
+            for content, keys in unloaded[0] if unloaded else ():
                 self._load_kept(number, Saved(*content), keys, bucket)
 
     def _load(self, number: int, changed: Saved, bucket: Bucket) -> None:

@@ -79,9 +79,9 @@ class Levels:
         level = 1
         for hop in self._hops:
             if hop.to in cycle and hop.origin not in cycle:
-                before = self._level_of(self._cycles[hop.origin])
+                level_before = self._level_of(self._cycles[hop.origin])
                 stays = hop.same_key and self._same_buckets(hop)
-                level = max(level, before if stays else before + 1)
+                level = max(level, level_before if stays else level_before + 1)
         return level
 
     def _same_buckets(self, hop: Hop) -> bool:

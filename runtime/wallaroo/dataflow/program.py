@@ -77,7 +77,7 @@ class SourcePath:
     number: int
     pipeline: str
     source: Source
-    before: OperatorChain
+    chain: OperatorChain
 
 
 class Program:
@@ -162,8 +162,8 @@ class Program:
 
     def _source_path(self, number: int) -> SourcePath:
         pipeline = self.application.pipelines[number]
-        before = self._chain(pipeline, pipeline.trunk, None, keyed=False)
-        return SourcePath(number, pipeline.name, pipeline.source, before)
+        chain = self._chain(pipeline, pipeline.trunk, None, keyed=False)
+        return SourcePath(number, pipeline.name, pipeline.source, chain)
 
     def _chain(
         self, pipeline: Pipeline, branch: Branch, previous: int | None, *, keyed: bool
@@ -229,7 +229,7 @@ class Program:
             or not all(self._is_reached_plainly(stage) for stage in stages)
             or any(
                 sum(
-                    source_path.before.stage in {stage.number for stage in stages}
+                    source_path.chain.stage in {stage.number for stage in stages}
                     for source_path in source_paths
                 )
                 > 1
@@ -239,7 +239,7 @@ class Program:
 
     def _is_reached_plainly(self, stage: StatefulStage) -> bool:
         return any(
-            source_path.before.stage == stage.number and source_path.before.is_plain
+            source_path.chain.stage == stage.number and source_path.chain.is_plain
             for source_path in self.source_paths
         )
 

@@ -48,10 +48,10 @@ class Router:
         self._collected: dict[int, _Collected] = {}
         """Messages that wait for the exchange, by number of the stage."""
         self._stamped = [
-            self._leads_to_stamps(source_path.before) for source_path in program.source_paths
+            self._leads_to_stamps(source_path.chain) for source_path in program.source_paths
         ]
         self._path_of = [
-            self._paths.of(source_path.before, stamped=stamped)
+            self._paths.of(source_path.chain, stamped=stamped)
             for source_path, stamped in zip(program.source_paths, self._stamped, strict=True)
         ]
 
@@ -72,13 +72,13 @@ class Router:
             payloads = source_paths[0].source.framing.split(chunk.data)
             for source_path in source_paths:
                 if (
-                    source_path.before.stage is None
-                    or source_path.before.steps
+                    source_path.chain.stage is None
+                    or source_path.chain.steps
                     or self._stamped[source_path.number]
                 ):
                     self._run(source_path, chunk, payloads)
                 else:
-                    stage = self._program.stages[source_path.before.stage]
+                    stage = self._program.stages[source_path.chain.stage]
                     exchange.add(stage, self._keyed(source_path, stage, chunk.first, payloads))
             for collected in self._collected.values():
                 if collected.keys:

@@ -31,9 +31,9 @@ class Timers:
 
     def set(self, partition: int, key: Any, due_ns: int | None) -> None:
         """Set the timer of *key* in *partition* to *due_ns*, or clear it if that is None."""
-        before, first = self._due.get((partition, key), (None, key))
+        previous, first = self._due.get((partition, key), (None, key))
         self._due[partition, key] = due_ns, first
-        if due_ns is not None and due_ns != before:
+        if due_ns is not None and due_ns != previous:
             heapq.heappush(self._heap, (due_ns, next(self._serial), partition, first))
 
     def forget(self, partition: int, key: Any) -> None:

@@ -85,7 +85,7 @@ def captured_logs(write: Write, **where: str) -> Iterator[UserLogs]:
     streams, root = (sys.stdout, sys.stderr), logging.getLogger()
     level, handlers = root.level, tuple(root.handlers)
     logs = UserLogs(None, write, where)
-    own = _take(logs, handlers)
+    user_handler = _take(logs, handlers)
     for handler in handlers:
         handler.addFilter(is_of_library)
     try:
@@ -95,7 +95,7 @@ def captured_logs(write: Write, **where: str) -> Iterator[UserLogs]:
             with contextlib.suppress(ValueError):  # user code has closed it
                 stream.flush()
         sys.stdout, sys.stderr = streams
-        root.removeHandler(own)
+        root.removeHandler(user_handler)
         root.setLevel(level)
         for handler in handlers:
             handler.removeFilter(is_of_library)
@@ -272,10 +272,10 @@ def _take(logs: UserLogs, others: tuple[logging.Handler, ...]) -> logging.Handle
             stream.flush()
     sys.stdout = UserStream(logs, "print", 1)
     sys.stderr = UserStream(logs, "stderr", 2)
-    root, own = logging.getLogger(), _Handler(logs, others)
-    root.addHandler(own)
+    root, handler = logging.getLogger(), _Handler(logs, others)
+    root.addHandler(handler)
     root.setLevel(min(root.level or logging.INFO, logging.INFO))
-    return own
+    return handler
 
 
 def _place() -> str:

@@ -247,8 +247,8 @@ class Worker:
                 return
             self._take(stage, at, key, message)
 
-        here = self._program.levels.level(stage.partition) == self._level
-        return self._paths.keyed_at(stage, arrived if here else sent)
+        same_level = self._program.levels.level(stage.partition) == self._level
+        return self._paths.keyed_at(stage, arrived if same_level else sent)
 
     def _take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and its outputs through what follows."""

@@ -93,12 +93,12 @@ class EngineMetrics:
     def errors(self) -> Sequence[KnownError]:
         """Return recent errors of user code, one of each kind, the newest first."""
         with self._lock:
-            return sorted(self._errors.values(), key=lambda known: -known.at)
+            return sorted(self._errors.values(), key=lambda error: -error.at)
 
     def _note_error(self, example: FailedMessage) -> None:
         kind = (example.pipeline, example.step, example.place)
-        known = self._errors.pop(kind, None)
-        count = 1 if known is None else known.count + 1
+        error = self._errors.pop(kind, None)
+        count = 1 if error is None else error.count + 1
         self._errors[kind] = KnownError(example, count, time.time())
         while len(self._errors) > _KEPT_ERRORS:
             del self._errors[next(iter(self._errors))]

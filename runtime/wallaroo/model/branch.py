@@ -151,7 +151,7 @@ class BranchResolver:
                 place_of(kind), f"{label}: {kind.__name__} does not define {', '.join(missing)}"
             )
             return placeholder
-        problems = len(self._problems.found)
+        problems = len(self._problems.messages)
         self._problems.check_arity(kind, 0, label, "no arguments")
         for method, takes in _AGGREGATION.items():
             unbound = isinstance(inspect.getattr_static(kind, method), (staticmethod, classmethod))
@@ -161,7 +161,7 @@ class BranchResolver:
         event_time = getattr(windowing.windows, "event_time", None)
         if event_time is not None:
             self._problems.check_arity(event_time, 1, f"{label}: event time", "message")
-        if len(self._problems.found) > problems:
+        if len(self._problems.messages) > problems:
             return placeholder
         aggregation: Any = kind()
         name = aggregation.name() if callable(getattr(kind, "name", None)) else kind.__name__
@@ -265,8 +265,8 @@ class BranchResolver:
                 step.place,
                 f"{label}: the name of the state is {describe(step.state_name)}; expected a str",
             )
-        known = self.partitions.get(name)
-        if known is None:
+        partition = self.partitions.get(name)
+        if partition is None:
             self.partitions[name] = StatePartition(name, new_entity, keys, step.place, windows)
             self._kinds[name] = kind
             return name
@@ -274,12 +274,12 @@ class BranchResolver:
             self._problems.add(
                 step.place,
                 f"{label}: state {name!r} has entities of class {name_of(kind)} here, "
-                f"but of {name_of(self._kinds[name])} at {known.place}",
+                f"but of {name_of(self._kinds[name])} at {partition.place}",
             )
-        if known.keys != keys:
+        if partition.keys != keys:
             self._problems.add(
                 step.place,
-                f"{label}: the keys of state {name!r} differ from those at {known.place}",
+                f"{label}: the keys of state {name!r} differ from those at {partition.place}",
             )
         return name
 

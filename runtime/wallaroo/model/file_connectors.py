@@ -149,8 +149,8 @@ class FileSink(OutputSink):
             raise RuntimeFailure(msg) from None
         size, noted = os.fstat(self._file).st_size, self._noted()
         self._numbering = numbering
-        known = noted["next"] if noted.get("numbering") == numbering else 0
-        self._note(known, min(size, noted.get("bytes", size)))
+        next_number = noted["next"] if noted.get("numbering") == numbering else 0
+        self._note(next_number, min(size, noted.get("bytes", size)))
         os.ftruncate(self._file, self._size)
 
     def _noted(self) -> dict[str, Any]:

@@ -116,11 +116,11 @@ class _Drawing:
 
     def add(self, pipeline: Pipeline) -> None:
         """Add *pipeline*; parts that it shares with earlier pipelines are added once."""
-        before = set(self._nodes.values())
+        existing = set(self._nodes.values())
         source = pipeline.source
         nodes = [self._node(source, "source", source.name, _of_source(source), source, pipeline)]
         self._branch(pipeline.trunk, nodes[0], "", pipeline, nodes)
-        self._group(pipeline.name, list(dict.fromkeys(nodes)), before)
+        self._group(pipeline.name, list(dict.fromkeys(nodes)), existing)
 
     def _branch(
         self, branch: Branch, last: Node, key: str, pipeline: Pipeline, nodes: list[Node]
@@ -194,9 +194,9 @@ class _Drawing:
     def _edge(self, start: Node, end: Node, label: str) -> None:
         self._edges[Edge(start.id, end.id, "messages", label)] = None
 
-    def _group(self, name: str, nodes: list[Node], before: set[Node]) -> None:
+    def _group(self, name: str, nodes: list[Node], existing: set[Node]) -> None:
         """Add *nodes* to the group that contains one of them, or to a new group."""
-        new = [node for node in nodes if node not in before]
+        new = [node for node in nodes if node not in existing]
         for names, members in self._groups:
             if any(node in members for node in nodes):
                 names.append(name)

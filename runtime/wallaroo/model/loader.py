@@ -169,17 +169,23 @@ def _describe_error(error: BaseException, directory: Path | None) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg} ({Place(error.filename, error.lineno or 0)})"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)]
-    place = f" ({Place(own[-1].filename, own[-1].lineno or 0)})" if own else ""
+    frames_of_app = [
+        f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)
+    ]
+    place = (
+        f" ({Place(frames_of_app[-1].filename, frames_of_app[-1].lineno or 0)})"
+        if frames_of_app
+        else ""
+    )
     return f"{type(error).__name__}: {printable(error)}{place}"
 
 
 @contextlib.contextmanager
 def _current_directory(directory: Path | None) -> Iterator[None]:
-    before = Path.cwd()
+    previous = Path.cwd()
     if directory is not None:
         os.chdir(directory)
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(previous)

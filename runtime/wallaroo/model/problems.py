@@ -26,16 +26,16 @@ class Problems:
     Example:
         >>> problems = Problems()
         >>> problems.add(Place("application.py", 7), "a step before the first new_pipeline(…)")
-        >>> problems.found
+        >>> problems.messages
         ['application.py:7: a step before the first new_pipeline(…)']
     """
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.messages: list[str] = []
 
     def add(self, place: Place, sentence: str) -> None:
         """Record *sentence* as a problem at *place*."""
-        self.found.append(f"{place}: {sentence}")
+        self.messages.append(f"{place}: {sentence}")
 
     def check_arity(self, function: Any, count: int, label: str, takes: str) -> None:
         """Record a problem if *function* cannot be called with *count* positional arguments.

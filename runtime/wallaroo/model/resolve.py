@@ -36,9 +36,9 @@ def resolve(
         raise ApplicationError(msg)
     problems = Problems()
     application = _Resolver(max_frame, serialization, problems).application(declared)
-    if problems.found:
+    if problems.messages:
         msg = f"the application {declared.name!r} is invalid:"
-        raise ApplicationError(msg, problems.found)
+        raise ApplicationError(msg, problems.messages)
     return application
 
 

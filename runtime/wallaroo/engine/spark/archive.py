@@ -52,17 +52,17 @@ def sharing_options(java: str, jars: Path) -> list[str]:
     return [f"-XX:SharedArchiveFile={files}", *_QUIET]
 
 
-def recording_options(java: str, jars: Path, made: Path) -> list[str]:
-    """Return the options with which *java* writes an archive of its classes to *made*.
+def recording_options(java: str, jars: Path, file: Path) -> list[str]:
+    """Return the options with which *java* writes an archive of its classes to *file*.
 
     Raises:
         RuntimeFailure: This Java cannot create archives.
     """
-    options = [f"-XX:ArchiveClassesAtExit={made}", *_QUIET]
+    options = [f"-XX:ArchiveClassesAtExit={file}", *_QUIET]
     if (home_of(java) / "lib" / "server" / "classes.jsa").exists():
         return options
     # small runtimes in packages lack the archive of Java's own classes
-    base, dumped = _base_of(archive_of(java, jars)), made.with_suffix(".base")
+    base, dumped = _base_of(archive_of(java, jars)), file.with_suffix(".base")
     command = [java, "-XX:+UseSerialGC", "-Xshare:dump", f"-XX:SharedArchiveFile={dumped}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode or not dumped.exists():

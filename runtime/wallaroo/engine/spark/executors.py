@@ -64,8 +64,8 @@ class Executors:
     def running(self) -> list[str]:
         """Return the names of active executors, the oldest first."""
         backend = self._context.schedulerBackend()
-        known = self._context.getExecutorIds()
-        names = [known.apply(place) for place in range(known.size())]
+        ids = self._context.getExecutorIds()
+        names = [ids.apply(place) for place in range(ids.size())]
         return sorted(filter(backend.isExecutorActive, names), key=lambda name: (len(name), name))
 
     def want(self, number: int) -> None:

@@ -177,10 +177,10 @@ def _dataclass(kind: type) -> KeyClass | None:
     fields = dataclasses.fields(owner)
     names = [f.name for f in fields if f.compare]  # equal in all of them, hashed or not
     values, name = _getter(names), kind.__qualname__
-    known = KeyClass(lambda key: (name, *values(key)), parts=values)
-    if len(names) < len(fields):  # nothing is known of the others, but that they are copied
-        return KeyClass(known.plain, copied=True)
-    return _if_copied(kind, object, known)
+    key_class = KeyClass(lambda key: (name, *values(key)), parts=values)
+    if len(names) < len(fields):  # nothing is key_class of the others, but that they are copied
+        return KeyClass(key_class.plain, copied=True)
+    return _if_copied(kind, object, key_class)
 
 
 def _is_generated(kind: type, owner: type) -> bool:

@@ -76,7 +76,7 @@ class _Analysis:
         Raises:
             Doubt: Something is not known to be pure.
         """
-        before = self.held, len(self._shapes)
+        previous = self.held, len(self._shapes)
         self._results.clear()
         self._enter(finds_key=False)
         if self._outermost(decode, 0) & (UNSTABLE | STREAM):
@@ -89,7 +89,7 @@ class _Analysis:
             self._check_members(cls, SPECIAL - CONSTRUCTORS)
         if self.calls_methods and self.keeps_methods:
             raise Doubt(key)
-        return before == (self.held, len(self._shapes))
+        return previous == (self.held, len(self._shapes))
 
     def _enter(self, *, finds_key: bool) -> None:
         self.finds_key = finds_key
@@ -107,9 +107,9 @@ class _Analysis:
             if function.__objclass__ in {bytes, str} and function.__name__ in PURE_METHODS:
                 return 0
         elif type(function) in {operator.itemgetter, operator.attrgetter} and self.finds_key:
-            _, given = function.__reduce__()
+            _, names = function.__reduce__()
             if type(function) is operator.attrgetter:
-                for name in ".".join(given).split("."):
+                for name in ".".join(names).split("."):
                     self.attribute(name, flags)
             return OBJECT
         elif CALLABLES.get(id(function), (None, None))[1] == SCALAR:
@@ -152,14 +152,16 @@ class _Analysis:
         return result
 
     def _check_defaults(
-        self, function: types.FunctionType, given: ast.arguments, scope: Scope
+        self, function: types.FunctionType, arguments: ast.arguments, scope: Scope
     ) -> None:
         """Check that defaults are constants and agree with the source."""
         keywords = function.__kwdefaults__ or {}
-        named = zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True)
+        keyword_only = zip(
+            (a.arg for a in arguments.kwonlyargs), arguments.kw_defaults, strict=True
+        )
         pairs = [
-            *zip(given.defaults, function.__defaults__ or (), strict=True),
-            *((node, keywords[name]) for name, node in named if node is not None),
+            *zip(arguments.defaults, function.__defaults__ or (), strict=True),
+            *((node, keywords[name]) for name, node in keyword_only if node is not None),
         ]
         for node, default in pairs:
             self.names.check_constant(scope, node, default)

@@ -54,8 +54,8 @@ class Calls(Expressions):
             if base is datetime.datetime and node.func.attr in {"fromtimestamp", "strptime"}:
                 return self._date(node, node.func.attr)
             if not isinstance(base, (type, types.ModuleType)):
-                known = type(base) is struct.Struct
-                return self._method(node, node.func, 0 if known else self.kept(node.func.value))
+                is_struct = type(base) is struct.Struct
+                return self._method(node, node.func, 0 if is_struct else self.kept(node.func.value))
         if not self.is_static(node.func):
             raise Doubt(node)
         return self._known_call(self.resolve(node.func), node)
@@ -206,11 +206,11 @@ class Calls(Expressions):
             raise Doubt(name)
         return self.analysis.member(cls, shape.functions[name], flags)
 
-    def _check_codec(self, given: list[ast.expr], keywords: list[ast.keyword]) -> None:
+    def _check_codec(self, positional: list[ast.expr], keywords: list[ast.keyword]) -> None:
         """Check that text is decoded with an encoding built into Python."""
-        named = {keyword.arg: keyword.value for keyword in keywords}
-        named |= dict(zip(("encoding", "errors"), given, strict=False))
-        for name, node in named.items():
+        arguments = {keyword.arg: keyword.value for keyword in keywords}
+        arguments |= dict(zip(("encoding", "errors"), positional, strict=False))
+        for name, node in arguments.items():
             if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
                 raise Doubt(node)
             plain_name = node.value.lower().replace("-", "").replace("_", "").replace(" ", "")
@@ -239,21 +239,23 @@ class Calls(Expressions):
         function = self.resolve(called)
         if len(iterables) > 1 and not isinstance(function, types.FunctionType):
             raise Doubt(node)
-        given = sound(self.apply(function, flags))
-        return given | flags | STREAM
+        result = sound(self.apply(function, flags))
+        return result | flags | STREAM
 
     def _date(self, node: ast.Call, name: str) -> int:
         """Return the flags of a date created independently of local time zone and locale."""
-        given = [*node.args, *(k.value for k in node.keywords if k.arg == "tz")]
-        if len(given) != 2 or len(node.args) + len(node.keywords) != 2:  # noqa: PLR2004
+        arguments = [*node.args, *(k.value for k in node.keywords if k.arg == "tz")]
+        if len(arguments) != 2 or len(node.args) + len(node.keywords) != 2:  # noqa: PLR2004
             raise Doubt(node)
-        self.kept(given[0])
-        match given[1]:
+        self.kept(arguments[0])
+        match arguments[1]:
             case ast.Constant(value=str(layout)) if name == "strptime":
                 if not DATE_FORMAT.fullmatch(layout):
                     raise Doubt(node)
             case ast.Name() | ast.Attribute() if name == "fromtimestamp":
-                if not self.is_static(given[1]) or (self.resolve(given[1]) is not datetime.UTC):
+                if not self.is_static(arguments[1]) or (
+                    self.resolve(arguments[1]) is not datetime.UTC
+                ):
                     raise Doubt(node)
             case _:
                 raise Doubt(node)

@@ -115,7 +115,7 @@ def _body(cls: type, names: Names) -> tuple[Scope, ast.ClassDef]:
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     """Return the class's assignments by name; the rest of its body must be definitions."""
-    found: dict[str, ast.expr | None] = {}
+    assignments: dict[str, ast.expr | None] = {}
     defined = set()
     for statement in node.body:
         match statement:
@@ -130,10 +130,10 @@ def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
                 continue
             case _:
                 raise Doubt(statement)
-        if name in found:
+        if name in assignments:
             raise Doubt(name)
-        found[name] = value
-    return {name: value for name, value in found.items() if name not in defined}
+        assignments[name] = value
+    return {name: value for name, value in assignments.items() if name not in defined}
 
 
 def _check_enum(cls: enum.EnumMeta, names: Names) -> None:
@@ -159,7 +159,8 @@ def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
     defaults = cls._field_defaults
     make: Any = collections.namedtuple
     like = make(cls.__name__, cls._fields, defaults=defaults.values())
-    made = dict(vars(like))  # a copy, because the namespace of a class is cleared with the class
+    # a copy, because the namespace of a class is cleared with the class
+    generated = dict(vars(like))
     scope, node = definition(cls, names)
     assigned: dict[str, ast.expr | None] = {}
     if isinstance(node, ast.ClassDef):
@@ -167,19 +168,19 @@ def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
         if node.decorator_list:
             raise Doubt(cls)
         assigned = _assigned(node)
-    own = {}
+    members = {}
     for name, member in vars(cls).items():
         if name in cls._fields:
             if (
-                type(member) is not type(made[name])
-                or member.__reduce__()[1][0] != made[name].__reduce__()[1][0]
+                type(member) is not type(generated[name])
+                or member.__reduce__()[1][0] != generated[name].__reduce__()[1][0]
             ):
                 raise Doubt(name)
-        elif name in made and name not in _MACHINERY:
-            if not _same_code(member, made[name]):
+        elif name in generated and name not in _MACHINERY:
+            if not _same_code(member, generated[name]):
                 raise Doubt(name)
         else:
-            own[name] = member
+            members[name] = member
     for name, default in defaults.items():
         value = assigned.get(name)
         if isinstance(node, ast.ClassDef) and (
@@ -187,7 +188,7 @@ def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
         ):
             raise Doubt(name)
     return _functions(
-        own, {n: v for n, v in assigned.items() if n not in cls._fields}, scope, names
+        members, {n: v for n, v in assigned.items() if n not in cls._fields}, scope, names
     )
 
 
@@ -196,8 +197,8 @@ def _of_class(cls: type, names: Names) -> dict[str, Any]:
     if type(cls) is not type:
         raise Doubt(cls)
     scope, node = _body(cls, names)
-    assigned, own = _assigned(node), dict(vars(cls))
-    if "__dataclass_fields__" in own:
+    assigned, members = _assigned(node), dict(vars(cls))
+    if "__dataclass_fields__" in members:
         if len(node.decorator_list) != 1:
             raise Doubt(cls)
         decorator = node.decorator_list[0]
@@ -207,18 +208,18 @@ def _of_class(cls: type, names: Names) -> dict[str, Any]:
         _check_fields(cls, assigned, scope, names)
         for name, generated in _generated(cls).items():
             written = any(isinstance(it, ast.FunctionDef) and it.name == name for it in node.body)
-            if name in own and not written and not _same_code(own.pop(name), generated):
+            if name in members and not written and not _same_code(members.pop(name), generated):
                 raise Doubt(name)
         fields = vars(cls)["__dataclass_fields__"]
-        own = {n: m for n, m in own.items() if n not in fields}
+        members = {n: m for n, m in members.items() if n not in fields}
         assigned = {n: v for n, v in assigned.items() if n not in fields}
         for name in ("__getstate__", "__setstate__", "__replace__"):
-            member = own.pop(name, None)
+            member = members.pop(name, None)
             if member is not None and member.__code__.co_filename != dataclasses.__file__:
                 raise Doubt(name)
     elif node.decorator_list:
         raise Doubt(cls)
-    return _functions(own, assigned, scope, names)
+    return _functions(members, assigned, scope, names)
 
 
 def _check_fields(
@@ -238,12 +239,12 @@ def _check_fields(
             continue
         value = assigned[field.name]
         if isinstance(value, ast.Call) and names.evaluate(scope, value.func) is dataclasses.field:
-            given = {keyword.arg: keyword.value for keyword in value.keywords}
-            if value.args or None in given:
+            options = {keyword.arg: keyword.value for keyword in value.keywords}
+            if value.args or None in options:
                 raise Doubt(field.name)
-            given.pop("default_factory", None)
-            value = given.pop("default", None)
-            if not all(isinstance(it, ast.Constant) for it in given.values()):
+            options.pop("default_factory", None)
+            value = options.pop("default", None)
+            if not all(isinstance(it, ast.Constant) for it in options.values()):
                 raise Doubt(field.name)
         if value is None:
             if field.default is not dataclasses.MISSING:
@@ -254,7 +255,7 @@ def _check_fields(
 
 def _generated(cls: Any) -> dict[str, Any]:
     """Return the methods that `dataclass` generates for fields like those of *cls*."""
-    given = [
+    fields = [
         (
             field.name,
             object,
@@ -264,9 +265,9 @@ def _generated(cls: Any) -> dict[str, Any]:
     ]
     params = _params(cls)
     space = {"__post_init__": len} if hasattr(cls, "__post_init__") else {}
-    made = dataclasses.make_dataclass(
+    template = dataclasses.make_dataclass(
         cls.__name__,
-        given,
+        fields,
         namespace=space,
         **{
             name: getattr(params, name)
@@ -275,7 +276,7 @@ def _generated(cls: Any) -> dict[str, Any]:
     )
     return {
         name: member
-        for name, member in vars(made).items()
+        for name, member in vars(template).items()
         if isinstance(member, types.FunctionType) and name != "__post_init__"
     }
 
@@ -302,20 +303,20 @@ def _functions(
     members: dict[str, Any], assigned: dict[str, ast.expr | None], scope: Scope, names: Names
 ) -> dict[str, Any]:
     """Return the functions among *members*; all others must be constants or built-in."""
-    found = {}
+    functions = {}
     for name, member in members.items():
         special = name.startswith("__") and name.endswith("__")
         if isinstance(member, (types.FunctionType, staticmethod, classmethod, property)):
             if special and name not in SPECIAL:
                 raise Doubt(name)
-            found[name] = member
+            functions[name] = member
         elif name in _MACHINERY or (name == "__hash__" and member is None):
             continue
         elif not isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             value = assigned.get(name)
             if value is None or special or not same(names.evaluate(scope, value), member):
                 raise Doubt(name)
-    return found
+    return functions
 
 
 def check_exception(cls: type, names: Names) -> None:

@@ -132,17 +132,17 @@ class Expressions:
             return self.locals[node.id] | self.analysis.held
         return self._known(self.analysis.names.lookup(self.scope, node.id))
 
-    def _known(self, found: Any) -> int:
+    def _known(self, obj: Any) -> int:
         """Return the flags of an object to which a name of a module refers."""
-        if plain(found):
-            return flags_of_constant(found)
-        if type(found) is struct.Struct:
+        if plain(obj):
+            return flags_of_constant(obj)
+        if type(obj) is struct.Struct:
             return OBJECT
-        if type(found) is re.Pattern:
+        if type(obj) is re.Pattern:
             return 0
-        if isinstance(found, Enum) and self.analysis.shape(type(found)).kind == "enum":
+        if isinstance(obj, Enum) and self.analysis.shape(type(obj)).kind == "enum":
             return 0
-        raise Doubt(found)
+        raise Doubt(obj)
 
     def _Attribute(self, node: ast.Attribute) -> int:  # noqa: N802
         if self.is_static(node.value):
@@ -162,9 +162,9 @@ class Expressions:
         self.analysis.shape(cls)
         for base in cls.__mro__:
             if name in vars(base):
-                found = vars(base)[name]
-                if plain(found):
-                    return flags_of_constant(found)
+                obj = vars(base)[name]
+                if plain(obj):
+                    return flags_of_constant(obj)
                 break
         raise Doubt(name)
 

@@ -149,48 +149,48 @@ class Names:
         if name not in scope.names:
             if name in bound:
                 raise Doubt(name)
-            found = getattr(builtins, name)
+            obj = getattr(builtins, name)
             its = scope.names.get("__builtins__", builtins)
-            if (its if isinstance(its, dict) else vars(its)).get(name) is not found:
+            if (its if isinstance(its, dict) else vars(its)).get(name) is not obj:
                 raise Doubt(name)
-            return found
-        found, node = scope.names[name], bound.get(name)
-        if node is None or id(found) in self._patched:
+            return obj
+        obj, node = scope.names[name], bound.get(name)
+        if node is None or id(obj) in self._patched:
             raise Doubt(name)
         if isinstance(node, ast.ImportFrom):
-            self._check_import(scope, name, node, found)
+            self._check_import(scope, name, node, obj)
         elif isinstance(node, ast.expr):
-            self.check_constant(scope, node, found)
-        elif isinstance(node, ast.Import) and not isinstance(found, types.ModuleType):
+            self.check_constant(scope, node, obj)
+        elif isinstance(node, ast.Import) and not isinstance(obj, types.ModuleType):
             raise Doubt(name)
-        return found
+        return obj
 
-    def _check_import(self, scope: Scope, name: str, node: ast.ImportFrom, found: Any) -> None:
-        """Check that *name*, imported by *node*, permanently refers to *found*."""
+    def _check_import(self, scope: Scope, name: str, node: ast.ImportFrom, obj: Any) -> None:
+        """Check that *name*, imported by *node*, permanently refers to *obj*."""
         package = str(scope.names.get("__package__") or "").split(".")
         base = package[: len(package) - node.level + 1] if node.level else []
         module = sys.modules[".".join([*base, *([node.module] if node.module else [])])]
         original = next(a.name for a in node.names if (a.asname or a.name) == name)
-        if isinstance(found, types.ModuleType):
+        if isinstance(obj, types.ModuleType):
             return
-        if self.member(module, original) is not found:
+        if self.member(module, original) is not obj:
             raise Doubt(name)
 
-    def check_constant(self, scope: Scope, node: ast.expr, found: Any) -> None:
-        """Check that *found* is the value of *node*.
+    def check_constant(self, scope: Scope, node: ast.expr, obj: Any) -> None:
+        """Check that *obj* is the value of *node*.
 
         Raises:
             Doubt: It is not, or may not be in another process.
         """
-        if not self.same_everywhere and plain(found):
+        if not self.same_everywhere and plain(obj):
             return
-        if isinstance(found, type) and isinstance(node, ast.Call):
+        if isinstance(obj, type) and isinstance(node, ast.Call):
             if self.evaluate(scope, node.func) is not collections.namedtuple:
                 raise Doubt(node)
             for part in [*node.args, *(k.value for k in node.keywords)]:
                 _literal(part)
             return
-        if not same(self.evaluate(scope, node), found):
+        if not same(self.evaluate(scope, node), obj):
             raise Doubt(node)
 
     def member(self, module: types.ModuleType, name: str) -> Any:
@@ -198,10 +198,10 @@ class Names:
         if id(module) in self._patched:
             raise Doubt(name)
         if module in MODULES:
-            found = vars(module)[name]
-            if (plain(found) and module not in CONSTANTS) or id(found) in self._patched:
+            obj = vars(module)[name]
+            if (plain(obj) and module not in CONSTANTS) or id(obj) in self._patched:
                 raise Doubt(name)
-            return found
+            return obj
         if isinstance(vars(module).get(name), types.ModuleType):
             return vars(module)[name]
         if vars(module).get("__file__") is None or module.__name__ in sys.stdlib_module_names:
@@ -248,9 +248,9 @@ class Names:
             raise Doubt(name)
         if isinstance(base, type):
             if issubclass(base, Enum) and type(vars(base).get(name)) is not types.FunctionType:
-                found = base.__members__.get(name)
-                if found is not None:
-                    return found
+                obj = base.__members__.get(name)
+                if obj is not None:
+                    return obj
             if id(base) in CALLABLES and not plain(vars(base).get(name)):
                 return getattr(base, name)
         if isinstance(base, (struct.Struct, re.Pattern)):

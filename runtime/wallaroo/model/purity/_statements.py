@@ -147,11 +147,11 @@ class Body(Calls):
             else:
                 self.value(part)
 
-    def _exception(self, found: object) -> type:
-        if not isinstance(found, type) or not issubclass(found, Exception):
-            raise Doubt(found)
-        check_exception(found, self.analysis.names)
-        return found
+    def _exception(self, obj: object) -> type:
+        if not isinstance(obj, type) or not issubclass(obj, Exception):
+            raise Doubt(obj)
+        check_exception(obj, self.analysis.names)
+        return obj
 
     def _try(self, node: ast.Try) -> None:
         self._block(node.body)

@@ -75,21 +75,21 @@ _NAMES: list[tuple[types.ModuleType, str, str]] = [
 ]  # fmt: skip
 
 
-def _genuine(module: types.ModuleType, found: Any) -> bool:
-    """Whether *found* is defined by *module* itself and has not been replaced."""
-    if isinstance(found, types.FunctionType):
-        return found.__code__.co_filename == getattr(module, "__file__", None)
-    if isinstance(found, type):
-        in_c = not found.__flags__ & HEAP_TYPE or module is not builtins
-        return in_c and found.__module__ in {module.__name__, "builtins"}
-    return isinstance(found, types.BuiltinFunctionType)
+def _genuine(module: types.ModuleType, obj: Any) -> bool:
+    """Whether *obj* is defined by *module* itself and has not been replaced."""
+    if isinstance(obj, types.FunctionType):
+        return obj.__code__.co_filename == getattr(module, "__file__", None)
+    if isinstance(obj, type):
+        in_c = not obj.__flags__ & HEAP_TYPE or module is not builtins
+        return in_c and obj.__module__ in {module.__name__, "builtins"}
+    return isinstance(obj, types.BuiltinFunctionType)
 
 
 CALLABLES: dict[int, tuple[Any, str]] = {
-    id(found): (found, kind)
+    id(obj): (obj, kind)
     for module, kind, names in _NAMES
-    for found in (getattr(module, name) for name in names.split())
-    if _genuine(module, found)
+    for obj in (getattr(module, name) for name in names.split())
+    if _genuine(module, obj)
 }
 """Pure callables by identity, with their kind."""
 
