@@ -205,7 +205,7 @@ def _code(method: Any) -> tuple[Any, ...] | None:
 
 
 def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of the attributes *names*."""
+    """Return a function that returns the values of the attributes *names* of a key."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda key: tuple(getattr(key, name) for name in names)
