@@ -160,7 +160,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     (state / "checkpoint" / "commits" / str(number)).unlink()
     code, said = call(state, 2)
     assert code == 1
-    assert "start the application with its 4 partitions once more" in said
+    assert "start the application once more with its 4 partitions" in said
 
 
 WAITING = APPLICATION.replace(

@@ -178,7 +178,7 @@ def _dataclass(kind: type) -> KeyClass | None:
     names = [f.name for f in fields if f.compare]  # equal in all of them, hashed or not
     values, name = _getter(names), kind.__qualname__
     key_class = KeyClass(lambda key: (name, *values(key)), parts=values)
-    if len(names) < len(fields):  # nothing is key_class of the others, but that they are copied
+    if len(names) < len(fields):  # the others may differ after copying
         return KeyClass(key_class.plain, copied=True)
     return _if_copied(kind, object, key_class)
 
