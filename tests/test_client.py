@@ -105,11 +105,14 @@ def test_a_gateway_that_stays_away_is_told_with_what_is_not_acknowledged(running
     with pytest.raises(RuntimeFailure) as told:
         sender.flush()
     assert str(told.value) == (
-        f"{address} took nothing for 1 s: Connection refused; "
-        "1 message(s) behind number 1 are not acknowledged"
+        f"{address} accepted nothing for 1 s: Connection refused; "
+        "1 message(s) after number 1 are not acknowledged"
     )
     sender.close()
-    with pytest.raises(RuntimeFailure, match="took nothing"), Sender(address, "s", timeout_s=0.1):
+    with (
+        pytest.raises(RuntimeFailure, match="accepted nothing"),
+        Sender(address, "s", timeout_s=0.1),
+    ):
         pass
 
 
@@ -128,7 +131,7 @@ def test_who_is_no_source_is_told() -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         with (
-            pytest.raises(RuntimeFailure, match="it does not speak the protocol"),
+            pytest.raises(RuntimeFailure, match="the answer violates the protocol"),
             Sender(address, "s", timeout_s=0.5),
         ):
             pass
@@ -161,7 +164,7 @@ def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None
     sender.send(b"b")
     with (
         RunningListener(tmp_path / "two", [source(port=port)]),
-        pytest.raises(RuntimeFailure, match="it has the messages up to 0 only"),
+        pytest.raises(RuntimeFailure, match="it only has the messages up to 0"),
     ):
         sender.flush()
     sender.close()

@@ -120,8 +120,8 @@ def test_senders_the_wrong_way_round_are_told_so_in_a_sentence() -> None:
         ("Market Data", "decoder"),
     ]
     for _, _, _, error in result.set_aside:
-        assert "Did you connect the senders the wrong way around?" in str(error)
-    assert "an order of 53 bytes is due, and this is 42 bytes with FIX type 2" in str(
+        assert "Are the senders connected to the wrong sources?" in str(error)
+    assert "expected an order of 53 bytes, but got 42 bytes with FIX type 2" in str(
         result.set_aside[0][3]
     )
     assert len(result.outputs) == 1

@@ -191,7 +191,10 @@ def test_a_port_in_use_is_told() -> None:
         result = CliRunner().invoke(main, ["receive", "--listen", address])
     assert result.exit_code == 1
     assert f"cannot listen on {address}: " in result.output
-    assert "choose another address with --listen, or stop what listens there" in result.output
+    assert (
+        "choose another address with --listen, or stop the process that is using it"
+        in result.output
+    )
 
 
 def test_lines_are_received_to_standard_output_until_the_count_is_there() -> None:

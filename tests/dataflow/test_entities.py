@@ -226,7 +226,9 @@ def test_an_entity_that_cannot_be_loaded_is_found_at_the_first_save_of_its_class
 ) -> None:
     log, cache = Log(), EntityCache(PARTITIONS)
     monkeypatch.setattr(Touchy, "refuses", 1)
-    with pytest.raises(RuntimeFailure, match=r"key 'a': the entity, of class Touchy, cannot be lo"):
+    with pytest.raises(
+        RuntimeFailure, match=r"key 'a': the entity, of class Touchy, can be saved but not lo"
+    ):
         put(cache, log, "a", Touchy(1))
     assert entities(log, cache) == [{}, {}]
 

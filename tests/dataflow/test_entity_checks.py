@@ -142,7 +142,7 @@ SPOILT = {
     "d deep": "cannot be saved: RecursionError",
     "b raise": "state.lock cannot be saved",
     "b lock": "state.lock cannot be saved",
-    "e touchy": "the entity, of class Seen, cannot be loaded after it is saved: ValueError: not",
+    "e touchy": "the entity, of class Seen, can be saved but not loaded: ValueError: not",
     "f lock": "state.lock cannot be saved",
 }
 
@@ -223,7 +223,7 @@ def test_a_message_whose_entity_ends_the_process_that_saves_it_is_set_aside() ->
     packed = Router(engine.program, TaskResults(lambda _outputs, _tally: None)).route(block)
     engine.run_task(packed, isolated=True)
     assert [letter.error for letter in engine.tally.letters] == [
-        "Refused: it ended its process (exit code 0)"
+        "SkippedCall: the call ended its process (exit code 0)"
     ]
     assert engine.state() == {"a": ["", "", ""], "b": ["", ""]}
 

@@ -17,7 +17,7 @@ from tests.helpers import framing_of
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
-from wallaroo.dataflow.results import TaskResults, shown
+from wallaroo.dataflow.results import TaskResults, preview
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
 from wallaroo.model.application import Application
@@ -199,7 +199,7 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
         assert by_key(driven.outputs[sink.name]) == by_key(due.by_sink[sink.name])
     assert driven.tally.set_aside == len(due.set_aside)
     assert Counter((e.pipeline, e.step, e.message) for e in driven.tally.examples) == Counter(
-        (pipeline, step, shown(message)) for pipeline, step, message, _ in due.set_aside
+        (pipeline, step, preview(message)) for pipeline, step, message, _ in due.set_aside
     )
     assert driven.tally.unknown_keys == Counter(
         (partition, repr(key)) for partition, key in due.unknown_keys
@@ -261,7 +261,7 @@ def test_a_message_whose_repr_raises_is_set_aside_all_the_same() -> None:
     shy: Any = wallaroo.computation(name="shy")(lambda _: Shy())
     driven = drive(application_of(shy), b"a1")
     assert driven.tally.set_aside == 1
-    assert "Shy whose repr raises" in driven.tally.examples[0].message
+    assert "Shy whose __repr__ raises" in driven.tally.examples[0].message
 
 
 def test_a_key_that_cannot_be_hashed_sets_its_message_aside() -> None:

@@ -111,15 +111,15 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 def test_a_step_must_be_a_computation() -> None:
     builder, at = begun().to(len).to_sink(SINK), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': to takes a function decorated @computation, "
-        "and got the function len"
+        f"{HERE}:{at}: pipeline 'lines': to expects a function decorated with @computation, "
+        "but got the function len"
     )
 
 
 def test_a_stateful_step_must_be_a_state_computation() -> None:
     builder, at = begun().to_stateful(shout, Count, "counts").done(), this_line()
     problem = only_problem(builder)
-    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful takes")
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful expects")
     assert "@state_computation" in problem
     assert "got the @computation shout" in problem
 
@@ -200,7 +200,7 @@ def test_a_step_needs_a_pipeline() -> None:
 def test_an_application_needs_a_pipeline() -> None:
     builder, at = ApplicationBuilder("app"), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: the application has no pipeline; add new_pipeline(…)"
+        f"{HERE}:{at}: the application has no pipeline; call new_pipeline(…)"
     )
 
 
@@ -217,8 +217,10 @@ def test_one_state_has_entities_of_one_class() -> None:
     builder = begun().to_state_partition(count, Count, "counts", whole).done()
     builder.new_pipeline("more", SOURCE).to_state_partition(count, Other, "counts", whole).done()
     problem = only_problem(builder)
-    assert "pipeline 'more', step 'count': state 'counts' has entities of Other here" in problem
-    assert f"and of Count at {HERE}:" in problem
+    assert (
+        "pipeline 'more', step 'count': state 'counts' has entities of class Other here" in problem
+    )
+    assert f"but of Count at {HERE}:" in problem
 
 
 def test_one_state_has_one_set_of_keys() -> None:
@@ -227,7 +229,7 @@ def test_one_state_has_one_set_of_keys() -> None:
     builder.new_pipeline("more", SOURCE)
     builder.to_state_partition(count, Count, "counts", whole, ["b"], "drop").done()
     problem = only_problem(builder)
-    assert f"state 'counts' has other keys here than at {HERE}:" in problem
+    assert f"the keys of state 'counts' differ from those at {HERE}:" in problem
 
 
 def test_a_key_is_listed_once() -> None:
@@ -252,7 +254,7 @@ def test_a_key_function_that_is_annotated_to_return_what_is_not_a_key_is_a_probl
     builder = begun().to_state_partition(count, Count, "counts", listed).done()
     problem = only_problem(builder)
     assert problem.startswith(f"{listed_at}: pipeline 'lines', step 'count': key function: list is")
-    assert problem.endswith("it can change (it is unhashable); return tuple(key) instead")
+    assert problem.endswith("it is mutable (unhashable); return tuple(key) instead")
 
 
 def test_keys_are_a_list() -> None:
@@ -288,7 +290,7 @@ def test_the_api_in_use_or_an_argument_says_what_becomes_of_other_keys(
     builder = begun().to_state_partition(count, state, "counts", whole, keys, other_keys).done()
     made = resolve(builder.build()).partitions["counts"]
     assert made.keys == (frozenset(keys) if closed else None)
-    assert made.holds("c") is not closed
+    assert made.accepts("c") is not closed
 
 
 def test_integer_keys_that_are_listed_are_all_there_are() -> None:
@@ -328,13 +330,14 @@ def test_a_state_class_is_made_without_arguments() -> None:
 
 def test_a_state_is_a_class() -> None:
     problem = only_problem(begun().to_stateful(count, Count(), "counts").done())
-    assert "the state is an object of class Count; a class is due" in problem
+    assert "the state is an object of class Count; expected a class" in problem
 
 
 def test_a_key_function_is_a_function() -> None:
     key: Any = "first letter"
     builder = begun().to_state_partition(count, Count, "counts", key).done()
-    assert "'first letter' is no key function; decorate it @partition" in only_problem(builder)
+    problem = only_problem(builder)
+    assert "'first letter' is not a key function; decorate it with @partition" in problem
 
 
 def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration() -> None:
@@ -363,7 +366,9 @@ def test_a_header_format_must_fit() -> None:
 
 @pytest.mark.parametrize("returned", [None, "an application", 7, ApplicationBuilder("app")])
 def test_application_setup_returns_what_build_gave(returned: object) -> None:
-    with pytest.raises(ApplicationError, match=r"an application is due.*return builder\.build\(\)"):
+    with pytest.raises(
+        ApplicationError, match=r"expected an application.*return builder\.build\(\)"
+    ):
         resolve(returned)
 
 

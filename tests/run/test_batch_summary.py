@@ -31,7 +31,7 @@ class Driver:
         number = len(self.timed)
         progress = Progress(number, 0.0, {"wait": 0.5, "run": seconds})
         self.timed.append(TimedBatch(messages, progress))
-        tally = Tally(figures=TaskMetrics(arrivals={(0, 0): messages}))
+        tally = Tally(metrics=TaskMetrics(arrivals={(0, 0): messages}))
         self.summary.on_batch(Batch(number, tally))
 
     def reported(self) -> list[Any]:

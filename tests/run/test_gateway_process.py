@@ -202,10 +202,10 @@ def test_a_gateway_that_fails_again_and_again_is_given_up_with_its_reason(
     ("program", "said"),
     [
         ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL while it was starting: the sys"),
-        ("import os; os.kill(os.getpid(), 15)", "killed by SIGTERM while it was starting: someb"),
+        ("import os; os.kill(os.getpid(), 15)", "killed by SIGTERM while it was starting: anoth"),
         (
             "raise SystemExit(3)",
-            "ended with exit code 3 while it was starting: see what was logged",
+            "ended with exit code 3 while it was starting: check the preceding log",
         ),
         ('print(\'{"error": "no disk"}\')', "^no disk$"),
     ],

@@ -193,7 +193,10 @@ def test_a_directory_whose_name_is_too_long_for_sockets_is_told(
     ("java", "said"),
     [
         ("kill -9 $$", "Spark's Java was killed by SIGKILL while it was starting: the system does"),
-        ("exit 3", "Spark's Java ended with exit code 3 while it was starting: see what was"),
+        (
+            "exit 3",
+            "Spark's Java ended with exit code 3 while it was starting: check the preceding",
+        ),
     ],
 )
 def test_a_run_whose_java_ends_while_it_starts_tells_how(

@@ -70,7 +70,7 @@ def test_messages_that_spoil_entities_are_set_aside_as_simulated(
         assert len(found) == 6, found
         assert {(step, place) for step, place, _ in found} == {("add", PLACE)}
         errors = sorted(error for _, _, error in found)
-        assert errors[:2] == ["Refused: it ended its process (exit code 0)"] * 2
+        assert errors[:2] == ["SkippedCall: the call ended its process (exit code 0)"] * 2
         assert "Unsavable: state 'shelf': state." in errors[2]
         assert "RecursionError" in errors[2]
         due = "Unsavable: state 'shelf': state.lock cannot be saved: TypeError: cannot pickle"
@@ -97,7 +97,7 @@ def test_an_entity_that_cannot_be_loaded_stops_its_own_key_alone(app: Path) -> N
         process(app, receiver, ["a", "s", "b", "s"], 6)
         due = "state 'shelf', key 's': the entity, of class application.Shelf, cannot be loaded: "
         errors = [error for _, _, error in letters(state)]
-        error = f"Unloadable: {due}ValueError: the safe is closed; it is kept as it was saved"
+        error = f"Unloadable: {due}ValueError: the safe is closed; its saved data is kept"
         assert errors == [error] * 2
         exported = called("state", "export", app, "--state-dir", state)
         assert exported.returncode == 1

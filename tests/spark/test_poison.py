@@ -34,9 +34,9 @@ def test_the_batch_goes_on_without_the_messages_that_kill_or_hang(tmp_path: Path
     letters = [json.loads(line) for line in listing.stdout.splitlines()]
     assert sorted((letter["step"], letter["error"]) for letter in letters) == [
         ("add", "KeyboardInterrupt: "),
-        ("add", "Refused: it ended its process (exit code 1)"),
-        ("add", "Refused: it took longer than 2 s"),
-        ("decoder", "Refused: it killed its process (SIGABRT)"),
+        ("add", "SkippedCall: the call ended its process (exit code 1)"),
+        ("add", "SkippedCall: the call took longer than 2 s"),
+        ("decoder", "SkippedCall: the call killed its process (SIGABRT)"),
     ]
     assert all(letter["payload"] for letter in letters)
 

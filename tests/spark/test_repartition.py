@@ -107,7 +107,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     (state / "checkpoint" / "commits" / str(number)).unlink()
     code, said = call(state, 2)
     assert code == 1
-    assert "start the application with its 4 partitions once more" in said
+    assert "start the application once more with its 4 partitions" in said
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
             (tmp_path / "continue").touch()
 
             code, said = call(state, 4, app)
-            assert (code, "give --gateway and --token-file" in said) == (1, True), said
+            assert (code, "specify --gateway and --token-file" in said) == (1, True), said
             code, said = call(state, 4, app, (*to_door, "--token-file", str(token)))
             assert code == 0, said
             assert last_batch(state / "checkpoint") == (number + 1, True, 4)

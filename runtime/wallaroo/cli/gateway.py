@@ -25,7 +25,7 @@ from wallaroo.cli.options import (
     TOKEN_FILE,
     TRAFFIC,
 )
-from wallaroo.dataflow.user_logs import heard
+from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.errors import WallarooError
 from wallaroo.gateway.internal_api.auth import location_of
 from wallaroo.gateway.internal_api.status import GatewayStatus
@@ -98,10 +98,10 @@ def gateway(child: bool, **options: Any) -> None:
         secret = options["listen_tls_cert"] is not None
         options["listen"] = _location(options["listen"], secret=secret)
     settings = OPTIONS.fill(options)
-    with heard(logs.relay, process="gateway") as spoken:
+    with captured_logs(logs.relay, process="gateway") as user_logs:
         try:
             application = settings.application.load()
-            spoken.application = application.name
+            user_logs.application = application.name
             logs.configure_again()
             check_sinks(application)
             asyncio.run(_serve(application, settings.gateway, parent))

@@ -8,16 +8,16 @@ from wallaroo.engine.base import Engine
 from wallaroo.errors import UsageError
 
 DEFAULT = "micro-batch"
-"""Name of the engine that runs an application unless another one is asked for."""
+"""Name of the default engine."""
 _ENGINES = {"micro-batch": "wallaroo.engine.microbatch.engine:MicroBatch"}
-"""Where each engine is: its modules are loaded when it is asked for."""
+"""Module and class of each engine; modules are imported on demand."""
 
 
 def engine(name: str = DEFAULT) -> Engine:
-    """The engine called *name*.
+    """Return the engine *name*.
 
     Raises:
-        UsageError: There is no such engine.
+        UsageError: The engine does not exist.
 
     Example:
         >>> engine().name
@@ -25,11 +25,11 @@ def engine(name: str = DEFAULT) -> Engine:
         >>> engine("batch")
         Traceback (most recent call last):
             ...
-        wallaroo.errors.UsageError: there is no engine 'batch'; choose one of: micro-batch
+        wallaroo.errors.UsageError: the engine 'batch' does not exist; use one of: micro-batch
     """
     if name not in _ENGINES:
-        msg = f"there is no engine {name!r}; choose one of: {', '.join(_ENGINES)}"
+        msg = f"the engine {name!r} does not exist; use one of: {', '.join(_ENGINES)}"
         raise UsageError(msg)
     module, _, kind = _ENGINES[name].partition(":")
-    found: Engine = getattr(importlib.import_module(module), kind)()
-    return found
+    created: Engine = getattr(importlib.import_module(module), kind)()
+    return created

@@ -66,7 +66,7 @@ class Gateway:
         self._application = application
         self._settings = settings
         self._token = None if settings.token_file is None else read_token(settings.token_file)
-        self._certificate = settings.tls.at_door()
+        self._certificate = settings.tls.for_internal_api()
         self._source_tls = settings.traffic.source_tls.serving()
         self._sink_tls = settings.traffic.sink_tls.connecting()
         self._policies = policies(settings.traffic.on_error, application)

@@ -156,4 +156,4 @@ class MessageTraces:
         for sink, taken_ns in batch.taken_ns.items():
             named = {"wallaroo.sink": self._sinks[sink]}
             parts.append(Span("deliver", batch.published_ns, taken_ns, named))
-        self._traces.tell(whole, parts, through=batch.id)
+        self._traces.export(whole, parts, through=batch.id)

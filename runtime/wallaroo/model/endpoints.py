@@ -35,7 +35,7 @@ from wallaroo.model.application import (
 from wallaroo.model.class_api import decoder_of, encoder_of
 from wallaroo.model.file_connectors import FileSink, FileSource
 from wallaroo.model.generators import GeneratorSource
-from wallaroo.model.problems import Problems, described, due_instance, named
+from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.wire.framing import Framing
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
@@ -72,7 +72,7 @@ class EndpointResolver:
     @functools.singledispatchmethod
     def _source(self, config: Any, declared: DeclaredPipeline, where: str) -> Source:
         """The source that *config* describes: one method for each class of configurations."""
-        problem = f"{where}: {described(config)} is not a source configuration"
+        problem = f"{where}: {describe(config)} is not a source configuration"
         self._problems.add(declared.place, problem + _described_with(config, "source"))
         return TCPSource(declared.name, self._frames, bytes, declared.place, "", 0)
 
@@ -116,7 +116,7 @@ class EndpointResolver:
         reader, decode = config.source, self._decode(config.decoder, config.place, where)
         if not isinstance(reader, MessageSource):
             problem = (
-                f"{where}: {described(reader)} is not a source; "
+                f"{where}: {describe(reader)} is not a source; "
                 "pass an instance of a MessageSource subclass"
             )
             self._problems.add(config.place, problem)
@@ -134,31 +134,31 @@ class EndpointResolver:
             if isinstance(made, Decoder):
                 framing = Framing(made.header_length, made.length_fmt, max_frame)
                 self._problems.check_arity(
-                    made.function, 1, f"{where}: decoder {named(made)}", "payload"
+                    made.function, 1, f"{where}: decoder {name_of(made)}", "payload"
                 )
                 return framing, made.function
-            problem = f"{described(made)} is not a decoder; decorate it with @decoder"
+            problem = f"{describe(made)} is not a decoder; decorate it with @decoder"
         except ValueError as error:
-            problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
-            if due_instance(decoder, "decode") is not None:
+            problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
+            if missing_instance(decoder, "decode") is not None:
                 place = config.place
         self._problems.add(place, f"{where}: {problem}")
         return Framing(4, ">I", max_frame), bytes
 
     def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
         """What a decoder that need not describe frames makes of a payload."""
-        if (problem := due_instance(decoder, "decode")) is not None:
-            self._problems.add(place, f"{where}: decoder {named(decoder)}: {problem}")
+        if (problem := missing_instance(decoder, "decode")) is not None:
+            self._problems.add(place, f"{where}: decoder {name_of(decoder)}: {problem}")
             return bytes
         function = getattr(decoder, "decode", decoder)
         if isinstance(decoder, (Decoder, str, bytes)):
             function = getattr(decoder, "function", None)
         if not callable(function):
             self._problems.add(
-                place, f"{where}: {described(decoder)} is not a decoder; expected a function"
+                place, f"{where}: {describe(decoder)} is not a decoder; expected a function"
             )
             return bytes
-        self._problems.check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
+        self._problems.check_arity(function, 1, f"{where}: decoder {name_of(decoder)}", "payload")
         made: Callable[[bytes], Any] = function
         return made
 
@@ -167,7 +167,7 @@ class EndpointResolver:
         if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
             self._problems.add(
                 config.place,
-                f"{where}: {described(gen)} is not a generator; "
+                f"{where}: {describe(gen)} is not a generator; "
                 "expected an object with initial_value() and apply(previous)",
             )
             return
@@ -193,7 +193,7 @@ class EndpointResolver:
     @functools.singledispatchmethod
     def _sink(self, config: Any, declared: DeclaredPipeline, name: str) -> Sink:
         """The sink that *config* describes: one method for each class of configurations."""
-        problem = f"pipeline {declared.name!r}: {described(config)} is not a sink configuration"
+        problem = f"pipeline {declared.name!r}: {describe(config)} is not a sink configuration"
         self._problems.add(declared.place, problem + _described_with(config, "sink"))
         return TCPSink(name, str, declared.place, "", 0)
 
@@ -216,7 +216,7 @@ class EndpointResolver:
         encode, place = self._encode(config, where)
         if not isinstance(config.sink, OutputSink):
             problem = (
-                f"{where}: {described(config.sink)} is not a sink; "
+                f"{where}: {describe(config.sink)} is not a sink; "
                 "pass an instance of an OutputSink subclass"
             )
             self._problems.add(config.place, problem)
@@ -227,17 +227,17 @@ class EndpointResolver:
     ) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
-        if (due := due_instance(config.encoder, "encode")) is not None:
-            self._problems.add(config.place, f"{where}: encoder {named(config.encoder)}: {due}")
+        if (due := missing_instance(config.encoder, "encode")) is not None:
+            self._problems.add(config.place, f"{where}: encoder {name_of(config.encoder)}: {due}")
         elif isinstance(encode, Encoder):
             self._problems.check_arity(
-                encode.function, 1, f"{where}: encoder {named(encode)}", "output"
+                encode.function, 1, f"{where}: encoder {name_of(encode)}", "output"
             )
             encode = encode.function
         else:
             self._problems.add(
                 config.place,
-                f"{where}: {described(encode)} is not an encoder; decorate it with @encoder",
+                f"{where}: {describe(encode)} is not an encoder; decorate it with @encoder",
             )
         return encode, place
 

@@ -55,7 +55,7 @@ class BatchSummary:
         """Count a committed batch."""
         with self._lock:
             self._batches += 1
-            self._messages += sum(batch.tally.figures.arrivals.values())
+            self._messages += sum(batch.tally.metrics.arrivals.values())
 
     def report(self) -> None:
         """Log a summary since the last one, unless the application was idle."""

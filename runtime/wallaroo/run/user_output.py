@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-from wallaroo.dataflow.user_logs import heard
+from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.observability import log_channel
 from wallaroo.observability.logs import kept_apart, relay
 
@@ -20,8 +20,12 @@ def captured_user_output(application: str | None = None) -> Iterator[None]:
     Args:
         application: Name of the application; None before it is loaded.
     """
-    with kept_apart(), heard(relay, process="driver") as spoken, log_channel.taken_over():
-        spoken.application = application
+    with (
+        kept_apart(),
+        captured_logs(relay, process="driver") as logs,
+        log_channel.taken_over(),
+    ):
+        logs.application = application
         yield
 
 

@@ -25,7 +25,7 @@ from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
 from wallaroo.engine.spark.checkpoint.progress import progress_of
-from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
@@ -88,7 +88,7 @@ class MicroBatch(Engine):
 
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""
-        return settle(checkpoint)
+        return relocate(checkpoint)
 
     @contextmanager
     def open(self, layout: StateLayout) -> Iterator[_Stopped]:

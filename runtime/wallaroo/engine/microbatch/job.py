@@ -13,7 +13,7 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.user_logs import listen, worker_name
+from wallaroo.dataflow.user_logs import capture_worker_logs, worker_name
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, GatewayAPI
 from wallaroo.engine.spark.task_epoch import task_epoch
@@ -104,16 +104,16 @@ class WorkerContext:
 
 
 @functools.lru_cache(maxsize=1)
-def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
+def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
     """The context of *job* in this process, made on first use.
 
     Args:
         job: The job.
-        found: Returns where the application is in this process.
+        locate: Converts the reference of the application to its path in this process.
     """
-    listen(None, worker=worker_name())
-    program = Program(found(job.application).load(), job.buckets, job.repeated)
-    listen(program.application.name)
+    capture_worker_logs(None, worker=worker_name())
+    program = Program(locate(job.application).load(), job.buckets, job.repeated)
+    capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
     return WorkerContext(job, program, job.connect(), caches)

@@ -19,7 +19,7 @@ from wallaroo.dataflow.worker import Worker
 from wallaroo.engine.microbatch.job import Job, WorkerContext, worker_context
 from wallaroo.engine.microbatch.source import TOKEN, is_tried_again
 from wallaroo.engine.spark.gc_control import no_garbage_collection
-from wallaroo.engine.spark.shipping import found
+from wallaroo.engine.spark.shipping import locate
 
 
 class LevelProcessor(StatefulProcessor):
@@ -52,7 +52,7 @@ class LevelProcessor(StatefulProcessor):
         """Run one bucket; *key* holds its slot."""
         with no_garbage_collection():
             if self._context is None:
-                self._context = worker_context(self._job, found)
+                self._context = worker_context(self._job, locate)
                 token, self._results = self._context.results()
                 self._worker = Worker(self._context.program, self._results, self._level)
                 self._patience = CallTimeout(self._job.call_limit_s)

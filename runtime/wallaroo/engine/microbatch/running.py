@@ -196,4 +196,4 @@ def _report(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
         phases.append(Span(phase, begun_ns, at_ns))
     attributes = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
     whole = Span("batch", started_ns, at_ns, attributes)
-    traces.tell(whole, phases, batch=BatchId(run_of(checkpoint), progress.number))
+    traces.export(whole, phases, batch=BatchId(run_of(checkpoint), progress.number))

@@ -23,7 +23,7 @@ from wallaroo.engine.batch_sizing import Pace
 from wallaroo.engine.gateway_api import Range
 from wallaroo.engine.microbatch.job import Job, worker_context
 from wallaroo.engine.spark.gc_control import no_garbage_collection
-from wallaroo.engine.spark.shipping import found
+from wallaroo.engine.spark.shipping import locate
 from wallaroo.system.lifeline import die_with_starter
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class JournalReader(DataSourceStreamReader):
 
 
 def _route(job: Job, messages: Range) -> Iterator[pa.RecordBatch]:
-    context = worker_context(job, found)
+    context = worker_context(job, locate)
     token, results = context.results()
     router = Router(context.program, results)
     isolates, patience = is_tried_again(), CallTimeout(job.call_limit_s)

@@ -18,7 +18,7 @@ from wallaroo.api.places import place_of_error
 from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import CustomSink
-from wallaroo.model.raised import told
+from wallaroo.model.raised import describe_error
 from wallaroo.observability.logs import Repeats
 
 _IDLE_WAIT_S = 0.5
@@ -130,7 +130,7 @@ class PythonSinkWriter:
 
 def _reason(error: BaseException) -> str:
     place = place_of_error(error)
-    return told(error) + (f" ({place})" if place else "")
+    return describe_error(error) + (f" ({place})" if place else "")
 
 
 def _cut(outputs: Outputs) -> list[bytes]:

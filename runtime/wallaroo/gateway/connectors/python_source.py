@@ -22,7 +22,7 @@ from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.model.application import CustomSource
-from wallaroo.model.raised import told
+from wallaroo.model.raised import describe_error
 from wallaroo.observability.logs import Repeats
 
 _AHEAD_BYTES = 64 * 1024**2
@@ -172,7 +172,7 @@ class PythonSourceReader:
         place = place_of_error(error)
         at = f" ({place})" if place else ""
         self.failures += 1
-        self.problem = f"{told(error)}{at}"
+        self.problem = f"{describe_error(error)}{at}"
 
     def _names(self) -> dict[str, str]:
         return {"source": self._source.name, "reads": self._source.where}

@@ -43,13 +43,13 @@ class MetricsTable:
     def add(self, tally: Tally, now_ns: int) -> None:
         """Add what the tasks of a batch, which is published at *now_ns*, reported."""
         counted: Counter[_Count] = Counter()
-        for step, metrics in tally.figures.steps.items():
+        for step, metrics in tally.metrics.steps.items():
             counted[catalogue.STEP_MESSAGES.name, step] += metrics.entered
             counted[catalogue.STEP_RESULTS.name, step] += metrics.left
             counted[catalogue.SET_ASIDE.name, step] += metrics.set_aside
             counted["timed", step] += metrics.timed
             counted["seconds", step] += metrics.seconds  # type: ignore[assignment]
-        for (source, arrived_ns), messages in tally.figures.arrivals.items():
+        for (source, arrived_ns), messages in tally.metrics.arrivals.items():
             seconds = max(0.0, (now_ns - arrived_ns) / 1e9)
             place = bisect_left(LATENCY_BOUNDS_S, seconds)
             counted[catalogue.LATENCY.name, (source, place)] += messages
@@ -65,8 +65,8 @@ class MetricsTable:
             [(name, json.dumps(labels), value) for (name, labels), value in counted.items()],
         )
         gauges = [
-            (catalogue.STATE_ENTITIES.name, tally.figures.entities),
-            (catalogue.STATE_BYTES.name, tally.figures.log_bytes),
+            (catalogue.STATE_ENTITIES.name, tally.metrics.entities),
+            (catalogue.STATE_BYTES.name, tally.metrics.log_bytes),
         ]
         self._database.executemany(
             "INSERT OR REPLACE INTO state_figure VALUES (?, ?, ?, ?)",
@@ -128,4 +128,4 @@ class MetricsTable:
             self._hot[key] *= _FADING  # type: ignore[assignment]
             if self._hot[key] < 1:
                 del self._hot[key]
-        self._hot.update(tally.figures.hot_keys)
+        self._hot.update(tally.metrics.hot_keys)

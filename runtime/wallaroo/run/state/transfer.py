@@ -128,8 +128,8 @@ class Packer:
             bucket = self.program.bucket_in(number, key)
             if name not in self._shapes:
                 self._shapes[name] = EntityShape(partition.new_entity())
-            if not partition.holds(key):
-                problem = "the state does not list this key"
+            if not partition.accepts(key):
+                problem = "the key is not among those that the state lists"
             elif (name, key) in self.keys:
                 problem = "the file has an earlier entity with this key"
             else:

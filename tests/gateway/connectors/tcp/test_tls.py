@@ -71,7 +71,7 @@ def test_who_shows_no_certificate_of_the_right_authority_is_not_heard(
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other", "other")
     stranger = other.files(trusts=authority).connecting()
-    with pytest.raises(RuntimeFailure, match="took nothing"):  # noqa: SIM117
+    with pytest.raises(RuntimeFailure, match="accepted nothing"):  # noqa: SIM117
         with Sender(address(listening), "stream", tls=stranger, timeout_s=0.5) as sender:
             sender.send(b"hello")
     with socket.create_connection(listening.addresses[0], PATIENCE_S) as plain:
@@ -182,7 +182,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: Authorit
         TLSFiles(authorities=missing).connecting()
     with pytest.raises(UsageError, match=r"certificate.pem with the key .*authority.pem"):
         TLSFiles(files.certificate, authority.file).serving()
-    with pytest.raises(UsageError, match="give --in-tls-cert"):
+    with pytest.raises(UsageError, match="add --in-tls-cert"):
         TLSFiles(authorities=authority.file).serving()
-    with pytest.raises(UsageError, match="whom to trust"):
+    with pytest.raises(UsageError, match="trusted authorities"):
         TLSFiles(certificate=files.certificate, key=files.key).connecting()

@@ -1,4 +1,4 @@
-"""How far the query of a checkpoint is, read from its files; nothing of Spark is needed."""
+"""Reads the position of a query from the files of its checkpoint, without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wallaroo.errors import UsageError
 
 
 def progress_of(checkpoint: Path) -> CheckpointProgress:
-    """How far the query of *checkpoint* is; it must not run. The directory need not exist.
+    """Return the progress of the stopped query of *checkpoint*, which need not exist.
 
     Raises:
         UsageError: A file of it cannot be read.
@@ -33,12 +33,12 @@ def progress_of(checkpoint: Path) -> CheckpointProgress:
 
 
 def run_of(checkpoint: Path) -> str:
-    """Name of the query of *checkpoint*: what Spark has stored there about it."""
+    """Return the name of the query of *checkpoint*, as Spark has stored it there."""
     return (checkpoint / "metadata").read_text()
 
 
 def planned_end(checkpoint: Path, batch: int) -> Offsets:
-    """Offsets after *batch*, which has been planned."""
+    """Return the end offsets of *batch*, which has been planned."""
     return _offsets(_offset(checkpoint, batch))
 
 
@@ -47,9 +47,9 @@ def _offsets(planned: dict[str, Any]) -> Offsets:
 
 
 def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: int) -> int:
-    """The last committed batch that took messages, and so was published; -1 if none is known.
+    """Return the last committed batch with messages, which was published; -1 if unknown.
 
-    An import of state and another number of partitions are batches, too, but without messages.
+    Imports of state and repartitioning are batches, too, but without messages.
     """
     for number in reversed([number for number in numbers if number <= committed]):
         if number == 0:
@@ -62,7 +62,7 @@ def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: in
 
 
 def _numbers(directory: Path) -> list[int]:
-    """Numbers of the batches that have a file in *directory*, from the first to the last."""
+    """Return the numbers of the batches with a file in *directory*, in order."""
     return sorted(int(file.name) for file in directory.glob("*") if file.name.isdecimal())
 
 
@@ -71,5 +71,5 @@ def _offset(checkpoint: Path, batch: int) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text().splitlines()[-1]))
     except (ValueError, TypeError, IndexError) as error:
-        msg = f"{file} is damaged ({error}): restore the state directory from a copy"
+        msg = f"{file} is corrupt ({error}); restore the state directory from a backup"
         raise UsageError(msg) from error
