@@ -39,11 +39,6 @@ class Chunk(NamedTuple):
     log: str = JOURNAL
     """Name of the log."""
 
-    @property
-    def position(self) -> Position:
-        """Position of the first message."""
-        return Position(self.log, self.first)
-
 
 class Outputs(NamedTuple):
     """Encoded outputs for one sink, in order."""
