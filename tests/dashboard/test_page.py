@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium
+from tests.dashboard.feed import START, Feed, serving
 from tests.spark.harness import APPS, Receiver, run, send
 from wallaroo.run.background import BackgroundRun
 
@@ -129,6 +130,18 @@ def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
     assert (source[0], source[3], source[4]) == (SOURCE, f"{MESSAGES + 3:,}", "0")
     assert (sink[0], sink[3], sink[4]) == (f"→ {SOURCE}", f"{WORDS:,}", "0")
     assert page.locator("#keys tbody td:first-child").all_inner_texts() == ["'z'", "'a'"]
+
+
+def test_a_key_can_be_copied_with_all_its_spaces(chrome: Browser, feed: Feed) -> None:
+    feed.set(hot_keys=[("symbols", "b'   S'", 1.0)])
+    with serving(feed) as dashboard:
+        dashboard.viewer.snapshot(START)
+        page = chrome.new_page()
+        page.goto(dashboard.server.url)
+        key = page.locator("#keys code")
+        expect(key).to_have_count(1)
+        assert key.inner_text() == "b'   S'"
+        page.close()
 
 
 def test_errors_have_their_place_and_their_message(page: Page) -> None:
