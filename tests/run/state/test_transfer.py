@@ -169,7 +169,7 @@ def line(state: str = "word totals", key: Any = "a", entity: Any = A) -> bytes:
             line(state="others"),
             "line 1: the application has no state 'others'; it has 'word totals'",
         ),
-        (line(key="?"), "key '?': the state does not list this key"),
+        (line(key="?"), "key '?': the key is not among those that the state lists"),
         (line(key=[]), "key []: InvalidKey: an object of class list is not a valid key"),
         (
             line() + line(),
