@@ -46,7 +46,7 @@ _TURN_S = 5.0
 """Seconds after which a probe stops waiting for the event loop or the disk."""
 
 _ANSWER_S = 2.0
-"""Seconds that calls in progress have to end at a stop: longer than one that waits for messages."""
+"""Seconds that calls in progress have to end at a stop."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -209,6 +209,8 @@ class Gateway:
 
     async def _end_calls(self) -> bool:
         """Answer no more calls; returns whether all calls in progress have ended."""
+        self._journal.end_waits()
+        self._outbox.end_waits()
         ending = threading.Thread(target=self._service.shutdown, daemon=True)
         ending.start()
         await asyncio.to_thread(ending.join, _ANSWER_S)

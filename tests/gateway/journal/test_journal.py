@@ -207,6 +207,16 @@ def test_a_journal_that_cannot_write_tells(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_a_gateway_that_stops_keeps_no_call_waiting_for_messages(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        waiting = threading.Thread(target=lambda: journal.wait_beyond(0, 10 * PATIENCE_S))
+        waiting.start()
+        journal.end_waits()
+        waiting.join(PATIENCE_S)
+        assert not waiting.is_alive()
+        assert not journal.wait_accepted(0, 1, 10 * PATIENCE_S)
+
+
 def test_whoever_waits_for_messages_gets_them(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         waiting = threading.Thread(target=journal.wait_beyond, args=(0, PATIENCE_S))

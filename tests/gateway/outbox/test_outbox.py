@@ -304,6 +304,16 @@ def test_an_outbox_is_full_until_its_receivers_have_enough(outbox: Outbox) -> No
     assert outbox.wait_for_room(0.0)
 
 
+def test_a_gateway_that_stops_keeps_no_call_waiting_for_room(outbox: Outbox) -> None:
+    publish(outbox, 0, bytes(LIMIT))
+    waiting = threading.Thread(target=lambda: outbox.wait_for_room(10 * PATIENCE_S))
+    waiting.start()
+    outbox.end_waits()
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive()
+    assert not outbox.wait_for_room(10 * PATIENCE_S)
+
+
 def test_whoever_waits_for_outputs_gets_them(outbox: Outbox) -> None:
     got: list[Delivery | None] = []
     thread = threading.Thread(target=lambda: got.append(outbox.next(0, 0, PATIENCE_S)))

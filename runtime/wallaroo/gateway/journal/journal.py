@@ -85,6 +85,7 @@ class Journal:
         stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
         self._write_buffer = WriteBuffer(limits, dict(stored), clock)
         self._closing = False
+        self._waits_end = False
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
         self._trimmed = self._consumed = self._stored_position("trimmed")
         self._processed = self._stored_position("processed")
@@ -208,7 +209,7 @@ class Journal:
         """Wait until a message or tick at or after *offset* is accepted."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while not (self._end > offset or self._closing):
+            while not (self._end > offset or self._waits_end):
                 self._tick_if_time()
                 left = min(deadline - time.monotonic(), (self._wake_ns - self._clock()) / 1e9)
                 self._changed.wait(max(left, 0.0))
@@ -216,11 +217,17 @@ class Journal:
                     break
             self._tick_if_time()
 
+    def end_waits(self) -> None:
+        """Let `wait_beyond` and `wait_accepted` return, now and from now on."""
+        with self._changed:
+            self._waits_end = True
+            self._changed.notify_all()
+
     def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; returns whether they are."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._accepted.get(source, 0) >= count or self._closing, timeout_s
+                lambda: self._accepted.get(source, 0) >= count or self._waits_end, timeout_s
             )
             return self._accepted.get(source, 0) >= count
 
@@ -259,7 +266,7 @@ class Journal:
     def close(self) -> None:
         """Accept everything that was handed in, then close the database."""
         with self._changed:
-            self._closing = True
+            self._closing = self._waits_end = True
             self._changed.notify_all()
         self._writer.join()
         self._database.close()

@@ -78,6 +78,7 @@ class Outbox:
         """Random name of this outbox, as long as its file exists."""
         self._changed = threading.Condition()
         self._closing = False
+        self._waits_end = False
         self.last_positions: dict[int, int] = {}
         """Position of the last output that was published since the outbox was opened, by sink."""
         self.on_delivered: Callable[[int, int], None] | None = None
@@ -300,12 +301,19 @@ class Outbox:
     def wait_for_room(self, timeout_s: float) -> bool:
         """Wait until the outbox is not full; returns whether it is not."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self.full or self._closing, timeout_s)
+            self._changed.wait_for(lambda: not self.full or self._waits_end, timeout_s)
+            return not self.full
+
+    def end_waits(self) -> None:
+        """Let `wait_for_room` return, now and from now on."""
+        with self._changed:
+            self._waits_end = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Wake all waiting threads, and close the database."""
         with self._changed:
-            self._closing = True
+            self._closing = self._waits_end = True
             self._changed.notify_all()
             self._database.close()
 
