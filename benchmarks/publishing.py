@@ -6,18 +6,16 @@ import random
 import tempfile
 import threading
 import time
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import streams
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.gateway.database import transaction
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 
 INTERVALS_S = (0.001, 0.002, 0.005, 0.010, 0.050)
 """Time from one publication to the next."""
@@ -115,34 +113,6 @@ class Commits(NamedTuple):
         return 1000 * ordered[min(int(part * len(ordered)), len(ordered) - 1)]
 
 
-class GroupingOutbox(Outbox):
-    """An outbox that publishes several chunks in one transaction, without staging them before."""
-
-    def publish_group(self, run: str, last: int, chunks: Sequence[Sequence[Outputs]]) -> None:
-        """Publish the outputs of *chunks*, of which *last* is the last one's number."""
-        with self._changed, transaction(self._database):
-            for outputs in chunks:
-                token = uuid.uuid4().hex
-                self._database.execute(
-                    "INSERT INTO report VALUES (?, ?, ?)", (token, token, _EMPTY_TALLY)
-                )
-                self._database.executemany(
-                    "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
-                    [(token, *of_sink) for of_sink in outputs],
-                )
-                self._publish_token(token)
-            self._database.execute("DELETE FROM report")
-            self._database.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, last))
-            self._changed.notify_all()
-
-
-_EMPTY_TALLY = (
-    '{"set_aside": 0, "examples": [], "letters": [], "unknown_keys": [], "late": [], "due": [], '
-    '"figures": {"steps": [], "arrivals": [], "entities": [], "log_bytes": [], "hot_keys": []}}'
-)
-Publish = Callable[[int, Sequence[Sequence[Outputs]]], None]
-
-
 def commits(rate: int, interval_s: float, seconds: float, directory: Path, how: str) -> Commits:
     """Messages at *rate* through a journal and an outbox, published every *interval_s* at best.
 
@@ -155,7 +125,7 @@ def commits(rate: int, interval_s: float, seconds: float, directory: Path, how: 
             are; or `grouped`, all chunks that wait in one transaction.
     """
     journal = Journal(directory / "journal.db", JournalLimits())
-    outbox = GroupingOutbox(directory / "outbox.db", 1 << 30)
+    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
     order = streams.ORDER.pack(53, 1, 1, 7, b"000001", b"AAPL", 100.0, 100.5, streams.TIME)
     lot = max(1, int(rate * _TICK_S))
     output = Outputs(
@@ -164,11 +134,17 @@ def commits(rate: int, interval_s: float, seconds: float, directory: Path, how: 
 
     def publish(number: int, chunks: Sequence[Sequence[Outputs]]) -> None:
         if how == "grouped":
-            outbox.publish_group("run", number, chunks)
+            finished = [
+                FinishedChunk(number + place, 0, outputs, Tally(), [])
+                for place, outputs in enumerate(chunks)
+            ]
+            if finished:
+                outbox.publish_chunks("run", finished)
         elif how == "one by one":
             for place, outputs in enumerate(chunks):
-                outbox.stage(str(number + place), outputs, Tally())
-                outbox.publish("run", number + place, [str(number + place)])
+                token = str(number + place)
+                outbox.stage("run", number + place, token, outputs, Tally())
+                outbox.publish("run", number + place, [token])
 
     pause = max(_TICK_S, lot / rate)
     submitted: list[float] = []

@@ -85,7 +85,7 @@ def _picture(chrome: Browser, url: str, name: str, width: int, theme: str) -> No
     page.locator("#batches tbody tr").first.wait_for()
     page.get_by_label("key", exact=True).fill(page.locator("#keys code").first.inner_text())
     page.get_by_role("button", name="Look up").click()
-    page.locator("#state-found pre").wait_for(timeout=60_000)
+    page.locator("#state-entities pre").wait_for(timeout=60_000)
     page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
     context.close()
 

@@ -8,12 +8,23 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from wallaroo.model.application import Source
+from wallaroo.wire.framing import Framing
+
 ROOT = Path(__file__).resolve().parents[1]
 WORD_COUNT = ROOT / "apps" / "word_count"
 MARKET_SPREAD = ROOT / "apps" / "market_spread"
+COUNTING = ROOT / "tests" / "applications" / "counting.py"
+MISBEHAVING = ROOT / "tests" / "applications" / "misbehaving.py"
 
 PATIENCE_S = 30.0
 """Far more than anything here takes: it ends a test that would wait for ever."""
+
+
+def framing_of(source: Source) -> Framing:
+    """The framing of a source whose messages lie in the journal as frames."""
+    assert isinstance(source.framing, Framing)
+    return source.framing
 
 
 def free_address() -> str:

@@ -26,6 +26,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 import wallaroo
+from tests.applications.counting import Count, count, decode, encode
+from tests.applications.gathering import Gathering
 from wallaroo.api.builder import DeclaredApplication
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
@@ -267,20 +269,20 @@ EQUAL: dict[str, tuple[Hashable, ...]] = {
 """Groups of keys that are all equal; what they are not equal to is in another group."""
 
 INVALID: dict[str, tuple[Any, str]] = {
-    "list": ([1], "class list is not a valid key: it can change .* return tuple.key. instead"),
+    "list": ([1], "class list is not a valid key: it is mutable .* return tuple.key. instead"),
     "dict": ({"a": 1}, "tuple.sorted.key.items"),
     "set": ({1}, "return frozenset.key. instead"),
     "bytearray": (bytearray(b"x"), "return bytes.key. instead"),
     "memoryview": (memoryview(b"ok"), "return bytes.key. instead"),
     "list in a tuple": (("a", [1]), "class list in a key of class tuple is not a valid key"),
     "unfrozen": (Unfrozen("a"), "declare it frozen=True"),
-    "object": (Plain(), "class Plain is not a valid key: it is equal to itself alone"),
-    "object of identity": (ByIdentity("a"), "class ByIdentity .* it is equal to itself alone"),
-    "lock": (threading.RLock(), "class RLock .* it is equal to itself alone"),
-    "pattern": (re.compile("a"), "its own __eq__ or __hash__"),
+    "object": (Plain(), "class Plain is not a valid key: it is equal only to itself"),
+    "object of identity": (ByIdentity("a"), "class ByIdentity .* it is equal only to itself"),
+    "lock": (threading.RLock(), "class RLock .* it is equal only to itself"),
+    "pattern": (re.compile("a"), "its class defines __eq__ or __hash__"),
     "any case": (
         AnyCase("OK"),
-        "class AnyCase .* own __eq__ or __hash__.* return a str, or a tuple",
+        "class AnyCase .* defines __eq__ or __hash__.* return a str, or a tuple",
     ),
     "any case in a tuple": (Pair("a", AnyCase("OK")), "class AnyCase in a key of class Pair"),
     "any case in an object": (
@@ -288,16 +290,16 @@ INVALID: dict[str, tuple[Any, str]] = {
         "class AnyCase in a key of class Account",
     ),
     "any case in a set": (frozenset({AnyCase("OK")}), "class AnyCase in a key of class frozenset"),
-    "own hash": (HashedText("ok"), "its own __eq__ or __hash__"),
-    "dataclass with its own": (Customer("a", 1), "its own __eq__ or __hash__"),
-    "dataclass with a hash": (KnowsItsHash("a"), "its own __eq__ or __hash__"),
+    "own hash": (HashedText("ok"), "its class defines __eq__ or __hash__"),
+    "dataclass with its own": (Customer("a", 1), "its class defines __eq__ or __hash__"),
+    "dataclass with a hash": (KnowsItsHash("a"), "its class defines __eq__ or __hash__"),
     "grows": (Prefixed("a"), "class Prefixed .* not equal to its copy after pickling"),
     "hidden": (local_class()("ok"), "defined in a function"),
     "hidden class": (
         local_class(),
         "the class .*Hidden is not a valid key.* defined in a function",
     ),
-    "members that change": (Things.ONE, "another object after pickling"),
+    "members that change": (Things.ONE, "not identical after pickling"),
     "nan": (math.nan, "NaN is not a valid key: it is not equal to itself"),
     "decimal nan": (Decimal("nan"), "NaN is not"),
     "signaling nan": (Decimal("snan"), "NaN is not"),
@@ -324,35 +326,14 @@ def key_named(name: str) -> Any:
     return EQUAL[group][int(number)] if number.isdecimal() else INVALID[name][0]
 
 
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload: bytes) -> str:
-    return payload.decode()
-
-
 @wallaroo.partition
 def key(name: str) -> Any:
     return key_named(name)
 
 
-class Count:
-    def __init__(self) -> None:
-        self.messages = 0
-
-
-@wallaroo.state_computation(name="count")
-def count(name: str, entity: Count) -> tuple[str, bool]:
-    entity.messages += 1
-    return f"{name}: {entity.messages}", True
-
-
 @wallaroo.computation(name="name")
 def name_of(counted: str) -> str:
     return counted.partition(":")[0]
-
-
-@wallaroo.encoder
-def encode(text: str) -> str:
-    return text
 
 
 LISTED = [keys[0] for keys in EQUAL.values() if 1 not in keys]
@@ -389,15 +370,6 @@ def initial(name: str) -> str:
     return name[0]
 
 
-class Window(wallaroo.Aggregation[str, list[str], str]):
-    def initial_accumulator(self) -> list[str]:
-        return []
-
-    def update(self, message: str, accumulator: list[str]) -> None:
-        accumulator.append(message)
-
-    def combine(self, one: list[str], other: list[str]) -> list[str]:
-        return one + other
-
+class Window(Gathering[str, str]):
     def output(self, key: Any, accumulator: list[str]) -> str:
         return f"{key!r}: {accumulator}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import wallaroo
+from tests.applications.gathering import Gathering
 from wallaroo import hours
 from wallaroo.api.builder import DeclaredApplication
 
@@ -82,16 +83,7 @@ def old_note(message: Message, state: Numbers) -> tuple[Message, bool]:
     return (message[0], len(state.all)), True
 
 
-class Gather(wallaroo.Aggregation[Message, list[Message], Message]):
-    def initial_accumulator(self) -> list[Message]:
-        return []
-
-    def update(self, message: Message, accumulator: list[Message]) -> None:
-        accumulator.append(message)
-
-    def combine(self, one: list[Message], other: list[Message]) -> list[Message]:
-        return one + other
-
+class Gather(Gathering[Message, Message]):
     def output(self, key: Any, accumulator: list[Message]) -> Message:
         return (str(key)[:1], sum(number for _, number in accumulator))
 

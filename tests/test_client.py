@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.gateway.harness import U32, RunningIngress, source
+from tests.gateway.harness import U32, RunningListener, messages, source
 from tests.helpers import PATIENCE_S, wait_until
 from tests.run.test_gateway_process import Running
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 
 
@@ -31,10 +32,10 @@ def running() -> Iterator[Running]:
 
 
 def payloads(running: Running) -> list[bytes]:
-    end = running.client.latest(0, 1 << 30, 1 << 30, 0.0).end
+    end = running.client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
     return [
         payload
-        for block in running.client.read(0, end)
+        for block in running.client.read(messages(0, end))
         for chunk in block
         for payload in U32.split(chunk.data)
     ]
@@ -104,11 +105,14 @@ def test_a_gateway_that_stays_away_is_told_with_what_is_not_acknowledged(running
     with pytest.raises(RuntimeFailure) as told:
         sender.flush()
     assert str(told.value) == (
-        f"{address} took nothing for 1 s: Connection refused; "
-        "1 message(s) behind number 1 are not acknowledged"
+        f"{address} accepted nothing for 1 s: Connection refused; "
+        "1 message(s) after number 1 are not acknowledged"
     )
     sender.close()
-    with pytest.raises(RuntimeFailure, match="took nothing"), Sender(address, "s", timeout_s=0.1):
+    with (
+        pytest.raises(RuntimeFailure, match="accepted nothing"),
+        Sender(address, "s", timeout_s=0.1),
+    ):
         pass
 
 
@@ -127,7 +131,7 @@ def test_who_is_no_source_is_told() -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         with (
-            pytest.raises(RuntimeFailure, match="it does not speak the protocol"),
+            pytest.raises(RuntimeFailure, match="the answer violates the protocol"),
             Sender(address, "s", timeout_s=0.5),
         ):
             pass
@@ -135,7 +139,7 @@ def test_who_is_no_source_is_told() -> None:
 
 
 def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
-    with RunningIngress(tmp_path, [source()]) as running:
+    with RunningListener(tmp_path, [source()]) as running:
         address = "{}:{}".format(*running.addresses[0])
         with Sender(address, "s") as first:
             first.send(b"a")
@@ -143,7 +147,7 @@ def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
             with Sender(address, "s") as second:
                 second.send(b"b")
                 second.flush()
-            wait_until(lambda: first._fatal is not None, "the refusal")
+            wait_until(lambda: first.refusal, "the refusal")
             with pytest.raises(RuntimeFailure, match="was opened on a new connection"):
                 first.send(b"c")
         assert running.payloads() == [b"a", b"b"]
@@ -152,15 +156,15 @@ def test_a_stream_is_used_by_one_sender_at_a_time(tmp_path: Path) -> None:
 def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    with RunningIngress(tmp_path / "one", [source()]) as first:
+    with RunningListener(tmp_path / "one", [source()]) as first:
         host, port = first.addresses[0]
         sender = Sender(f"{host}:{port}", "s")
         sender.send(b"a")
         sender.flush()
     sender.send(b"b")
     with (
-        RunningIngress(tmp_path / "two", [source(port=port)]),
-        pytest.raises(RuntimeFailure, match="it has the messages up to 0 only"),
+        RunningListener(tmp_path / "two", [source(port=port)]),
+        pytest.raises(RuntimeFailure, match="it only has the messages up to 0"),
     ):
         sender.flush()
     sender.close()
@@ -169,7 +173,7 @@ def test_a_gateway_that_has_forgotten_the_stream_is_told(tmp_path: Path) -> None
 def test_addresses_and_streams_that_cannot_be_are_refused() -> None:
     with pytest.raises(UsageError, match="'nowhere' is not an address"):
         Sender("nowhere", "s")
-    with pytest.raises(UsageError, match="'' is no stream name"):
+    with pytest.raises(UsageError, match="'' is not a valid stream name"):
         Sender("127.0.0.1:1", "")
 
 
@@ -182,7 +186,7 @@ def test_send_goes_on_behind_what_is_accepted(running: Running, tmp_path: Path) 
     assert "sent 2 messages" in first.output
     file.write_bytes(b"a\nb\nc\n")
     second = CliRunner().invoke(main, [*arguments, "--acked", "day"])
-    assert "2 messages of 'day' are accepted already" in second.output
+    assert "2 messages of 'day' were already accepted" in second.output
     assert "sent 1 messages" in second.output
     assert payloads(running) == [b"a", b"b", b"c"]
 
@@ -191,4 +195,4 @@ def test_send_does_not_acknowledge_what_it_cannot_tell_apart(tmp_path: Path) -> 
     arguments = ["send", "-", "--to", "127.0.0.1:1", "--framing", "raw", "--acked", "s"]
     refused = CliRunner().invoke(main, arguments, input=b"x")
     assert refused.exit_code == 2
-    assert "--framing raw does not tell them apart" in refused.output
+    assert "--acked requires messages, which --framing raw does not separate" in refused.output

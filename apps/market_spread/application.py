@@ -1,8 +1,8 @@
 """Market Spread: rejects orders for symbols whose last quote has too wide a spread.
 
-Two pipelines share one state partition, `symbol-data`, keyed by symbol: market data updates the
-entity of its symbol, and orders are checked against it. See "Stateful Multi-Stream Processing in
-Python with Wallaroo".
+Two pipelines share the state `symbol-data`, keyed by symbol: market data updates the entity of its
+symbol, and orders are checked against it. See "Stateful Multi-Stream Processing in Python with
+Wallaroo".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from messages import (
 )
 
 MAX_SPREAD = 0.05
-"""A spread this wide rejects, as an amount and as a part of the mid price."""
+"""Spreads of at least this amount, or this fraction of the mid price, cause rejection."""
 
 
 def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
@@ -48,7 +48,7 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
 
 
 def load_valid_symbols() -> frozenset[bytes]:
-    """The symbols that have an entity, padded."""
+    """Return the valid symbols, padded."""
     listed = Path(__file__).with_name("symbols.txt").read_bytes()
     return frozenset(padded(symbol) for symbol in listed.split())
 
@@ -74,18 +74,18 @@ order_result_encoder = wallaroo.encoder(pack_result)
 
 @wallaroo.partition
 def symbol_of(message: Order | MarketData) -> bytes:
-    """The key of both streams: the symbol, padded, however its sender has padded it."""
+    """Return the key of both streams: the symbol, with uniform padding."""
     symbol = message.symbol
     return symbol if symbol in VALID_SYMBOLS else padded(symbol)
 
 
 @wallaroo.state_computation(name="Update Market Data")
 def update_market_data(data: MarketData, state: SymbolData) -> tuple[None, bool]:
-    """Remember the quote, and whether its spread rejects."""
+    """Store the quote, and whether its spread causes rejection."""
     difference = data.offer - data.bid
     state.last_bid = data.bid
     state.last_offer = data.offer
-    # a mid price of zero is no price: it rejects, as the state before the first quote does
+    # a mid price of zero is not a price: reject, as before the first quote
     state.should_reject_trades = (
         difference >= MAX_SPREAD or data.mid == 0 or difference / data.mid >= MAX_SPREAD
     )
@@ -94,7 +94,7 @@ def update_market_data(data: MarketData, state: SymbolData) -> tuple[None, bool]
 
 @wallaroo.state_computation(name="Check Order")
 def check_order(order: Order, state: SymbolData) -> tuple[OrderResult | None, bool]:
-    """Reject the order if the last quote says so."""
+    """Reject the order if the spread of the last quote is too wide."""
     if not state.should_reject_trades:
         return (None, False)
     timestamp = int(time.time() * 100000)

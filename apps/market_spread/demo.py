@@ -1,4 +1,4 @@
-"""What `wallaroo demo market_spread` sends, and what must come back: in plain Python."""
+"""The input of `wallaroo demo market_spread`, and the expected output, in plain Python."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CLOCK_BYTES = 8
 
 
 def rounds(messages: int, seed: int) -> Iterator[tuple[str, list[bytes]]]:
-    """The payloads to send, in turns: pairs of a source's name and its payloads."""
+    """Yield the payloads to send, in rounds: pairs of a source's name and its payloads."""
     return generate.rounds(messages, seed)
 
 
 def expected(sent: Iterable[tuple[str, list[bytes]]]) -> Iterator[list[bytes]]:
-    """For each turn, the outputs that it must lead to, without the clock."""
+    """Yield the expected outputs of each round, without the clock field."""
     quotes: dict[bytes, tuple[float, float]] = {}
     for source, payloads in sent:
         results: list[bytes] = []
@@ -38,10 +38,10 @@ def expected(sent: Iterable[tuple[str, list[bytes]]]) -> Iterator[list[bytes]]:
 
 
 def comparable(output: bytes) -> bytes:
-    """*output* without its clock field."""
+    """Return *output* without its clock field."""
     return output[:-_CLOCK_BYTES]
 
 
 def key(output: bytes) -> bytes:
-    """The symbol: outputs of one symbol come in order."""
+    """Return the symbol: outputs of the same symbol are in order."""
     return output[15:19]

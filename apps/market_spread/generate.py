@@ -1,7 +1,7 @@
-"""Generates orders and market data that look like a market: prices walk, spreads widen and narrow.
+"""Generates realistic orders and market data, with random walks of prices and spreads.
 
-Each symbol's spread walks in cents around the limit of five, so that symbols move in and out of
-rejection; each symbol's price walks, too. The same seed gives the same messages.
+The spread of each symbol varies around the limit of five cents, so that its orders are rejected at
+some times and not at others. The same seed yields the same messages.
 
     python generate.py --messages 100000 --seed 7 --orders orders.bin --market-data market.bin
 """
@@ -31,7 +31,7 @@ _WIDEST_CENTS = 9
 
 
 class Market:
-    """Symbols with walking prices.
+    """Symbols with random prices and spreads.
 
     Args:
         symbols: The symbols.
@@ -47,16 +47,16 @@ class Market:
         self._millis = 0
 
     def first_quotes(self) -> list[bytes]:
-        """A quote of every symbol, as payloads."""
+        """Return payloads with one quote for each symbol."""
         return [self._quote(symbol) for symbol in range(len(self._symbols))]
 
     def quotes(self, count: int) -> list[bytes]:
-        """*count* quotes of random symbols, as payloads."""
+        """Return payloads with *count* quotes for random symbols."""
         pick, size = self._random.randrange, len(self._symbols)
         return [self._quote(pick(size)) for _ in range(count)]
 
     def orders(self, count: int) -> list[bytes]:
-        """*count* orders of random symbols, as payloads."""
+        """Return payloads with *count* orders for random symbols."""
         return [self._order() for _ in range(count)]
 
     def _quote(self, symbol: int) -> bytes:
@@ -93,7 +93,7 @@ class Market:
 
 
 def order_id(number: int) -> bytes:
-    """*number* in six digits of base 36.
+    """Format *number* as six digits in base 36.
 
     Example:
         >>> order_id(37)
@@ -107,14 +107,14 @@ def order_id(number: int) -> bytes:
 
 
 def load_symbols() -> list[bytes]:
-    """The symbols of `symbols.txt`."""
+    """Return the symbols in `symbols.txt`."""
     return Path(__file__).with_name("symbols.txt").read_bytes().split()
 
 
 def rounds(messages: int, seed: int, size: int = 2000) -> Iterator[tuple[str, list[bytes]]]:
-    """*messages* payloads in turns of up to *size*: market data, then orders, and so on.
+    """Yield *messages* payloads in rounds of up to *size*: alternately market data and orders.
 
-    Gives pairs of a source's name and its payloads, as a sender on each source would take turns.
+    Yields pairs of a source's name and its payloads, as two alternating senders would send them.
     """
     market = Market(load_symbols(), seed)
     first = market.first_quotes()[:messages]
@@ -131,7 +131,7 @@ def rounds(messages: int, seed: int, size: int = 2000) -> Iterator[tuple[str, li
 
 
 @click.command()
-@click.option("--messages", default=100_000, show_default=True, help="Messages in all.")
+@click.option("--messages", default=100_000, show_default=True, help="Total number of messages.")
 @click.option("--seed", default=7, show_default=True, help="Seed of all randomness.")
 @click.option("--orders", type=click.File("wb"), required=True, help="File for framed orders.")
 @click.option("--market-data", type=click.File("wb"), required=True, help="File for framed quotes.")

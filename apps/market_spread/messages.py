@@ -1,7 +1,7 @@
-"""The messages of Market Spread and their bytes, those of Wallaroo's own example.
+"""The messages of Market Spread and their binary formats, as in Wallaroo's example.
 
-All numbers are big-endian. Every message travels in a frame: its length as an unsigned 32-bit
-integer, then as many bytes.
+All numbers are big-endian. Every message is sent in a frame: its length as an unsigned 32-bit
+integer, followed by the message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUY, SELL = 1, 2
 
 
 class MarketSpreadError(Exception):
-    """A message that is not what its source takes."""
+    """A message does not have the format of its source."""
 
 
 class Order(NamedTuple):
@@ -50,27 +50,27 @@ class MarketData(NamedTuple):
 
     @property
     def mid(self) -> float:
-        """The price in the middle between bid and offer."""
+        """The mean of bid and offer."""
         return (self.bid + self.offer) / 2.0
 
 
 class OrderResult(NamedTuple):
-    """A rejected order, with the quote that it was rejected by."""
+    """A rejected order, with the quote that caused its rejection."""
 
     order: Order
     bid: float
     offer: float
     timestamp: int
-    """Time of the rejection, in 1/100,000 seconds since the epoch."""
+    """Time of the rejection, in 1/100,000 seconds since the Unix epoch."""
 
 
-# as _make does, but for a look at the length, which the formats have settled
+# like _make, but without checking the length, which the formats determine
 _order_of = partial(tuple.__new__, Order)
 _quote_of = partial(tuple.__new__, MarketData)
 
 
 def padded(symbol: bytes) -> bytes:
-    """*symbol* as the keys have it: four bytes, to the right, behind spaces.
+    """Pad *symbol* to four bytes with spaces on the left, as in the keys.
 
     Example:
         >>> padded(b"T   "), padded(b"T"), padded(b"AAPL")
@@ -80,37 +80,37 @@ def padded(symbol: bytes) -> bytes:
 
 
 def parse_order(bs: bytes) -> Order:
-    """The order in the payload *bs*.
+    """Parse the payload *bs* as an order.
 
     Raises:
-        MarketSpreadError: It is no order.
+        MarketSpreadError: It is not an order.
     """
     try:
         order = _order_of(ORDER.unpack(bs))
     except struct.error:
-        raise _wrong(ORDER, bs) from None
+        raise _format_error(ORDER, bs) from None
     if order.fix_type != ORDER_TYPE:
-        raise _wrong(ORDER, bs)
+        raise _format_error(ORDER, bs)
     return order
 
 
 def parse_market_data(bs: bytes) -> MarketData:
-    """The quote in the payload *bs*.
+    """Parse the payload *bs* as market data.
 
     Raises:
-        MarketSpreadError: It is no market data.
+        MarketSpreadError: It is not market data.
     """
     try:
         quote = _quote_of(MARKET_DATA.unpack(bs))
     except struct.error:
-        raise _wrong(MARKET_DATA, bs) from None
+        raise _format_error(MARKET_DATA, bs) from None
     if quote.fix_type != MARKET_DATA_TYPE:
-        raise _wrong(MARKET_DATA, bs)
+        raise _format_error(MARKET_DATA, bs)
     return quote
 
 
 def pack_result(result: OrderResult) -> bytes:
-    """*result* as a frame."""
+    """Encode *result* as a frame."""
     (_, side, account, order_id, symbol, quantity, price, _), bid, offer, timestamp = result
     payload = ORDER_RESULT.pack(
         side, account, order_id, symbol, quantity, price, bid, offer, timestamp
@@ -118,10 +118,10 @@ def pack_result(result: OrderResult) -> bytes:
     return FRAME.pack(len(payload)) + payload
 
 
-def _wrong(due: struct.Struct, bs: bytes) -> MarketSpreadError:
-    what = "an order" if due is ORDER else "market data"
-    got = f"FIX type {bs[0]}" if bs else "no FIX type"
+def _format_error(expected: struct.Struct, bs: bytes) -> MarketSpreadError:
+    name = "an order" if expected is ORDER else "market data"
+    fix_type = f"FIX type {bs[0]}" if bs else "no FIX type"
     return MarketSpreadError(
-        f"{what} of {due.size} bytes is due, and this is {len(bs)} bytes with {got}. "
-        "Did you connect the senders the wrong way around?"
+        f"expected {name} of {expected.size} bytes, but got {len(bs)} bytes with {fix_type}. "
+        "Are the senders connected to the wrong sources?"
     )

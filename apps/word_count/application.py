@@ -1,7 +1,7 @@
-"""Word Count: counts words, and tells the count so far of each word it reads.
+"""Word Count: counts words, and emits the current count of each word as `word => count`.
 
-Lines come in, words are counted in one state entity for each first letter, `word => count` goes
-out. See "Scalable Event Processing in Python" and "Idiomatic Python Stream Processing in Wallaroo".
+The input is lines of text; one state entity per first letter counts words. See "Scalable Event
+Processing in Python" and "Idiomatic Python Stream Processing in Wallaroo".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
 
 
 WordCount: TypeAlias = tuple[str, int]
-"""A word, and how often it has been seen; a plain tuple, as one is made for every word."""
+"""A word and its count; a plain tuple, because one is created for every word."""
 
 
 class WordTotals:
@@ -49,16 +49,16 @@ class WordTotals:
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
 def decoder(bs: bytes) -> str:
-    """From payload to text."""
+    """Decode a payload to text."""
     return bs.decode("utf-8")
 
 
 @wallaroo.computation_multi(name="split into words")
 def split(text: str) -> list[str]:
-    r"""The words of *text* in lower case, without punctuation around them.
+    r"""Return the words of *text* in lower case, without surrounding punctuation.
 
-    Two spaces in a row have an empty word between them, and so does an empty line: upstream counts
-    it like any other word, and so do we.
+    The text between two adjacent spaces is an empty word, and so is an empty line; they are
+    counted, as in Wallaroo's example.
 
     Example:
         >>> split("Why hello, world!\n\n(Again?)")
@@ -73,7 +73,7 @@ def split(text: str) -> list[str]:
 
 @wallaroo.partition
 def first_letter(word: str) -> str:
-    """The key of a word.
+    """Return the key of a word.
 
     Example:
         >>> [first_letter(word) for word in ("acorn", "élan", "42", "zebra", "")]
@@ -85,7 +85,7 @@ def first_letter(word: str) -> str:
 
 @wallaroo.state_computation(name="Count Word")
 def count_word(word: str, totals: WordTotals) -> tuple[WordCount, bool]:
-    """Count one more *word*, and tell how often it has been seen."""
+    """Count *word*, and return its current count."""
     counts = totals.word_totals
     count = counts[word] = counts.get(word, 0) + 1
     return ((word, count), True)
@@ -93,7 +93,7 @@ def count_word(word: str, totals: WordTotals) -> tuple[WordCount, bool]:
 
 @wallaroo.encoder
 def encoder(word_count: WordCount) -> bytes:
-    r"""From count to a line.
+    r"""Format a count as a line.
 
     Example:
         >>> encoder(("acorn", 2))

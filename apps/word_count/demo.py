@@ -1,4 +1,4 @@
-"""What `wallaroo demo word_count` sends, and what must come back: in plain Python."""
+"""The input of `wallaroo demo word_count`, and the expected output, in plain Python."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PUNCTUATION = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 def rounds(messages: int, seed: int) -> Iterator[tuple[str, list[bytes]]]:
-    """The payloads to send, in turns: pairs of a source's name and its payloads."""
+    """Yield the payloads to send, in rounds: pairs of a source's name and its payloads."""
     lines = generate.lines(messages, seed)
     while turn := [line.encode() for line in islice(lines, _ROUND)]:
         yield ("Split and Count", turn)
 
 
 def expected(sent: Iterable[tuple[str, list[bytes]]]) -> Iterator[list[bytes]]:
-    """For each turn, the outputs that it must lead to."""
+    """Yield the expected outputs of each round."""
     counts: Counter[str] = Counter()
     for _, payloads in sent:
         results: list[bytes] = []
@@ -34,10 +34,10 @@ def expected(sent: Iterable[tuple[str, list[bytes]]]) -> Iterator[list[bytes]]:
 
 
 def comparable(output: bytes) -> bytes:
-    """*output* as it is: it carries no clock."""
+    """Return *output* unchanged, because it has no clock field."""
     return output
 
 
 def key(output: bytes) -> bytes:
-    """The word: its counts come in order."""
+    """Return the word: outputs of the same word are in order."""
     return output.rpartition(b" => ")[0]

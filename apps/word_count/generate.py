@@ -1,7 +1,7 @@
-"""Generates lines of text: words of a made-up language, a few of them very frequent.
+"""Generates lines of text in a made-up language, with a few very frequent words.
 
-Word frequencies follow Zipf's law; some words have capitals, punctuation or accents, and now and
-then a line is empty. The same seed gives the same lines.
+Word frequencies follow Zipf's law; some words have capitals, punctuation or accents, and some lines
+are empty. The same seed yields the same lines.
 
     python generate.py --messages 100000 --seed 7 lines.txt
 """
@@ -51,7 +51,7 @@ _WORDS_A_LINE = 10
 
 
 def lines(count: int, seed: int) -> Iterator[str]:
-    """*count* lines."""
+    """Yield *count* lines."""
     rng = random.Random(seed)
     vocabulary: dict[str, None] = {}
     while len(vocabulary) < _VOCABULARY:
@@ -67,7 +67,7 @@ def lines(count: int, seed: int) -> Iterator[str]:
 
 
 @click.command()
-@click.option("--messages", default=100_000, show_default=True, help="Lines.")
+@click.option("--messages", default=100_000, show_default=True, help="Number of lines.")
 @click.option("--seed", default=7, show_default=True, help="Seed of all randomness.")
 @click.argument("file", type=click.File("w", encoding="utf-8"))
 def main(messages: int, seed: int, file: TextIO) -> None:

@@ -1,8 +1,8 @@
 """Wallaroo's programming model on Apache Spark.
 
-An application is plain Python functions wired in `application_setup(args)`; `wallaroo run` streams
-framed messages through it on Spark Structured Streaming. This module holds what an application
-imports; `wallaroo.testing` runs an application without Spark or sockets.
+An application is a set of plain Python functions wired together in `application_setup(args)`;
+`wallaroo run` streams framed messages through it on Spark Structured Streaming. This module exports
+the API for applications; `wallaroo.testing` runs an application without Spark or sockets.
 """
 
 import functools
@@ -41,8 +41,8 @@ from wallaroo.api.functions import (
     state_computation,
     state_computation_multi,
 )
-from wallaroo.api.not_offered import WALLAROO, refusing
 from wallaroo.api.pipeline import Pipeline, build_application, source
+from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.windows import (
     Aggregation,
     count_windows,
@@ -114,12 +114,13 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Wallaroo's own names that are no part of what `from wallaroo import *` gives: a module that has
-# both of these functions says that they are its own serialization
+# Not in __all__, so `from wallaroo import *` does not import them: a module that has both of these
+# functions declares a custom serialization
 serialize = functools.partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
 deserialize = pickle.loads
 _ARGS: tuple[str, ...] = ()
-"""The command line of the application that was loaded last, as that of a cluster's initializer."""
+"""The command line of the application that was loaded last, in the form of a cluster initializer's.
+"""
 
-if not TYPE_CHECKING:  # type checkers know the names that there are
-    __getattr__ = refusing(__name__, WALLAROO)
+if not TYPE_CHECKING:  # type checkers must keep reporting unknown names
+    __getattr__ = unsupported_names(__name__, WALLAROO)

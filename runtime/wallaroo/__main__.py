@@ -1,4 +1,4 @@
-"""`python -m wallaroo` is the command `wallaroo`."""
+"""`python -m wallaroo` runs the command `wallaroo`."""
 
 from wallaroo.cli.main import main
 

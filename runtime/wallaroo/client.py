@@ -1,8 +1,8 @@
-"""Sending messages to a source of an application, and knowing what it has accepted.
+"""A client that sends messages to a source and confirms that they are accepted.
 
-A plain TCP connection tells a sender nothing of what became of its bytes. `Sender` speaks the
-acknowledged protocol (`docs/protocol.md`) over the same port: its messages are numbered, and a
-message is acknowledged once the gateway has it on disk. It needs nothing but the standard library.
+On a plain TCP connection, a sender cannot know which messages have been accepted. `Sender` uses the
+acknowledged protocol (`docs/protocol.md`) on the same port: messages are numbered, and the gateway
+acknowledges a message once it is on disk. This module depends only on the standard library.
 """
 
 from __future__ import annotations
@@ -37,34 +37,36 @@ from wallaroo.wire.acknowledged import (
 )
 
 _HELD_BYTES = 16 * 1024**2
-"""Bytes of messages that wait for their acknowledgement at most; then `send` waits."""
-_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 2.0
-"""Pause before a connection is tried again: doubles from the first to the most."""
+"""Maximum size of unacknowledged messages, in bytes; at this limit, `send` waits."""
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.05, 2.0
+"""Pause before reconnecting: doubles from the minimum to the maximum."""
 _CONNECT_TIMEOUT_S = 5.0
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _MAX_ANSWER = 64 * 1024
-"""Bytes of a frame that the gateway may send."""
+"""Maximum size of a frame from the gateway, in bytes."""
 _SILENCE_MS = 30_000
-"""A gateway whose machine acknowledges nothing for so long is taken for lost."""
+"""Time without TCP acknowledgements after which the connection counts as lost."""
 
 
 class Sender:
     """Sends a stream of messages to a source, each accepted exactly once; a context manager.
 
-    Messages get the numbers 1, 2, 3, … in the order of `send`. A connection that breaks is made
-    anew, and what was not acknowledged is sent again; the gateway drops what it has. A sender that
-    was itself started anew finds in `acknowledged` how many messages of its stream are accepted,
-    and goes on with the next one. Its methods may be called from several threads.
+    Messages are numbered 1, 2, 3, … in the order of `send`. After a broken connection, the sender
+    reconnects and repeats unacknowledged messages; the gateway drops repeated ones. After a restart
+    of the sending program, `acknowledged` is the number of accepted messages of the stream; resume
+    with the next one. The methods are thread-safe.
 
     Args:
         address: `HOST:PORT` of the source.
-        stream: Name of the stream, the same after every restart; one sender at a time uses it.
-        timeout_s: Seconds that the gateway may be away, or take nothing, before `send` and `flush`
-            give up.
-        tls: Makes the connection secret and the gateway show who it is; None for plain TCP.
+        stream: Name of the stream, which must stay the same after a restart; only one sender may
+            use it at a time.
+        timeout_s: Seconds for which the gateway may be unavailable, or accept nothing, before
+            `send` and `flush` fail.
+        tls: TLS context, which encrypts the connection and verifies the gateway; None for plain
+            TCP.
 
     Raises:
-        UsageError: *address* or *stream* cannot be used.
+        UsageError: *address* or *stream* is invalid.
 
     Example:
         with Sender("127.0.0.1:7010", "orders of monday") as sender:
@@ -91,16 +93,16 @@ class Sender:
         self._queue: deque[bytes] = deque()
         """Framed messages to send, in order."""
         self._flight: deque[bytes] = deque()
-        """Framed messages that this connection has been given, and that are not acknowledged."""
+        """Framed messages sent on this connection but not acknowledged."""
         self._held_bytes = 0
         self._acknowledged = 0
         self._limit = 0
         self._known = False
-        """Whether the gateway has told how far the stream had got."""
+        """Whether the gateway has reported the last message that it has."""
         self._connected = False
-        self._heard_at = time.monotonic()
-        """When the gateway last took something, or there was nothing for it to take."""
-        self._trouble = "there was no answer"
+        self._progress_at = time.monotonic()
+        """When the gateway last accepted a message, or had nothing to accept."""
+        self._problem = "no answer"
         self._fatal: str | None = None
         self._closing = False
         self._idle = False
@@ -133,24 +135,30 @@ class Sender:
 
     @property
     def acknowledged(self) -> int:
-        """Number of the last message that the gateway has on disk, 0 before the first."""
+        """Number of the last message that the gateway has on disk; 0 before the first."""
         with self._changed:
             return self._acknowledged
 
-    def send(self, payload: bytes) -> int:
-        """Send one message; returns its number.
+    @property
+    def refusal(self) -> str | None:
+        """Why the gateway refuses the stream, which is final; None while it does not."""
+        with self._changed:
+            return self._fatal
 
-        Waits while the gateway gives no credit. The message is sent at once or with those that
-        follow it; it is accepted when `acknowledged` has reached its number.
+    def send(self, payload: bytes) -> int:
+        """Send one message and return its number.
+
+        Blocks while the gateway grants no credit. The message may be sent together with later ones;
+        it is accepted once `acknowledged` reaches its number.
 
         Raises:
-            RuntimeFailure: The gateway refused the stream, or took nothing for too long.
+            RuntimeFailure: The gateway rejected the stream, or accepted nothing for too long.
         """
         framed = PAYLOADS.frame(payload)
         with self._changed:
             self._wait_until(lambda: self._known and self._has_room() and self._fatal is None)
             if not self._flight and not self._queue:
-                self._heard_at = time.monotonic()
+                self._progress_at = time.monotonic()
             self._queue.append(framed)
             self._held_bytes += len(framed)
             if self._idle:
@@ -159,16 +167,16 @@ class Sender:
             return self._acknowledged + len(self._flight) + len(self._queue)
 
     def flush(self) -> None:
-        """Wait until all that was sent is accepted.
+        """Wait until all messages are accepted.
 
         Raises:
-            RuntimeFailure: The gateway refused the stream, or took nothing for too long.
+            RuntimeFailure: The gateway rejected the stream, or accepted nothing for too long.
         """
         with self._changed:
             self._wait_until(lambda: self._known and not self._flight and not self._queue)
 
     def close(self) -> None:
-        """Close the connection; what is not acknowledged may be accepted or not."""
+        """Close the connection; unacknowledged messages may or may not be accepted."""
         with self._changed:
             self._closing = True
             self._wake()
@@ -177,28 +185,28 @@ class Sender:
         self._wake_in.close()
 
     def _has_room(self) -> bool:
-        held = len(self._flight) + len(self._queue)
-        return held == 0 or (
-            self._held_bytes < _HELD_BYTES and self._acknowledged + held < self._limit
+        pending = len(self._flight) + len(self._queue)
+        return pending == 0 or (
+            self._held_bytes < _HELD_BYTES and self._acknowledged + pending < self._limit
         )
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait, with the lock, until *condition* holds."""
+        """Wait until *condition* holds; the caller must hold the lock."""
         while not condition():
             if self._fatal is not None:
                 host, port = self._address
-                msg = f"{host}:{port} does not take the stream {self._stream!r}: {self._fatal}"
+                msg = f"{host}:{port} rejected the stream {self._stream!r}: {self._fatal}"
                 raise RuntimeFailure(msg)
             if self._closing:
                 msg = f"the sender of the stream {self._stream!r} is closed"
                 raise RuntimeFailure(msg)
-            left = self._heard_at + self._timeout_s - time.monotonic()
+            left = self._progress_at + self._timeout_s - time.monotonic()
             if left <= 0:
                 host, port = self._address
                 waiting = len(self._flight) + len(self._queue)
                 msg = (
-                    f"{host}:{port} took nothing for {self._timeout_s:.0f} s: {self._trouble}; "
-                    f"{waiting} message(s) behind number {self._acknowledged} are not acknowledged"
+                    f"{host}:{port} accepted nothing for {self._timeout_s:.0f} s: {self._problem}; "
+                    f"{waiting} message(s) after number {self._acknowledged} are not acknowledged"
                 )
                 raise RuntimeFailure(msg)
             self._changed.wait(left)
@@ -208,38 +216,38 @@ class Sender:
             self._wake_out.send(b"\0")
 
     def _run(self) -> None:
-        pause = _PAUSE_FIRST_S
+        pause = _MIN_PAUSE_S
         while not self._closing and self._fatal is None:
             try:
                 with socket.create_connection(self._address, _CONNECT_TIMEOUT_S) as connection:
                     if connection.getsockname() == connection.getpeername():
-                        raise ConnectionRefusedError  # TCP has connected a free port to itself
+                        raise ConnectionRefusedError  # TCP can connect a free port to itself
                     if self._tls is None:
                         self._serve(connection)
                     else:
                         host, _ = self._address
                         with self._tls.wrap_socket(connection, server_hostname=host) as secured:
                             self._serve(secured)
-                    pause = _PAUSE_FIRST_S
+                    pause = _MIN_PAUSE_S
             except ssl.SSLCertVerificationError as error:
-                self._note_trouble(error.verify_message)
+                self._set_problem(error.verify_message)
             except OSError as error:
-                self._note_trouble(error.strerror or str(error) or "the connection was refused")
+                self._set_problem(error.strerror or str(error) or "the connection was refused")
             except FrameError as error:
-                self._note_trouble(f"it does not speak the protocol: {error}")
+                self._set_problem(f"the answer violates the protocol: {error}")
             if self._connected:
-                pause = _PAUSE_FIRST_S
+                pause = _MIN_PAUSE_S
             with self._changed:
                 self._connected = False
                 self._changed.wait_for(lambda: self._closing, pause)
-            pause = min(2 * pause, _PAUSE_MOST_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
 
-    def _note_trouble(self, reason: str) -> None:
+    def _set_problem(self, reason: str) -> None:
         with self._changed:
-            self._trouble = reason
+            self._problem = reason
 
     def _serve(self, connection: socket.socket) -> None:
-        """Speak the protocol until the connection, or the sender, ends."""
+        """Run the protocol until the connection ends or the sender is closed."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
@@ -263,72 +271,72 @@ class Sender:
                             pending = pending[connection.send(pending) :]
                     if events & selectors.EVENT_READ:
                         with contextlib.suppress(*_LATER):
-                            while True:  # TLS may hold more than the socket shows
+                            while True:  # TLS may buffer data that the socket does not report
                                 data = connection.recv(1 << 16)
                                 if not data:
                                     msg = "the connection was closed"
                                     raise ConnectionError(msg)
                                 for frame in cutter.feed(data):
-                                    self._hear(frame)
+                                    self._handle(frame)
 
     def _next(self) -> bytes:
-        """What is to be sent now."""
+        """Return the next bytes to send; empty if there are none."""
         with self._changed:
-            taken: list[bytes] = []
+            batch: list[bytes] = []
             size = 0
             if self._connected:
-                room = self._limit - self._acknowledged - len(self._flight)
-                while self._queue and room > len(taken):
+                credit = self._limit - self._acknowledged - len(self._flight)
+                while self._queue and credit > len(batch):
                     size += len(self._queue[0])
-                    if taken and size > BATCH_BYTES:
+                    if batch and size > BATCH_BYTES:
                         break
-                    taken.append(self._queue.popleft())
-            self._idle = not taken
-            if not taken:
+                    batch.append(self._queue.popleft())
+            self._idle = not batch
+            if not batch:
                 return b""
             first = self._acknowledged + len(self._flight) + 1
-            self._flight += taken
-        return encode(Messages(first, b"".join(taken)))
+            self._flight += batch
+        return encode(Messages(first, b"".join(batch)))
 
-    def _hear(self, frame: Frame) -> None:
+    def _handle(self, frame: Frame) -> None:
         with self._changed:
-            before = self._known, self._acknowledged
+            previous = self._known, self._acknowledged
             match frame:
                 case Welcome(last=last, limit=limit) if not self._connected:
-                    self._fatal = self._begin(last)
+                    self._fatal = self._resume(last)
                     self._limit = limit
                 case Ack(last=last, limit=limit) if self._connected:
-                    if not self._settle(last):
-                        msg = f"message {last} is acknowledged, which was not sent"
+                    if not self._drop_acknowledged(last):
+                        msg = f"message {last} was acknowledged but never sent"
                         raise FrameError(msg)
                     self._limit = limit
                 case Refusal(reason):
                     self._fatal = reason
                 case _:
-                    msg = f"a {type(frame).__name__} frame out of place"
+                    msg = f"unexpected {type(frame).__name__} frame"
                     raise FrameError(msg)
-            if (self._known, self._acknowledged) != before:
-                self._heard_at = time.monotonic()
+            if (self._known, self._acknowledged) != previous:
+                self._progress_at = time.monotonic()
             self._changed.notify_all()
 
-    def _begin(self, last: int) -> str | None:
-        """Go on behind message *last* on a new connection; tells why that cannot be."""
+    def _resume(self, last: int) -> str | None:
+        """Resume after message *last* on a new connection; returns why that is impossible."""
         if not self._known:
             self._known, self._acknowledged = True, last
         elif last < self._acknowledged:
             return (
-                f"it has the messages up to {last} only, and had acknowledged those up to "
+                f"it only has the messages up to {last}, but had acknowledged those up to "
                 f"{self._acknowledged}: was its journal replaced?"
             )
-        elif not self._settle(last):
-            return f"it has the messages up to {last}, which were not sent from here"
+        elif not self._drop_acknowledged(last):
+            return f"it has the messages up to {last}, but this sender has not sent them"
         self._connected = True
         self._flight.extend(self._queue)
         self._queue, self._flight = self._flight, deque()
         return None
 
-    def _settle(self, last: int) -> bool:
-        """Let go of the messages up to *last*; False if there are not so many."""
+    def _drop_acknowledged(self, last: int) -> bool:
+        """Drop the messages up to *last*; returns False if there are not that many."""
         while self._acknowledged < last:
             if not self._flight:
                 return False

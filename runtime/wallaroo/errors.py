@@ -1,11 +1,11 @@
-"""Every error of the package, split by what the caller does next.
+"""All errors of the package, grouped by how the caller should respond.
 
-* `UsageError`: the command line or a setting is wrong; mend it and call again (exit code 2).
-* `ApplicationError`: the application is wrong; mend its code (exit code 1).
-* `FrameError`: one connection or file has bytes that are no frame; close it, nothing behind them
-  can be read.
-* `RuntimeFailure`: a part of a running application failed; start it again on the same state
-  directory, which goes on where the last committed batch ended (exit code 1).
+* `UsageError`: the command line or a setting is invalid; correct it and try again (exit code 2).
+* `ApplicationError`: the application is invalid; fix its code (exit code 1).
+* `FrameError`: a connection or file contains bytes that are not a valid frame; close it, because
+  nothing after them can be read.
+* `RuntimeFailure`: a part of a running application failed; restart it on the same state directory
+  to resume after the last committed batch (exit code 1).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Sequence
 
 
 class WallarooError(Exception):
-    """Root of the package's errors; its message is for the person who runs the application."""
+    """Base class of the package's errors; the message is written for the operator."""
 
     exit_code = 1
-    """Exit code of a command that ends with this error."""
+    """Exit code of a command that fails with this error."""
 
 
 class UsageError(WallarooError):
-    """A command-line argument or a setting cannot be used as it is given."""
+    """A command-line argument or a setting is invalid."""
 
     exit_code = 2
 
 
 class ApplicationError(WallarooError):
-    """The application cannot be loaded or is not well formed.
+    """The application cannot be loaded or is invalid.
 
     Attributes:
-        problems: One sentence for each thing that is wrong, each with its place in user code.
+        problems: One sentence per problem, each with its location in user code.
     """
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
@@ -39,11 +39,11 @@ class ApplicationError(WallarooError):
 
 
 class FrameError(WallarooError):
-    """Bytes on a connection, or in a file, are not a frame that their source accepts."""
+    """Bytes on a connection or in a file are not a frame that the source accepts."""
 
 
 class WallarooParameterError(ValueError):
-    """An argument of the API cannot be used as it is given; Wallaroo's own name for it."""
+    """An argument of the API is invalid; the name of this error is Wallaroo's."""
 
 
 class RuntimeFailure(WallarooError):

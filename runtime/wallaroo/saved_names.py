@@ -1,9 +1,9 @@
-r"""The names under which Wallaroo's own classes are saved, wherever their code lies.
+r"""The names under which classes of the runtime are saved, independent of their module.
 
-Pickle saves a class by the name of its module and its own name. State directories and exports
-outlive the layout of this package, so a class whose objects are saved in them is named as if it
-were defined here. The name of this module and the names that classes have in it are part of the
-format of a state directory: none of them may change.
+Pickle saves a class by its module and name. State directories and exports outlive the layout of
+this package, so classes whose instances are saved there are named as if they were defined here. The
+name of this module and the names of the classes in it are part of the format of a state directory
+and must never change.
 
 Example:
     >>> import pickle
@@ -20,20 +20,20 @@ T = TypeVar("T")
 
 
 def saved_as(name: str) -> Callable[[type[T]], type[T]]:
-    """Decorates a class whose objects are saved; *name* is its name in saved data."""
+    """Decorate a class whose instances are saved; *name* is its name in saved data."""
 
-    def named(kind: type[T]) -> type[T]:
-        kind.__module__, kind.__qualname__ = __name__, name
-        globals()[name] = kind
-        return kind
+    def decorate(cls: type[T]) -> type[T]:
+        cls.__module__, cls.__qualname__ = __name__, name
+        globals()[name] = cls
+        return cls
 
-    return named
+    return decorate
 
 
 def __getattr__(name: str) -> Any:
-    """The class called *name*, in a process that has not imported its module yet."""
+    """Return the saved class *name*, importing its module if necessary."""
     if not name.startswith("_"):
-        from wallaroo.model import windows  # noqa: F401  (its classes enter themselves)
+        from wallaroo.model import windows  # noqa: F401  (its classes register themselves)
     try:
         return globals()[name]
     except KeyError:

@@ -1,7 +1,7 @@
-"""Running an application in one process, message by message, without Spark or sockets.
+"""Runs an application in one process, message by message, without Spark or sockets.
 
-What comes out is what the engine on Spark makes of the same messages in the same order; so this is
-how applications are tested, and what the engine itself is held against.
+The result is the same as that of the engine for the same messages in the same order. Use it to test
+applications; it is also the reference for the engine's own tests.
 
 Example:
     >>> from wallaroo.testing import simulate
@@ -34,7 +34,6 @@ from wallaroo.model.application import (
     Application,
     Branch,
     Compute,
-    CustomSource,
     KeyBy,
     Pipeline,
     Source,
@@ -61,36 +60,37 @@ class UnlistedKeysWarning(UserWarning):
 
 @dataclass
 class Simulation:
-    """What an application made of its messages."""
+    """The results of a simulation."""
 
     outputs: list[bytes] = field(default_factory=list)
-    """Encoded outputs of all sinks, in the order they were made."""
+    """Encoded outputs of all sinks, in the order of their emission."""
     by_sink: dict[str, list[bytes]] = field(default_factory=dict)
-    """The same by sink; a sink is named as its pipeline."""
+    """Encoded outputs by sink; a sink has the name of its pipeline."""
     set_aside: list[tuple[str, str, Any, BaseException]] = field(default_factory=list)
     """Messages on which user code raised: (pipeline, step, message, exception)."""
     unknown_keys: list[tuple[str, Any]] = field(default_factory=list)
-    """Messages dropped for a key that is not listed: (state partition, key)."""
+    """Messages dropped because their key is not listed: (state, key)."""
     late: list[tuple[str, str, Any]] = field(default_factory=list)
     """Messages dropped because their windows had closed: (pipeline, step, message)."""
     state: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    """State entities by partition and key, as they are after the last message."""
+    """Entities by state and key, after the last message."""
 
 
 def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
-    """Load the application APP, as `wallaroo run` would.
+    """Load an application as `wallaroo run` does.
 
     Args:
         app: Directory, `.py` file or module name.
-        args: Arguments of its `application_setup`. Without any, it gets `--in` and `--out` with
-            addresses enough.
+        args: Arguments of its `application_setup`. If empty, `--in` and `--out` are passed with
+            eight addresses each.
 
     Raises:
-        UsageError: There is no such application.
-        ApplicationError: It does not load, or is not well formed.
+        UsageError: The application does not exist.
+        ApplicationError: It cannot be loaded, or is invalid.
     """
-    enough = ",".join(["127.0.0.1:0"] * 8)
-    return ApplicationRef(str(app), tuple(args or ("--in", enough, "--out", enough))).load()
+    addresses = ",".join(["127.0.0.1:0"] * 8)
+    args = tuple(args or ("--in", addresses, "--out", addresses))
+    return ApplicationRef(str(app), args).load()
 
 
 def simulate(
@@ -101,83 +101,82 @@ def simulate(
 ) -> Simulation:
     """Run *application* over *messages*, one after the other.
 
-    Windows close when the time comes: between two messages the clock goes on to the arrival of
-    the second.
+    The clock advances to the arrival time of each message, and windows close accordingly.
 
-    Whatever user code raises sets its message aside; `KeyboardInterrupt` itself, which is Ctrl-C,
-    ends the simulation.
+    If user code raises, the message is dead-lettered, whatever the exception. Only
+    `KeyboardInterrupt` itself (Ctrl-C) ends the simulation.
 
-    Where an entity cannot be saved in the end, the messages are run again, with a check of that
-    entity after each: those that spoil it are set aside, in the step that does.
+    If an entity cannot be saved at the end, the messages are processed again with a check of that
+    entity after each: the messages that cause this are dead-lettered in the step at fault.
 
     Args:
-        application: What `ApplicationBuilder.build` or `load` gave.
-        messages: A source's name (that of its pipeline), a payload and, if it matters, the time of
-            arrival in nanoseconds since the epoch; without it the clock stands still. It begins at
-            0. A payload has no header where the source has frames, and no line feed where it has
-            lines; for a generator it is the value itself.
-        until_ns: Time to which the clock goes on behind the last message.
+        application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
+        messages: Name of a source (that of its pipeline), a payload and optionally the time of
+            arrival, in nanoseconds since the Unix epoch. Without a time the clock does not advance;
+            it starts at 0. Payloads exclude the header of a frame, or the line feed of a line; the
+            payload of a generator is the value itself.
+        until_ns: Time to which the clock advances after the last message.
 
     Raises:
-        ApplicationError: The application is not well formed.
-        UsageError: There is no source of such a name.
+        ApplicationError: The application is invalid.
+        UsageError: A source does not exist.
 
     Warns:
-        UnlistedKeysWarning: Most messages of a source were dropped for keys that are not listed.
+        UnlistedKeysWarning: Most messages of a source were dropped because of unlisted keys.
     """
-    made, taken = _resolved(application), list[tuple[Any, ...]]()
+    resolved, recorded = _resolved(application), list[tuple[Any, ...]]()
     suspects = Suspects()
-    run = _simulated(made, _noted(messages, taken), until_ns, suspects)
-    while run.has_found_more():
-        run = _simulated(made, taken, until_ns, suspects)
+    run = _run(resolved, _recording(messages, recorded), until_ns, suspects)
+    while run.has_new_suspects():
+        run = _run(resolved, recorded, until_ns, suspects)
     run.warn_of_unlisted()
     return run.result
 
 
-def _simulated(
+def _run(
     application: Application,
     messages: Iterable[tuple[Any, ...]],
     until_ns: int | None,
     suspects: Suspects,
 ) -> _Run:
-    """A run of *application* over *messages*.
+    """Run *application* over *messages* once.
 
     Args:
-        application: What to run.
+        application: The application.
         messages: The messages.
-        until_ns: Time to which the clock goes on.
-        suspects: Entities that are checked after each message.
+        until_ns: Time to which the clock advances at the end.
+        suspects: Entities to check after each message.
     """
     run = _Run(application, suspects)
     for source, payload, *arrived in messages:
         if arrived:
-            run.go_on_to(int(arrived[0]))
+            run.advance_clock(int(arrived[0]))
         run.take(source, payload)
     if until_ns is not None:
-        run.go_on_to(until_ns)
+        run.advance_clock(until_ns)
     return run
 
 
-def _noted(
-    messages: Iterable[tuple[Any, ...]], taken: list[tuple[Any, ...]]
+def _recording(
+    messages: Iterable[tuple[Any, ...]], recorded: list[tuple[Any, ...]]
 ) -> Iterator[tuple[Any, ...]]:
-    """*messages*, each of which is put into *taken*."""
+    """Yield *messages*, and append each to *recorded*."""
     for message in messages:
-        taken.append(message)
+        recorded.append(message)
         yield message
 
 
 def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
-    """What a generator, a file or a source of the application's own has now, for `simulate`.
+    """Yield the available messages of a generator, a file or a custom source, for `simulate`.
 
     Args:
-        application: What `ApplicationBuilder.build` or `load` gave.
+        application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
         source: Name of the source.
-        position: Where to go on; None for the beginning.
+        position: Position after which to start; None for the beginning.
 
     Raises:
-        ApplicationError: The application is not well formed.
-        UsageError: There is no such source, or it is one that listens.
+        ApplicationError: The application is invalid.
+        UsageError: The source does not exist, or listens on a port.
 
     Example:
         >>> import itertools, wallaroo
@@ -192,10 +191,10 @@ def messages_of(application: Any, source: str, position: Any = None) -> Iterator
         [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
     """
     found = _source_of(_resolved(application), source)
-    if not isinstance(found, CustomSource):
-        msg = f"source {source!r} listens on {found.where}: it has no messages before it runs"
+    if (items := found.read(position)) is None:
+        msg = f"source {source!r} listens on {found.where}, so it has no messages to read"
         raise UsageError(msg)
-    for item in found.reader.read(position):
+    for item in items:
         if item is None:
             return
         yield source, found.decode(item[0]) if found.gives_messages else item[0]
@@ -210,12 +209,12 @@ def _source_of(application: Application, name: str) -> Source:
         if source.name == name:
             return source
     names = ", ".join(repr(source.name) for source in application.sources)
-    msg = f"there is no source {name!r}; the application has {names}"
+    msg = f"the source {name!r} does not exist; the application has {names}"
     raise UsageError(msg)
 
 
 class _Raised(Exception):
-    """User code raised, and the message is set aside already."""
+    """User code raised, and the message has been dead-lettered."""
 
 
 class _Run:
@@ -225,14 +224,14 @@ class _Run:
         self._application = application = guarded(application, guard, self._watch)
         self._now_ns = 0
         self._carrier = Carrier(application.serialization)
-        self._behind: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
-        """For each partition of windows, a pipeline and step over it, and what comes behind."""
+        self._windows: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
+        """For each partition with windows, a pipeline and step that use it, and what follows."""
         for pipeline in application.pipelines:
             self._find_windows(pipeline, pipeline.trunk)
-        self._passed: Counter[tuple[str, str]] = Counter()
-        """Messages that got to an entity, by pipeline and step."""
+        self._processed: Counter[tuple[str, str]] = Counter()
+        """Messages that reached an entity, by pipeline and step."""
         self._unlisted: Counter[tuple[str, str]] = Counter()
-        """Messages whose keys are not listed, by the same."""
+        """Messages whose keys are not listed, by pipeline and step."""
         self.result = Simulation(
             by_sink={sink.name: [] for sink in application.sinks},
             state={name: {} for name in application.partitions},
@@ -242,67 +241,66 @@ class _Run:
         for number, step in enumerate(branch.steps):
             if isinstance(step, WindowCompute):
                 rest = Branch(branch.steps[number + 1 :], branch.forks)
-                self._behind.setdefault(step.partition, (pipeline, step, rest))
+                self._windows.setdefault(step.partition, (pipeline, step, rest))
         for fork in branch.forks:
             self._find_windows(pipeline, fork)
 
     def warn_of_unlisted(self) -> None:
-        """Warn where most messages of a source were dropped for their keys."""
+        """Warn if most messages of a source were dropped because of their keys."""
         watch = UnlistedWatch(self._application)
         for at, dropped in self._unlisted.items():
-            if (found := watch.note(*at, dropped, self._passed[at])) is not None:
-                warnings.warn(str(found), UnlistedKeysWarning, stacklevel=3)
+            if (report := watch.note(*at, dropped, self._processed[at])) is not None:
+                warnings.warn(str(report), UnlistedKeysWarning, stacklevel=3)
 
     def take(self, name: str, payload: Any) -> None:
-        """Run one message through every pipeline of the source *name*."""
+        """Run one message through all pipelines of the source *name*."""
         source = _source_of(self._application, name)
-        is_message = isinstance(source, CustomSource) and source.gives_messages
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue
             with contextlib.suppress(_Raised):
                 message = (
                     payload
-                    if is_message
+                    if source.gives_messages
                     else self._call(pipeline, "decoder", source.decode, payload)
                 )
                 if message is not None:
-                    self._go_on(pipeline, pipeline.trunk, None, message)
+                    self._run_branch(pipeline, pipeline.trunk, None, message)
 
-    def go_on_to(self, now_ns: int) -> None:
-        """Let the clock go on, and close windows as it does."""
+    def advance_clock(self, now_ns: int) -> None:
+        """Advance the clock to *now_ns*, and close windows on the way."""
         while True:
-            dues = [
+            timers = [
                 (due, name, key)
-                for name, (_, step, _) in self._behind.items()
+                for name, (_, step, _) in self._windows.items()
                 for key, entity in self.result.state[name].items()
                 if isinstance(step, WindowCompute)
                 and (due := step.windows.due_ns(entity)) is not None
                 and due <= now_ns
             ]
-            if not dues:
+            if not timers:
                 break
-            due, name, key = min(dues, key=lambda entry: entry[0])
+            due, name, key = min(timers, key=lambda timer: timer[0])
             self._now_ns = max(self._now_ns, due)
             self._tick(name, key)
         self._now_ns = max(self._now_ns, now_ns)
 
     def _tick(self, name: str, key: Any) -> None:
-        pipeline, step, rest = self._behind[name]
+        pipeline, step, rest = self._windows[name]
         assert isinstance(step, WindowCompute)
         entity = self.result.state[name][key]
         failed = functools.partial(self._failed, pipeline, step)
         outputs = step.windows.tick(entity, key, self._now_ns, failed)
-        self._forget_if_spent(step, key, entity)
+        self._delete_if_disposable(step, key, entity)
         for output in outputs:
-            self._go_on(pipeline, rest, key, output)
+            self._run_branch(pipeline, rest, key, output)
 
-    def _go_on(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
-        """Run *message* through *branch*, to every sink that it leads to."""
+    def _run_branch(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
+        """Run *message* through *branch*, up to the sinks."""
         with contextlib.suppress(_Raised):
             if not branch.steps:
                 for fork in branch.forks:
-                    self._go_on(pipeline, fork, key, message)
+                    self._run_branch(pipeline, fork, key, message)
                 if not branch.forks:
                     self._send(pipeline, message)
                 return
@@ -310,46 +308,46 @@ class _Run:
             if isinstance(step, KeyBy):
                 key = self._call(pipeline, step.name, step.key, message)
                 self._call(pipeline, step.name, stable_hash, key, about=message)
-                self._go_on(pipeline, rest, key, message)
+                self._run_branch(pipeline, rest, key, message)
             elif isinstance(step, Compute):
                 result = self._call(pipeline, step.name, step.function, message)
                 for output in self._outputs(step, result):
-                    self._go_on(pipeline, rest, key, output)
+                    self._run_branch(pipeline, rest, key, output)
             else:
                 if step.key is not None:
                     key = self._call(pipeline, f"key of {step.name}", step.key, message)
                 for output in self._with_state(pipeline, step, key, message):
-                    self._go_on(pipeline, rest, key, output)
+                    self._run_branch(pipeline, rest, key, output)
 
     def _with_state(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> list[Any]:
         self._call(pipeline, f"key of {step.name}", stable_hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
-        if not partition.holds(key):
+        if not partition.accepts(key):
             self.result.unknown_keys.append((partition.name, key))
             self._unlisted[pipeline.name, step.name] += 1
             return []
-        self._passed[pipeline.name, step.name] += 1
+        self._processed[pipeline.name, step.name] += 1
         message = self._call(pipeline, step.name, self._carrier.copied, message)
         if key not in entities:
             entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
         if isinstance(step, WindowCompute):
-            return self._gathered(pipeline, step, key, message)
+            return self._aggregate(pipeline, step, key, message)
 
         def function(message: Any) -> Any:
             of_entity = functools.partial(step.function, message)
             return self._watch.touched(step, key, entities, of_entity)
 
         result = self._call(pipeline, step.name, function, message)
-        if step.tells_save:
+        if step.returns_save:
             result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
         return self._outputs(step, result)
 
-    def has_found_more(self) -> bool:
-        """Whether to run once more, because of entities that cannot be saved."""
-        return self._watch.found(self.result.state)
+    def has_new_suspects(self) -> bool:
+        """Whether the simulation must run again, because more entities cannot be saved."""
+        return self._watch.update_suspects(self.result.state)
 
-    def _gathered(
+    def _aggregate(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
     ) -> list[Any]:
         failed = functools.partial(self._failed, pipeline, step)
@@ -365,11 +363,11 @@ class _Run:
         except (Exception, SystemExit) as error:
             self._failed(pipeline, step, message, error)
         finally:
-            self._forget_if_spent(step, key, entities[key])
+            self._delete_if_disposable(step, key, entities[key])
         return outputs
 
-    def _forget_if_spent(self, step: WindowCompute, key: Any, entity: Any) -> None:
-        if step.windows.is_spent(entity):
+    def _delete_if_disposable(self, step: WindowCompute, key: Any, entity: Any) -> None:
+        if step.windows.is_disposable(entity):
             self.result.state[step.partition].pop(key, None)
 
     def _failed(self, pipeline: Pipeline, step: Step, message: Any, error: BaseException) -> None:

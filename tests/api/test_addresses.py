@@ -128,13 +128,13 @@ def test_what_is_no_address_is_a_usage_error_with_an_example(text: str) -> None:
 
 @pytest.mark.parametrize("host", ["a..b", ".a", f"{'x' * 64}.de", "a\0b"])
 def test_a_host_that_cannot_be_looked_up_is_a_usage_error(host: str) -> None:
-    with pytest.raises(UsageError, match=r"^--in: .* has no usable host"):
+    with pytest.raises(UsageError, match=r"^--in: .* has an invalid host name"):
         parse_address(f"{host}:7010", "--in")
 
 
 @pytest.mark.parametrize("args", [[], ["--out", "a:1"], ["in", "a:1"]])
 def test_a_missing_option_is_told_by_name(args: list[str]) -> None:
-    with pytest.raises(UsageError, match=r"--in is missing.* give --in HOST:PORT"):
+    with pytest.raises(UsageError, match=r"--in is missing.* add --in HOST:PORT"):
         tcp_parse_input_addrs(args)
 
 
@@ -145,7 +145,7 @@ def test_an_option_without_a_value_is_a_usage_error() -> None:
 
 def test_too_few_addresses_are_told_when_one_is_asked_for() -> None:
     addresses = tcp_parse_input_addrs(["--in", "a:1"])
-    with pytest.raises(UsageError, match=r"--in has 1 address.*takes address number 2"):
+    with pytest.raises(UsageError, match=r"--in has 1 address.*uses address number 2"):
         addresses[1]
 
 

@@ -1,4 +1,4 @@
-"""Wallaroo's own names: those that are offered, and what is said of the others."""
+"""Names of Wallaroo's API: the supported ones, and the errors for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 
 import wallaroo
 import wallaroo.experimental
-from wallaroo.api import not_offered
+from tests.applications.counting import Count, count, whole
+from tests.applications.counting import decode as text
+from tests.applications.counting import encode as line
+from wallaroo.api import unsupported
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import TCPSink, TCPSource
 from wallaroo.model.loader import ApplicationRef
@@ -18,33 +21,16 @@ from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
 HERE = Path(__file__).name
-text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
-line = wallaroo.encoder(str.encode)
 
 
-class Seen:
-    count = 0
-
-
-class SeenBuilder:
-    def build(self) -> Seen:
-        return Seen()
-
-
-@wallaroo.state_computation(name="count")
-def count(word: str, seen: Seen) -> tuple[str, bool]:
-    seen.count += 1
-    return (f"{word} {seen.count}", True)
+class CountBuilder:
+    def build(self) -> Count:
+        return Count()
 
 
 @wallaroo.computation(name="shout")
 def shout(word: str) -> str:
     return word.upper()
-
-
-@wallaroo.partition
-def whole(word: str) -> str:
-    return word
 
 
 def begun() -> Any:
@@ -55,21 +41,21 @@ def begun() -> Any:
 @pytest.mark.parametrize(
     "keywords",
     [
-        {"state_class": Seen, "state_name": "seen"},
-        {"state_builder": SeenBuilder(), "state_name": "seen"},
-        {"state": Seen, "state_partition_name": "seen"},
+        {"state_class": Count, "state_name": "seen"},
+        {"state_builder": CountBuilder(), "state_name": "seen"},
+        {"state": Count, "state_partition_name": "seen"},
     ],
 )
 def test_the_state_is_given_by_any_of_its_names(keywords: dict[str, Any]) -> None:
     builder = begun().to(computation_cls=shout).to_parallel(computation_cls=shout)
     builder.to_state_partition(computation=count, partition_function=whole, **keywords)
     builder.to_sink(sink_config=wallaroo.TCPSinkConfig("", 0, line))
-    assert simulate(builder.build(), [("in", b"a"), ("in", b"a")]).outputs == [b"A 1", b"A 2"]
+    assert simulate(builder.build(), [("in", b"a"), ("in", b"a")]).outputs == [b"A: 1", b"A: 2"]
 
 
 def test_an_argument_is_given_once() -> None:
-    with pytest.raises(TypeError, match=r"to_stateful\(\): state_class and state are one argument"):
-        begun().to_stateful(count, state=Seen, state_class=Seen, state_name="seen")
+    with pytest.raises(TypeError, match=r"to_stateful\(\): state_class is an alias of state"):
+        begun().to_stateful(count, state=Count, state_class=Count, state_name="seen")
 
 
 def test_an_argument_that_there_is_not_is_named() -> None:
@@ -111,7 +97,7 @@ def test_windows_take_wallaroos_keywords() -> None:
     ranges: Any = wallaroo.range_windows
     windows = ranges(wrange=10).with_late_data_policy(late_data_policy="fire-per-message")
     assert (windows.range_ns, windows.late) == (10, "fire-per-message")
-    with pytest.raises(wallaroo.WallarooParameterError, match="has been called"):
+    with pytest.raises(wallaroo.WallarooParameterError, match="has already been called"):
         windows.with_late_data_policy("drop")
 
 
@@ -122,7 +108,9 @@ def test_a_class_that_lacks_a_method_does_not_aggregate() -> None:
     windowing: Any = wallaroo.count_windows(2)
     with pytest.raises(ApplicationError, match="does not define initial_accumulator, output"):
         resolve(windowed(windowing.over(Nothing)))
-    with pytest.raises(ApplicationError, match=r"over\(…\) takes a class.*got an object of class"):
+    with pytest.raises(
+        ApplicationError, match=r"over\(…\) expects a class.*but got an object of class"
+    ):
         resolve(windowed(windowing.over(Gathering())))
 
 
@@ -205,20 +193,22 @@ def test_objects_are_serialized_as_wallaroo_does() -> None:
     assert not {"serialize", "deserialize"} & set(wallaroo.__all__)
 
 
-@pytest.mark.parametrize("name", not_offered.WALLAROO)
-def test_a_name_that_is_not_offered_says_what_to_use(name: str) -> None:
+@pytest.mark.parametrize("name", unsupported.WALLAROO)
+def test_an_unsupported_name_says_what_to_use(name: str) -> None:
     with pytest.raises(ApplicationError) as raised:
         getattr(wallaroo, name)
     told = str(raised.value)
-    assert re.match(rf"{HERE}:\d+: wallaroo\.{name} is not offered: \w", told), told
+    assert re.match(rf"{HERE}:\d+: wallaroo\.{name} is not supported: \w", told), told
 
 
 def test_a_connector_script_is_told_what_to_use() -> None:
     with pytest.raises(
-        ApplicationError, match=rf"^{HERE}:\d+: .*\.SourceConnector is not offered: se"
+        ApplicationError, match=rf"^{HERE}:\d+: .*\.SourceConnector is not supported: se"
     ):
         from wallaroo.experimental import SourceConnector  # type: ignore[attr-defined] # noqa: F401
-    with pytest.raises(ApplicationError, match=rf"^{HERE}:\d+: .*\.BaseSource is not offered: sub"):
+    with pytest.raises(
+        ApplicationError, match=rf"^{HERE}:\d+: .*\.BaseSource is not supported: sub"
+    ):
         from wallaroo.experimental.connectors import (  # type: ignore[attr-defined] # noqa: F401
             BaseSource,
         )
@@ -235,7 +225,9 @@ def test_kafka_is_told_with_the_line_of_the_application(tmp_path: Path) -> None:
         "import wallaroo\n\n\ndef application_setup(args):\n"
         "    return wallaroo.DefaultKafkaSourceCLIParser(bytes.decode)\n"
     )
-    with pytest.raises(ApplicationError, match=r"kafka_app.py:5: .* there is no Kafka source; wri"):
+    with pytest.raises(
+        ApplicationError, match=r"kafka_app.py:5: .* is not supported: implement a wal"
+    ):
         ApplicationRef(str(app)).load()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import MARKET_SPREAD
+from tests.helpers import MARKET_SPREAD, framing_of
 from wallaroo.errors import WallarooError
 from wallaroo.testing import Simulation, load, simulate
 
@@ -64,7 +64,7 @@ def test_sources_come_in_the_order_orders_then_market_data() -> None:
         ("Market Data", "b:2"),
     ]
     assert [s.where for s in application.sinks] == ["c:3"]
-    assert all(s.framing.length_fmt == ">I" for s in application.sources)
+    assert all(framing_of(s).length_fmt == ">I" for s in application.sources)
 
 
 def test_an_order_before_the_first_quote_is_rejected_with_prices_of_zero() -> None:
@@ -120,8 +120,8 @@ def test_senders_the_wrong_way_round_are_told_so_in_a_sentence() -> None:
         ("Market Data", "decoder"),
     ]
     for _, _, _, error in result.set_aside:
-        assert "Did you connect the senders the wrong way around?" in str(error)
-    assert "an order of 53 bytes is due, and this is 42 bytes with FIX type 2" in str(
+        assert "Are the senders connected to the wrong sources?" in str(error)
+    assert "expected an order of 53 bytes, but got 42 bytes with FIX type 2" in str(
         result.set_aside[0][3]
     )
     assert len(result.outputs) == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import WORD_COUNT
+from tests.helpers import WORD_COUNT, framing_of
 from wallaroo.testing import Simulation, load, simulate
 
 SOURCE = "Split and Count"
@@ -80,7 +80,7 @@ def test_what_is_not_utf_8_is_set_aside_and_the_stream_goes_on() -> None:
 
 def test_its_frames_have_a_big_endian_length_of_32_bits() -> None:
     (source,) = load(WORD_COUNT).sources
-    assert source.framing.frame(b"hello") == b"\x00\x00\x00\x05hello"
+    assert framing_of(source).frame(b"hello") == b"\x00\x00\x00\x05hello"
 
 
 @settings(max_examples=60, deadline=None)

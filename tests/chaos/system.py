@@ -27,7 +27,7 @@ from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
 from wallaroo.run.background import BackgroundRun
 from wallaroo.run.gateway_process import reserved_ports
-from wallaroo.run.state.dead_letters import letter_desk
+from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
@@ -151,7 +151,7 @@ class System:
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
-                with letter_desk(self.state) as desk:
+                with dead_letter_actions(self.state) as desk:
                     return len(desk.letters(Choice(), 1_000_000))
             except (RuntimeFailure, UsageError):  # it is just being started
                 if time.monotonic() > give_up:

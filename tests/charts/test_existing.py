@@ -72,7 +72,7 @@ def test_a_release_that_runs_keeps_its_partitions(render: Render) -> None:
 
 
 def test_a_driver_that_refuses_its_partitions_can_be_given_others(render: Render) -> None:
-    """It says "go back to 8", which only the state itself can know."""
+    """It says "use 8", which only the state itself can know."""
     assert render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0))
     claim = {**CLAIM, "metadata": {"annotations": {"wallaroo/partitions": "4"}}}
     assert render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0), state=claim)

@@ -94,11 +94,11 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     ({"workers": 9}, "workers is 9 and partitions is 8: more workers than partitions have nothing"),
     (
         {"sources": [{"name": "a", "port": 7010}, {"name": "a", "port": 7011}]},
-        "Two sources have the name a: each needs a name of its own.",
+        "Two sources have the name a: each needs a different name.",
     ),
     (
         {"sources": [{"name": "a", "port": 7010}, {"name": "b", "port": 7010}]},
-        "The sources a and b have the same port 7010: each needs a port of its own.",
+        "The sources a and b have the same port 7010: each needs a different port.",
     ),
     (
         {"sources": [{"name": "a", "port": 7900}]},

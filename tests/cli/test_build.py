@@ -63,7 +63,7 @@ def asked(engines: Path) -> list[str]:
 def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) -> None:
     install(engines, engine)
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
-    told = f"building with {engine}\nvotes:1 holds Word Count Application, 769 MB\n"
+    told = f"building with {engine}\nvotes:1 contains Word Count Application, 769 MB\n"
     assert (code, said) == (0, told)
     command = asked(engines)
     assert command[0] == "build"
@@ -115,7 +115,7 @@ def test_a_build_that_fails_is_told(engines: Path) -> None:
     (engines / "fails").touch()
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
     assert code == 1
-    assert said.endswith("Error: docker did not build votes:1: what it said is above\n")
+    assert said.endswith("Error: docker did not build votes:1: see its output above\n")
 
 
 def test_an_engine_that_does_not_answer_is_passed_over(
@@ -125,12 +125,12 @@ def test_an_engine_that_does_not_answer_is_passed_over(
         install(engines, engine)
     (engines / "docker-away").touch()
     (engines / "podman-hangs").touch()
-    monkeypatch.setattr("wallaroo.cli.build._ANSWER_S", 2.0)
+    monkeypatch.setattr("wallaroo.cli.build._CHECK_S", 2.0)
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
     assert code == 0, said
     assert said.startswith(
-        "docker does not answer (Cannot connect to the Docker daemon); "
-        "podman did not answer within 2 s; building with buildah\n"
+        "docker does not respond (Cannot connect to the Docker daemon); "
+        "podman did not respond within 2 s; building with buildah\n"
     )
     assert (engines / "engine").read_text() == "buildah"
 
@@ -141,7 +141,7 @@ def test_engines_of_which_none_answers_are_told(engines: Path) -> None:
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
     assert code == 2
     assert (
-        "no image can be built: docker does not answer (Cannot connect to the Docker daemon); "
+        "no image can be built: docker does not respond (Cannot connect to the Docker daemon); "
         "start one of them"
     ) in said
     assert not (engines / "asked.json").exists()

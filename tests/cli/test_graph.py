@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import wallaroo
+from tests.applications.counting import count_of_pipeline, decode, encode, first_letter
 from tests.helpers import MARKET_SPREAD, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 from wallaroo.model.diagram import dot, mermaid
@@ -24,25 +25,8 @@ PICTURE = ROOT / "docs" / "market-spread.svg"
 DRAW_AGAIN = f"wallaroo graph apps/market_spread --output {PICTURE.relative_to(ROOT)}"
 SVG = "{http://www.w3.org/2000/svg}"
 
-decode = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
 shout = wallaroo.computation(name="shout")(str.upper)
-sink = wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode))
-
-
-@wallaroo.key_extractor
-def first_letter(text: str) -> str:
-    return text[0]
-
-
-class Count:
-    def __init__(self) -> None:
-        self.count = 0
-
-
-@wallaroo.state_computation(name="count", state=Count)
-def count(text: str, state: Count) -> str:
-    state.count += 1
-    return f"{text} {state.count}\n"
+sink = wallaroo.TCPSinkConfig("", 0, encode)
 
 
 def draw(*arguments: object) -> Result:
@@ -92,7 +76,14 @@ def test_a_stateless_step_is_told_from_one_with_state() -> None:
 
 
 def test_what_merged_pipelines_have_in_common_is_drawn_once() -> None:
-    merged = source("A").to(shout).merge(source("B")).key_by(first_letter).to(count).to_sink(sink)
+    merged = (
+        source("A")
+        .to(shout)
+        .merge(source("B"))
+        .key_by(first_letter)
+        .to(count_of_pipeline)
+        .to_sink(sink)
+    )
     drawn = graph(merged)
     assert [group.pipelines for group in drawn.groups] == [("A", "B")]
     assert ways(drawn) == [
@@ -145,7 +136,7 @@ def test_sources_and_sinks_of_other_kinds_are_told_by_their_kind(tmp_path: Path)
 
 
 def test_state_without_a_key_is_one_entity() -> None:
-    drawn = graph(source("A").to(count).to_sinks([sink, sink]))
+    drawn = graph(source("A").to(count_of_pipeline).to_sinks([sink, sink]))
     assert [state.detail for state in drawn.states] == ["Count · one entity"]
     assert ways(drawn)[:3] == [
         ("source A", "", "stateful step count"),
@@ -163,10 +154,10 @@ def test_a_pipeline_without_sinks_has_nothing_in_common_with_another() -> None:
 
 
 def test_every_node_tells_its_line_of_user_code() -> None:
-    drawn = graph(source("A").key_by(first_letter).to(count).to_sink(sink))
-    line = count.function.__code__.co_firstlineno
+    drawn = graph(source("A").key_by(first_letter).to(count_of_pipeline).to_sink(sink))
+    line = count_of_pipeline.function.__code__.co_firstlineno
     (step,) = [node for node in nodes(drawn).values() if node.kind == "stateful step"]
-    assert str(step.place) == f"test_graph.py:{line}"
+    assert str(step.place) == f"counting.py:{line}"
     assert all(node.place.line for node in nodes(drawn).values())
 
 

@@ -76,7 +76,7 @@ def test_it_is_typed_linted_and_formatted(ratings: Path) -> None:
 def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path) -> None:
     result = new("--directory", tmp_path / "it", "--", name)
     assert result.exit_code == 2
-    assert f"{name!r} cannot be the name of an application" in result.output
+    assert f"{name!r} is not a valid name for an application" in result.output
     assert not (tmp_path / "it").exists()
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "application.py").write_text("mine")
     result = new("ratings", "--directory", tmp_path)
     assert result.exit_code == 2
-    assert f"{tmp_path} is there already and not empty" in result.output
+    assert f"{tmp_path} exists and is not empty" in result.output
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
 
 
@@ -97,7 +97,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     for directory in (tmp_path / "file", tmp_path / "file" / "deeper"):
         result = new("ratings", "--directory", directory)
         assert result.exit_code == 1
-        assert f"cannot make {directory}: " in result.output
+        assert f"cannot create {directory}: " in result.output
 
 
 @pytest.mark.spark

@@ -149,11 +149,11 @@ def test_the_table_tells_all_of_a_release_that_is_well(votes: Votes) -> None:
         "votes-1-exec-1   executor   Running  yes           0  2m",
         "",
         "workers   1 running, 2 wanted, 8 at most",
-        "batches   number 17, 1.5 a second, 2,500 messages a second",
-        "lag       0.2 s, 45 messages wait",
-        "outputs   12,000 delivered, 3 wait for their receivers",
+        "batches   number 17, 1.5 per second, 2,500 messages per second",
+        "lag       0.2 s, 45 messages waiting",
+        "outputs   12,000 delivered, 3 waiting for their receivers",
         "",
-        "SOURCE  LISTENS AT    ACCEPTED  BACKLOG",
+        "SOURCE  ADDRESS       ACCEPTED  BACKLOG",
         "Votes   0.0.0.0:7010    12,345       45",
         "",
         "no problems",
@@ -209,7 +209,7 @@ def test_a_pod_that_no_node_takes_tells_the_schedulers_reason(votes: Votes) -> N
         {"type": "PodScheduled", "status": "False", "message": "0/1 nodes: insufficient cpu"}
     ]
     votes.pods.append(unplaced)
-    assert votes.problems() == ["votes-1-exec-2: no node takes it: 0/1 nodes: insufficient cpu"]
+    assert votes.problems() == ["votes-1-exec-2: cannot be scheduled: 0/1 nodes: insufficient cpu"]
 
 
 def test_a_volume_that_cannot_be_mounted_is_told_from_the_events(votes: Votes) -> None:
@@ -226,7 +226,7 @@ def test_a_missing_pod_is_told_with_what_its_controller_says(votes: Votes) -> No
     votes.events = [warning("votes-driver", "FailedCreate", "exceeded quota")]
     (problem,) = votes.problems()
     assert problem.startswith("there is no pod of the driver: exceeded quota; check quotas")
-    assert "the driver does not answer" in votes.status()[1]
+    assert "the driver does not respond" in votes.status()[1]
 
 
 def test_what_gateway_and_driver_tell_of_problems_is_among_them(votes: Votes) -> None:
@@ -238,7 +238,7 @@ def test_what_gateway_and_driver_tell_of_problems_is_among_them(votes: Votes) ->
     votes.api.answers[path.format("driver")] = lambda _: (200, driver)
     assert votes.problems() == [
         "sink Votes at results:7002: Connection refused",
-        "4 messages were set aside: see the driver's log",
+        "4 messages could not be processed: see the driver's log",
         "last error: KeyError: 'x' in count (votes.py:9)",
     ]
 
@@ -262,8 +262,7 @@ def test_batches_that_cannot_keep_to_their_bound_are_a_problem(votes: Votes) -> 
     votes.api.answers[path.format("gateway")] = lambda _: (200, GATEWAY | {"waited_s": 12.0})
     (problem,) = votes.problems()
     assert (
-        "cannot keep to maxBatchSeconds=3: each has a fixed cost of 5.2 s, and takes up to 10.4"
-        in problem
+        "exceed maxBatchSeconds=3: each has a fixed cost of 5.2 s, and takes up to 10.4" in problem
     )
     kept = costs | {"fixed_s": 0.3}
     votes.api.answers[path.format("driver")] = lambda _: (200, DRIVER | {"costs": kept})
@@ -280,11 +279,11 @@ def test_no_leave_to_look_is_told(votes: Votes) -> None:
     votes.api.answers[f"{BASE}/pods"] = lambda _: (403, {"message": "no"})
     code, said = votes.status()
     assert code == 1
-    assert "cannot be looked at: Forbidden" in said
+    assert "cannot be read: Forbidden" in said
 
 
 def test_no_cluster_is_told(votes: Votes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     code, said = votes.status()
     assert code == 2
-    assert "set KUBECONFIG, or give --context" in said
+    assert "set KUBECONFIG, or use --context" in said

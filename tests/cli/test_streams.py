@@ -146,7 +146,7 @@ def test_a_stream_cannot_be_repeated() -> None:
     ) as sending:
         _, err = sending.communicate(timeout=PATIENCE_S)
     assert sending.returncode == 2
-    assert b"--repeat needs a file that can be read again" in err
+    assert b"--repeat requires a file that can be read again" in err
 
 
 def test_a_source_that_does_not_listen_is_told() -> None:
@@ -162,8 +162,8 @@ def test_a_source_that_does_not_listen_is_told() -> None:
 @pytest.mark.parametrize(
     ("stdin", "said"),
     [
-        (U32.frame(b"whole") + b"\0\0\0\7cut", "the file ends in mid-frame: 7 bytes"),
-        (b"\xff\xff\xff\xff no frames", "the file holds no u32 frames"),
+        (U32.frame(b"whole") + b"\0\0\0\7cut", "the file ends with an incomplete frame of 7 bytes"),
+        (b"\xff\xff\xff\xff no frames", "the file does not contain u32 frames"),
     ],
 )
 def test_a_file_that_holds_no_whole_frames_is_told(source: Source, stdin: bytes, said: str) -> None:
@@ -191,7 +191,10 @@ def test_a_port_in_use_is_told() -> None:
         result = CliRunner().invoke(main, ["receive", "--listen", address])
     assert result.exit_code == 1
     assert f"cannot listen on {address}: " in result.output
-    assert "choose another address with --listen, or stop what listens there" in result.output
+    assert (
+        "choose another address with --listen, or stop the process that is using it"
+        in result.output
+    )
 
 
 def test_lines_are_received_to_standard_output_until_the_count_is_there() -> None:
@@ -244,7 +247,7 @@ def test_a_terminated_receiver_tells_what_it_has_and_what_was_cut_off() -> None:
         code, _, err = receiving.end()
     assert code == 0
     assert "received 1 messages, 9 bytes" in err
-    assert "9 bytes of a frame came last" in err
+    assert "an incomplete frame of 9 bytes" in err
 
 
 def test_bytes_that_are_no_frames_end_their_connection_alone() -> None:

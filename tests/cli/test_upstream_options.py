@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from wallaroo.cli.main import main
-from wallaroo.cli.options import application_options
+from wallaroo.cli.options import APPLICATION
 from wallaroo.cli.upstream_options import UpstreamCommand
 
 
 @click.command(cls=UpstreamCommand)
-@application_options
+@APPLICATION
 def shown(
     app: str, inputs: str, outputs: str, app_args: tuple[str, ...], **_others: object
 ) -> None:
@@ -49,11 +49,11 @@ def test_an_application_is_given_as_upstream_gave_it(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--metrics=127.0.0.1:5001", "--metrics is an option of Wallaroo's workers"),
+        ("--metrics=127.0.0.1:5001", "--metrics is an option of the original Wallaroo"),
         ("--ponythreads=1", "there is no Pony runtime"),
-        ("--resilience-dir=/tmp", "give --state-dir"),
-        ("--worker-count=2", "give --workers"),
-        ("--cluster-initializer", "--workers says how many there are"),
+        ("--resilience-dir=/tmp", "use --state-dir"),
+        ("--worker-count=2", "use --workers"),
+        ("--cluster-initializer", "--workers sets their number"),
     ],
 )
 def test_what_is_not_taken_is_refused_with_what_to_give(option: str, said: str) -> None:

@@ -125,7 +125,7 @@ def test_it_builds_with_its_requirements_and_runs_in_its_image(
     (tmp_path / "requirements.txt").write_text("sortedcontainers==2.4.0\n")
     (tmp_path / "words.txt").write_text("".join(f"{word}\n" for word in WORDS))
     build = [sys.executable, "-m", "wallaroo", "build", str(tmp_path), "-t", image]
-    assert f"{image} holds longest" in run([*build, "--engine", engine, *OPTIONS])
+    assert f"{image} contains longest" in run([*build, "--engine", engine, *OPTIONS])
     outputs: dict[str, list[str]] = {}
     for line in run_in(image, "python3", "-c", PROGRAM).splitlines():
         outputs.setdefault(line[0], []).append(line)

@@ -49,9 +49,9 @@ def test_a_role_that_is_missing(releases: dict[str, Release]) -> None:
         releases["no-role"],
         "driver ended with exit code 1",
         "the ConfigMap no-role-word-count-workers cannot be read",
-        "service account must be allowed",
+        "ServiceAccount must be allowed",
     )
 
 
 def test_a_volume_that_is_not_there(releases: dict[str, Release]) -> None:
-    wait_for_problem(releases["no-volume"], "gateway-0: no node takes it", "PersistentVolumeClaim")
+    wait_for_problem(releases["no-volume"], "cannot be scheduled", "PersistentVolumeClaim")

@@ -1,4 +1,4 @@
-"""Every panel of the dashboard, in a real browser, held against a stream that is known."""
+"""Every panel of the dashboard in a real browser, compared with a known stream."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium
+from tests.dashboard.feed import START, Feed, serving
 from tests.spark.harness import APPS, Receiver, run, send
 from wallaroo.run.background import BackgroundRun
 
@@ -28,7 +29,7 @@ TOKEN = "let me change things"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundRun]:
-    """Word Count after a stream with three messages that are no UTF-8."""
+    """Word Count after a stream with three messages that are not UTF-8."""
     state = tmp_path_factory.mktemp("state")
     token = state / "token"
     token.write_text(TOKEN)
@@ -51,7 +52,7 @@ def chrome() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(running: BackgroundRun, chrome: Browser) -> Iterator[Page]:
-    """The dashboard; nothing that goes wrong in it stays unseen, but for a token refused."""
+    """The dashboard; an error in its console fails the test, except for a refused token."""
     wrong: list[str] = []
     context = chrome.new_context(
         viewport={"width": 1300, "height": 900}, color_scheme="light", reduced_motion="reduce"
@@ -70,7 +71,7 @@ def page(running: BackgroundRun, chrome: Browser) -> Iterator[Page]:
 
 
 def tile(page: Page, name: str) -> str:
-    """What the tile called *name* shows."""
+    """The content of the tile *name*."""
     found = page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True))
     return found.locator("dd").inner_text()
 
@@ -80,21 +81,21 @@ def test_it_says_what_runs_and_how(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Word Count Application")
     assert tile(page, "workers").split() == ["2", "of", "2"]
     assert tile(page, "backlog").startswith("0")
-    assert tile(page, "set aside") == "3"
+    assert tile(page, "dead-lettered") == "3"
     assert tile(page, "connections") == "0"
 
 
 def test_the_graph_has_every_part_and_its_figures(page: Page) -> None:
     assert page.locator("#graph [data-node]").count() == 5
-    assert page.locator("#graph .way").count() == 3
+    assert page.locator("#graph .flow").count() == 3
     for rate in page.locator("#graph .rate").all():
         expect(rate).to_have_text(re.compile(r"^[\d.,]+( [kM])?/s$"))
     store = page.locator("#graph .store")
     expect(store).to_contain_text("word totals")
     expect(store).to_contain_text("2 entities")
-    expect(page.locator("#graph .source")).to_contain_text("3 set aside")
+    expect(page.locator("#graph .source")).to_contain_text("3 dead-lettered")
     step = page.locator("#graph .step", has_text="split into words")
-    expect(step).to_contain_text("µs a message")
+    expect(step).to_contain_text("µs per message")
     expect(step.locator("title")).to_contain_text("application.py:")
 
 
@@ -102,7 +103,9 @@ def test_the_charts_draw_and_say_what_they_show(page: Page) -> None:
     for chart in ("rate", "latency", "backlog"):
         expect(page.locator(f"#{chart} canvas")).to_be_visible()
     rate = page.locator("#rate")
-    expect(rate).to_have_attribute("aria-label", re.compile("^Split and Count: .*a second"))
+    expect(rate).to_have_attribute(
+        "aria-label", re.compile("^Split and Count: .* messages per second")
+    )
     expect(page.locator("#latency")).to_have_attribute("aria-label", re.compile("^p50 .*p99"))
     expect(page.locator("#backlog")).to_have_attribute("aria-label", re.compile("^0 messages"))
     drawn = page.evaluate(
@@ -129,12 +132,24 @@ def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
     assert page.locator("#keys tbody td:first-child").all_inner_texts() == ["'z'", "'a'"]
 
 
+def test_a_key_can_be_copied_with_all_its_spaces(chrome: Browser, feed: Feed) -> None:
+    feed.set(hot_keys=[("symbols", "b'   S'", 1.0)])
+    with serving(feed) as dashboard:
+        dashboard.viewer.snapshot(START)
+        page = chrome.new_page()
+        page.goto(dashboard.server.url)
+        key = page.locator("#keys code")
+        expect(key).to_have_count(1)
+        assert key.inner_text() == "b'   S'"
+        page.close()
+
+
 def test_errors_have_their_place_and_their_message(page: Page) -> None:
     (row,) = page.locator("#errors tbody tr").all_inner_texts()
     assert PLACE.search(row)
     assert f"{SOURCE} · decoder" in row
     assert "UnicodeDecodeError" in row
-    assert "<b>" in row  # as text: nothing of a message becomes part of the page
+    assert "<b>" in row  # as text: no part of a message is interpreted as HTML
 
 
 def test_the_keyboard_changes_the_theme_and_the_page_remembers_it(page: Page) -> None:
@@ -173,8 +188,10 @@ def test_a_page_of_another_name_is_refused(page: Page, running: BackgroundRun) -
 def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     page.get_by_label("key", exact=True).fill("z")
     page.keyboard.press("Enter")
-    said = page.locator("#state-said")
-    expect(said).to_have_text(re.compile(r"^1 found, as of batch \d+, committed \w+ \d+, "))
+    result = page.locator("#state-result")
+    expect(result).to_have_text(
+        re.compile(r"^1 entity found, as of batch \d+, committed \w+ \d+, ")
+    )
     entity = page.get_by_role("region", name="Entity of word totals")
     assert json.loads(entity.inner_text()) == {
         "$class": "application:WordTotals",
@@ -182,7 +199,7 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     }
     page.get_by_label("key", exact=True).fill("<b>")
     page.get_by_role("button", name="Look up").click()
-    expect(said).to_have_text(re.compile(r"^No state has the key <b>, as of batch "))
+    expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of batch "))
     expect(entity).to_have_count(0)
 
 
@@ -201,41 +218,39 @@ def test_dead_letters_are_listed_and_their_payloads_shown_on_demand(page: Page) 
     content = page.get_by_role("region", name="Content of dead letter 2")
     expect(content).to_have_text(r"\xff<b>")
     with page.expect_download() as saved:
-        page.get_by_role("link", name="save all 4 bytes").click()
+        page.get_by_role("link", name="download all 4 bytes").click()
     assert saved.value.path().read_bytes() == b"\xff<b>"
     opener.click()
     expect(content).to_be_hidden()
 
 
-def test_dead_letters_are_changed_by_who_has_the_token_alone(
-    page: Page, running: BackgroundRun
-) -> None:
-    said, token = page.locator("#letters-said"), page.get_by_label("token")
-    token.fill("a token that I guessed")
-    page.get_by_label("Choose dead letter 1").press("Space")
-    page.get_by_role("button", name="Replay the chosen").click()
-    expect(said).to_have_text("the token is not the dashboard's")
+def test_dead_letters_are_changed_only_with_the_token(page: Page, running: BackgroundRun) -> None:
+    result, token = page.locator("#letters-result"), page.get_by_label("token")
+    token.fill("a guessed token")
+    page.get_by_label("Select dead letter 1").press("Space")
+    page.get_by_role("button", name="Replay selected").click()
+    expect(result).to_have_text("invalid token")
     assert running.client is not None
     assert running.client.status().dead_letters == 3
 
 
 def test_dead_letters_are_dropped_and_replayed(page: Page, running: BackgroundRun) -> None:
-    said, token = page.locator("#letters-said"), page.get_by_label("token")
+    result, token = page.locator("#letters-result"), page.get_by_label("token")
     token.fill(TOKEN)
-    page.get_by_role("button", name="Replay the chosen").click()
-    expect(said).to_have_text("Choose letters first.")
-    page.get_by_label("Choose dead letter 1").press("Space")
+    page.get_by_role("button", name="Replay selected").click()
+    expect(result).to_have_text("Select dead letters first.")
+    page.get_by_label("Select dead letter 1").press("Space")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Drop the chosen").click()
-    expect(said).to_have_text("1 dropped.")
-    expect(page.get_by_label("Choose dead letter 1")).to_have_count(0)
-    page.get_by_label("Choose all that are listed").press("Space")
-    page.get_by_role("button", name="Replay the chosen").click()
-    expect(said).to_have_text("2 replayed.")
-    # they are as bad as they were: two new ones come instead
-    expect(page.get_by_label("Choose dead letter 2")).to_have_count(0)
+    page.get_by_role("button", name="Drop selected").click()
+    expect(result).to_have_text("1 dropped.")
+    expect(page.get_by_label("Select dead letter 1")).to_have_count(0)
+    page.get_by_label("Select all listed").press("Space")
+    page.get_by_role("button", name="Replay selected").click()
+    expect(result).to_have_text("2 replayed.")
+    # they fail again, and two new dead letters replace them
+    expect(page.get_by_label("Select dead letter 2")).to_have_count(0)
     for number in (4, 5):
-        expect(page.get_by_label(f"Choose dead letter {number}")).to_be_visible()
+        expect(page.get_by_label(f"Select dead letter {number}")).to_be_visible()
     assert running.client is not None
     assert running.client.status().set_aside == 5
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
+
+from tests.helpers import framing_of
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
@@ -76,10 +79,25 @@ class Driven:
     def _deliver(self, outputs: Sequence[Outputs], tally: Tally) -> None:
         self.tally.merge(tally)
         for sink, lengths, data in outputs:
-            name, position = self.program.application.sinks[sink].name, 0
-            for length in array("I", lengths):
-                self.outputs[name].append(data[position : position + length])
-                position += length
+            self.outputs[self.program.application.sinks[sink].name] += cut(lengths, data)
+
+
+def drive_all(application: Application, sent: Sent, cuts: Sequence[int]) -> Driven:
+    """*application* after *sent*, cut as by `chunks`, with an example of every failed message."""
+    driven = Driven(application)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tally, "MAX_EXAMPLES", 10_000)
+        for batch in chunks(application, sent, cuts):
+            driven.batch(batch)
+    return driven
+
+
+def cut(lengths: bytes, data: bytes) -> Iterator[bytes]:
+    """The outputs of `Outputs`, one by one."""
+    end = 0
+    for length in array("I", lengths):
+        yield data[end : end + length]
+        end += length
 
 
 def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[list[list[Chunk]]]:
@@ -92,7 +110,7 @@ def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[li
         elif cut == 2:
             batches[-1].append([])
         block, source = batches[-1][-1], indices[name]
-        data = application.sources[source].framing.frame(payload)
+        data = framing_of(application.sources[source]).frame(payload)
         if cut or not block or block[-1].source != source:
             block.append(Chunk(first, 1, source, 0, data))
         else:

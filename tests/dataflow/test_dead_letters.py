@@ -111,7 +111,7 @@ def test_behind_a_state_nothing_is_told_that_could_be_replayed() -> None:
 @pytest.mark.parametrize("steps", [(), (no_b,)])
 def test_a_message_of_unknown_key_is_a_letter(steps: tuple[Any, ...]) -> None:
     (letter,) = letters(application(*steps, state=True, keys="ac"), b"a", b"z", b"c")
-    assert letter.error == "its key 'z' is not among those of state 'seen'"
+    assert letter.error == "its key 'z' is not listed for state 'seen'"
     assert (letter.key, letter.arrival) == ("'z'", 1)
 
 

@@ -10,16 +10,9 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import chunks
-from tests.dataflow.test_entities import Log
-from wallaroo.dataflow.entities import Changes, EntityCache
-from wallaroo.dataflow.entity_checks import Saving
-from wallaroo.dataflow.isolation import Saves, run_isolated
-from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program, codecs_of
-from wallaroo.dataflow.records import Tally
+from tests.dataflow.single_bucket import Engine
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
@@ -138,62 +131,6 @@ def windowed() -> Application:
     return resolve(wallaroo.build_application("checked", keyed.to(windows).to_sink(sink)))
 
 
-class Engine:
-    """A bucket with its log; tasks that fail are tried again, as Spark does."""
-
-    def __init__(self, made: Application) -> None:
-        self.application = made
-        self.program = Program(made, 1)
-        self.cache = EntityCache([p.name for p in self.program.partitions], codecs_of(self.program))
-        self.log = Log()
-        self.outputs: list[bytes] = []
-        self.tally = Tally()
-        self.tries = 0
-
-    def batch(self, sent: list[str]) -> None:
-        payloads = [("p", text.encode()) for text in sent]
-        ((block,),) = chunks(self.application, payloads, [0] * len(sent))
-        packed = Router(self.program, TaskResults(lambda _outputs, _tally: None)).route(block)
-        try:
-            self._try(packed, isolated=False)
-        except RuntimeFailure:
-            self._try(packed, isolated=True)
-
-    def _try(self, packed: list[Packed], *, isolated: bool) -> None:
-        self.tries += 1
-        made, told = [], Tally()
-
-        def deliver(outputs: Any, tally: Tally) -> None:
-            told.merge(tally)
-            for _, lengths, data in outputs:
-                at = 0
-                for length in memoryview(lengths).cast("I"):
-                    made.append(data[at : at + length])
-                    at += length
-
-        results = TaskResults(deliver)
-        bucket = self.cache.open(0, self.log)
-
-        def run(program: Program, results: TaskResults) -> Changes:
-            return Worker(program, results).run([one.blob for one in packed], 0, bucket)
-
-        if isolated:
-            saves = Saves(Saving(self.cache, bucket), lambda made: made)
-            changes = run_isolated(self.program, results, 60.0, run, saves)
-        else:
-            changes = run(self.program, results)
-        self.cache.commit(0, self.log, changes)
-        results.close()
-        self.outputs += made
-        self.tally.merge(told)
-
-    def state(self) -> dict[str, list[str]]:
-        """What a process that starts now has."""
-        bucket = EntityCache(self.cache.partitions, self.cache.codecs).open(0, self.log)
-        assert all(one.me is one for one in bucket.entities[0].values())
-        return {key: one.texts for key, one in bucket.entities[0].items()}
-
-
 FIRST = ["a", "b", "a x", "c"]
 SECOND = [
     *("a", "a lock", "b", "c nested", "a", "d deep", "d", "b raise", "b lock", "b", "e touchy"),
@@ -205,7 +142,7 @@ SPOILT = {
     "d deep": "cannot be saved: RecursionError",
     "b raise": "state.lock cannot be saved",
     "b lock": "state.lock cannot be saved",
-    "e touchy": "the entity, of class Seen, cannot be loaded after it is saved: ValueError: not",
+    "e touchy": "the entity, of class Seen, can be saved but not loaded: ValueError: not",
     "f lock": "state.lock cannot be saved",
 }
 
@@ -284,9 +221,9 @@ def test_a_message_whose_entity_ends_the_process_that_saves_it_is_set_aside() ->
     payloads = [("p", text.encode()) for text in ["a", "a killing", "b", "a"]]
     ((block,),) = chunks(engine.application, payloads, [0] * len(payloads))
     packed = Router(engine.program, TaskResults(lambda _outputs, _tally: None)).route(block)
-    engine._try(packed, isolated=True)
+    engine.run_task(packed, isolated=True)
     assert [letter.error for letter in engine.tally.letters] == [
-        "Refused: it ended its process (exit code 0)"
+        "SkippedCall: the call ended its process (exit code 0)"
     ]
     assert engine.state() == {"a": ["", "", ""], "b": ["", ""]}
 

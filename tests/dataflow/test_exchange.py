@@ -11,17 +11,13 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.applications.counting import Count, count, decode, encode
 from tests.dataflow.harness import Driven, chunks
 from wallaroo.dataflow.packing import Packed, holds_rows
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
-
-
-class Seen:
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Unknown:
@@ -38,39 +34,23 @@ class Leaving:
         sys.exit("leaving")
 
 
-@wallaroo.decoder(header_length=2, length_fmt=">H")
-def decode(bs: bytes) -> bytes:
-    return bs
-
-
 @wallaroo.computation(name="odd ones")
-def odd_ones(message: bytes) -> Any:
-    return Unknown() if message == b"no pickle" else message
+def odd_ones(message: str) -> Any:
+    return Unknown() if message == "no pickle" else message
 
 
 @wallaroo.partition
 def key_of(message: Any) -> Any:
-    odd = {b"no hash": [], b"no key": Unknown(), b"leaving": Leaving()}
-    return odd.get(message, message) if isinstance(message, bytes) else b"key"
+    odd = {"no hash": [], "no key": Unknown(), "leaving": Leaving()}
+    return odd.get(message, message) if isinstance(message, str) else "key"
 
 
-@wallaroo.state_computation(name="count")
-def count(message: bytes, seen: Seen) -> tuple[bytes, bool]:
-    seen.count += 1
-    return (b"%s %d" % (message, seen.count), True)
-
-
-@wallaroo.encoder
-def encode(output: bytes) -> bytes:
-    return output
-
-
-def application_of(*steps: Any, keys: list[bytes] | None = None) -> Application:
+def application_of(*steps: Any, keys: list[str] | None = None) -> Application:
     builder = wallaroo.ApplicationBuilder("app")
     builder.new_pipeline("in", wallaroo.TCPSourceConfig("", 0, decode))
     for step in steps:
         builder.to(step)
-    builder.to_state_partition(count, Seen, "seen", key_of, keys, "drop" if keys else None)
+    builder.to_state_partition(count, Count, "seen", key_of, keys, "drop" if keys else None)
     return resolve(builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build())
 
 
@@ -92,7 +72,7 @@ def test_the_block_after_one_of_many_keys_travels_as_rows(steps: Any) -> None:
 
 
 def test_keys_that_are_listed_travel_in_groups() -> None:
-    driven = Driven(application_of(keys=MANY))
+    driven = Driven(application_of(keys=[payload.decode() for payload in MANY]))
     for _ in range(2):
         assert not any(holds_rows(packed.blob) for packed in route(driven, *MANY))
 
@@ -118,5 +98,5 @@ def test_what_cannot_travel_is_set_aside_and_the_rest_arrives(
         driven.batch(batch)
     aside = [step] if steps or odd != b"no pickle" else []  # payloads do not meet `odd_ones`
     assert [example.step for example in driven.tally.examples] == aside
-    arrived = [b"a 1", b"a 2", b"b 1"] + [b"no pickle 1"] * (not aside)
+    arrived = [b"a: 1", b"a: 2", b"b: 1"] + [b"no pickle: 1"] * (not aside)
     assert sorted(driven.outputs["in"]) == arrived

@@ -96,11 +96,11 @@ def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on(
     results.close()
     assert b"".join(delivered) == b"onetwosixtenend"
     assert [(letter.step, letter.arrival, letter.error) for letter in tally.letters] == [
-        ("decoder", 1, "Refused: it killed its process (SIGKILL)"),
-        ("careful", 3, "Refused: it ended its process (exit code 3)"),
-        ("careful", 4, "Refused: it took longer than 1 s"),
+        ("decoder", 1, "SkippedCall: the call killed its process (SIGKILL)"),
+        ("careful", 3, "SkippedCall: the call ended its process (exit code 3)"),
+        ("careful", 4, "SkippedCall: the call took longer than 1 s"),
         ("careful", 8, "CancelledError: odd"),
-        ("note", 6, "Refused: it killed its process (SIGTERM)"),
+        ("note", 6, "SkippedCall: the call killed its process (SIGTERM)"),
     ]
     state = {key: entity.texts for key, entity in bucket.entities[0].items()}
     assert state == {3: ["one", "two", "six", "ten", "end"], 8: []}
@@ -131,7 +131,7 @@ def test_a_function_that_does_not_return_is_interrupted() -> None:
     finally:
         patience.stop()
     (letter,) = results.tally.letters
-    assert (letter.error, letter.arrival) == ("OutOfTime: it took longer than 1 s", 1)
+    assert (letter.error, letter.arrival) == ("CallTimedOut: the call took longer than 1 s", 1)
     assert letter.place.startswith("test_isolation.py:")
 
 
@@ -170,9 +170,9 @@ def test_only_a_copy_that_says_so_has_got_through() -> None:
     )
     results.close()
     assert [(letter.arrival, letter.error) for letter in tally.letters] == [
-        (1, "Refused: it ended its process (exit code 0)"),
-        (2, "Refused: it ended its process (exit code 0)"),
-        (3, "Refused: it forked its process, and returned in the new one, too"),
+        (1, "SkippedCall: the call ended its process (exit code 0)"),
+        (2, "SkippedCall: the call ended its process (exit code 0)"),
+        (3, "SkippedCall: the call forked its process and also returned in the child process"),
         (4, "SystemExit: 0"),
     ]
     bucket = Bucket([{}])

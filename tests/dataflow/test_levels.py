@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wallaroo
-from tests.dataflow.harness import Driven, Sent, chunks, tick
+from tests.dataflow.harness import Driven, Sent, chunks, drive_all, tick
 from tests.random_applications import (
     WINDOWS,
     Gather,
@@ -25,7 +25,6 @@ from tests.random_applications import (
     parity,
 )
 from wallaroo.dataflow.levels import Hop, Levels
-from wallaroo.dataflow.records import Tally
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -50,11 +49,7 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
 ) -> None:
     application = resolve(declared(choose))
     sent, cuts = data.draw(streams(application))
-    driven, due = Driven(application), simulate(application, sent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tally, "MAX_EXAMPLES", 10_000)
-        for batch in chunks(application, sent, cuts):
-            driven.batch(batch)
+    driven, due = drive_all(application, sent, cuts), simulate(application, sent)
     for sink in application.sinks:
         assert sorted(driven.outputs[sink.name]) == sorted(due.by_sink[sink.name])
     assert driven.state() == due.state

@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 import wallaroo
-from tests.dataflow.test_entity_checks import Engine, decode
+from tests.applications.counting import Count, count, decode, encode, first_letter
+from tests.dataflow.single_bucket import Engine
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
 
-class Counted:
-    def __init__(self) -> None:
-        self.count = 0
-
-
-class Forwards(Counted):
+class Forwards(Count):
     """Finds what it does not have in what it wraps, also while it is loaded and has nothing."""
 
     def __init__(self) -> None:
@@ -36,43 +32,43 @@ class ForwardsOnlyNames(Forwards):
         return self.wrapped.get(name)
 
 
-class AnswersAnything(Counted):
+class AnswersAnything(Count):
     def __getattr__(self, name: str) -> Any:
         return 0
 
 
-class GivesNothing(Counted):
+class GivesNothing(Count):
     """Python then calls no `__setstate__`: the count would be gone."""
 
-    count = 0
+    messages = 0
 
     def __getstate__(self) -> Any:
         return None
 
 
-class GivesNoDictionary(Counted):
+class GivesNoDictionary(Count):
     def __getstate__(self) -> Any:
-        return [self.count]
+        return [self.messages]
 
 
-class RaisesLater(Counted):
+class RaisesLater(Count):
     def __getstate__(self) -> Any:
-        if self.count >= 2:
+        if self.messages >= 2:
             raise SystemExit(2)
         return vars(self)
 
 
 class Slotted:
-    __slots__ = ("count",)
+    __slots__ = ("messages",)
 
     def __init__(self) -> None:
-        self.count = 0
+        self.messages = 0
 
     def __getattr__(self, name: str) -> Any:
         raise KeyError(name)
 
 
-class LooksItUp(Counted):
+class LooksItUp(Count):
     def __getattribute__(self, name: str) -> Any:
         if name == "__reduce_ex__":
             raise RuntimeError(name)
@@ -85,17 +81,11 @@ KINDS = [
 ]
 
 
-def count(text: str, state: Any) -> tuple[str, bool]:
-    state.count += 1
-    return f"{text} {state.count}", True
-
-
 def application(kind: Any) -> Application:
     builder = wallaroo.ApplicationBuilder("odd")
     builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
-    step = wallaroo.state_computation(name="count")(count)
-    builder.to_state_partition(step, kind, "counts", wallaroo.partition(lambda text: text[0]))
-    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    builder.to_state_partition(count, kind, "counts", first_letter)
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode))
     return resolve(builder.build())
 
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wallaroo
-from tests.dataflow.harness import Driven, Sent, chunks
+from tests.dataflow.harness import Driven, Sent, chunks, drive_all
+from tests.helpers import framing_of
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
-from wallaroo.dataflow.results import TaskResults, shown
+from wallaroo.dataflow.results import TaskResults, preview
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
 from wallaroo.model.application import Application
@@ -193,16 +194,12 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
 ) -> None:
     sent = data.draw(streams(application))
     cuts = data.draw(st.lists(st.integers(0, 3), min_size=len(sent), max_size=len(sent)))
-    driven, due = Driven(application), simulate(application, sent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tally, "MAX_EXAMPLES", 10_000)
-        for batch in chunks(application, sent, cuts):
-            driven.batch(batch)
+    driven, due = drive_all(application, sent, cuts), simulate(application, sent)
     for sink in application.sinks:
         assert by_key(driven.outputs[sink.name]) == by_key(due.by_sink[sink.name])
     assert driven.tally.set_aside == len(due.set_aside)
     assert Counter((e.pipeline, e.step, e.message) for e in driven.tally.examples) == Counter(
-        (pipeline, step, shown(message)) for pipeline, step, message, _ in due.set_aside
+        (pipeline, step, preview(message)) for pipeline, step, message, _ in due.set_aside
     )
     assert driven.tally.unknown_keys == Counter(
         (partition, repr(key)) for partition, key in due.unknown_keys
@@ -264,7 +261,7 @@ def test_a_message_whose_repr_raises_is_set_aside_all_the_same() -> None:
     shy: Any = wallaroo.computation(name="shy")(lambda _: Shy())
     driven = drive(application_of(shy), b"a1")
     assert driven.tally.set_aside == 1
-    assert "Shy whose repr raises" in driven.tally.examples[0].message
+    assert "Shy whose __repr__ raises" in driven.tally.examples[0].message
 
 
 def test_a_key_that_cannot_be_hashed_sets_its_message_aside() -> None:
@@ -296,7 +293,7 @@ def test_a_message_that_does_not_pickle_is_set_aside_and_the_stream_goes_on() ->
 def test_only_entities_that_were_saved_count_as_changed() -> None:
     program = Program(application_of(state=peek), 1)
     results = TaskResults(lambda _outputs, _tally: None)
-    frames = program.application.sources[0].framing.frame(b"a1")
+    frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
     assert not Worker(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
 
@@ -304,7 +301,7 @@ def test_only_entities_that_were_saved_count_as_changed() -> None:
 def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
     program = Program(application_of(state=moody), 1)
     results = TaskResults(lambda _outputs, _tally: None)
-    frames = program.application.sources[0].framing.frame(b"a1")
+    frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
     (changed,) = Worker(program, results).run([packed.blob], 0, Bucket([{}])).changed
     assert changed["a"].all == [1]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wallaroo.dataflow.user_logs import UserLogs, UserStream, _Handler, tell
+from wallaroo.dataflow.user_logs import UserLogs, UserStream, _Handler, log_event
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write, _Descriptor
 
@@ -29,15 +29,15 @@ def events(heard: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in heard.getvalue().splitlines()]
 
 
-def logged(spoken: UserLogs, message: str, *arguments: object) -> None:
+def logged(logs: UserLogs, message: str, *arguments: object) -> None:
     record = logging.LogRecord("mine", logging.INFO, "f.py", 7, message, arguments, None)
-    _Handler(spoken).handle(record)
+    _Handler(logs).handle(record)
 
 
 def test_a_line_is_told_with_its_place(heard: io.StringIO) -> None:
-    spoken = UserLogs("Words", lines(heard), {})
-    print("printed", file=UserStream(spoken, "print", 1))
-    logged(spoken, "%s of %d", "one", 2)
+    logs = UserLogs("Words", lines(heard), {})
+    print("printed", file=UserStream(logs, "print", 1))
+    logged(logs, "%s of %d", "one", 2)
     first, second = events(heard)
     assert (first["event"], first["said"], first["application"]) == ("printed", "print", "Words")
     assert first["place"].startswith("test_user_logs.py:")
@@ -53,9 +53,9 @@ def test_what_is_logged_wrongly_is_told_as_it_is(heard: io.StringIO) -> None:
 
 def test_user_code_does_not_fail_where_nobody_takes_what_it_says() -> None:
     full = Path("/dev/full").open("w")  # noqa: SIM115  (closing it raises)
-    spoken = UserLogs("Words", _Descriptor(full.fileno()), {})
-    print("printed", file=UserStream(spoken, "print", 1))
-    logged(spoken, "logged")
+    logs = UserLogs("Words", _Descriptor(full.fileno()), {})
+    print("printed", file=UserStream(logs, "print", 1))
+    logged(logs, "logged")
     full.close()
 
 
@@ -90,7 +90,7 @@ def test_what_a_worker_says_of_itself_is_not_what_the_application_printed(
 ) -> None:
     monkeypatch.setattr(log_channel, "_write", lines(heard))
     monkeypatch.setattr("sys.stdout", UserStream(UserLogs("Words", lines(heard), {}), "print", 1))
-    tell("warning", "a message ends its process", call=7)
+    log_event("warning", "a message ends its process", call=7)
     (event,) = events(heard)
     assert (event["part"], event["level"]) == ("worker", "warning")
     assert (event["event"], event["call"]) == ("a message ends its process", 7)

@@ -60,7 +60,7 @@ def test_a_source_of_unlisted_keys_is_warned_of_once_and_loudly() -> None:
     reports, figures = Reports(letters()), TaskMetrics()
     figures.step("Letters", "count").unlisted = 15
     figures.step("Letters", "count").entered = 2
-    tally = Tally(unknown_keys={("seen", "97"): 15}, figures=figures)
+    tally = Tally(unknown_keys={("seen", "97"): 15}, metrics=figures)
     with capture_logs() as logs:
         for number in range(4):
             reports.batch(Batch(number, tally))
@@ -78,5 +78,5 @@ def test_a_few_unlisted_keys_of_many_are_not_warned_of() -> None:
     figures.step("Letters", "count").unlisted = 30
     figures.step("Letters", "count").entered = 40
     with capture_logs() as logs:
-        reports.batch(Batch(0, Tally(figures=figures)))
+        reports.batch(Batch(0, Tally(metrics=figures)))
     assert logs == []

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.corpus import kept, like
 from tests.fuzz.takers import TAKERS
-from tests.gateway.connectors.tcp.test_acknowledged import Speaker
-from tests.gateway.harness import RunningIngress, source
+from tests.gateway.connectors.tcp.speaker import Speaker
+from tests.gateway.harness import RunningListener, source
 from tests.helpers import PATIENCE_S
 from wallaroo.wire.acknowledged import PREAMBLE, Hello, Welcome, encode
 
@@ -38,20 +38,20 @@ def test_what_is_like_it_is_taken(taker: str, data: st.DataObject) -> None:
 
 
 @pytest.fixture(scope="module")
-def ingress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningIngress]:
-    with RunningIngress(tmp_path_factory.mktemp("ingress"), [source()]) as running:
+def listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningListener]:
+    with RunningListener(tmp_path_factory.mktemp("listener"), [source()]) as running:
         yield running
 
 
 @settings(max_examples=EXAMPLES // 4, deadline=None)
 @given(st.sampled_from(BEGINNINGS), like("acked") | like("frames"))
 def test_a_hostile_connection_harms_no_other(
-    ingress: RunningIngress, begin: bytes, data: bytes
+    listener: RunningListener, begin: bytes, data: bytes
 ) -> None:
-    with Speaker(ingress.addresses[0], "witness") as witness:
+    with Speaker(listener.addresses[0], "witness") as witness:
         welcome = witness.hear()
         assert isinstance(welcome, Welcome)
-        with socket.create_connection(ingress.addresses[0], PATIENCE_S) as connection:
+        with socket.create_connection(listener.addresses[0], PATIENCE_S) as connection:
             connection.sendall(begin + data)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(1 << 16):

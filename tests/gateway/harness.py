@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import ssl
 import threading
 from array import array
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -14,13 +16,14 @@ import trustme
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
-from wallaroo.dataflow.records import Outputs
+from wallaroo.dataflow.records import JOURNAL, Outputs, Position
+from wallaroo.engine.gateway_api import Range
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import Source, TCPSink, TCPSource
+from wallaroo.model.application import TCPSink, TCPSource
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
 
@@ -39,9 +42,28 @@ def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
     return TCPSink(name, bytes, NOWHERE, *address)
 
 
+def messages(start: int, end: int) -> Range:
+    """Messages of the journal, to be read."""
+    return Range(Position(JOURNAL, start), end)
+
+
 def outputs(*made: bytes, to: int = 0) -> Outputs:
     """Outputs for the sink *to*, as tasks stage them."""
     return Outputs(to, array("I", map(len, made)).tobytes(), b"".join(made))
+
+
+@contextlib.contextmanager
+def undeletable(journal: Path) -> Iterator[None]:
+    """Let deleting from the file of a journal fail with `no room`.
+
+    A trigger stands for the full disk: SQLite needs no new page to delete where it can do without.
+    """
+    with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as database:
+        database.execute(
+            "CREATE TRIGGER full BEFORE DELETE ON chunk BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+        yield
+        database.execute("DROP TRIGGER full")
 
 
 class Loop:
@@ -64,13 +86,13 @@ class Loop:
         self.loop.close()
 
 
-class RunningIngress:
+class RunningListener:
     """Sources that listen, and the journal that they fill."""
 
     def __init__(
         self,
         directory: Path,
-        sources: Sequence[Source],
+        sources: Sequence[TCPSource],
         limits: JournalLimits | None = None,
         senders: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
@@ -85,35 +107,38 @@ class RunningIngress:
             on_room=self._on_room,
             on_accepted=self._on_accepted,
         )
-        self.addresses = self.loop.run(self._listen())
+        self.loop.run(self.listen())
+        self.addresses = self.listener.addresses
 
-    async def _listen(self) -> dict[int, tuple[str, int]]:
-        self.ingress = TCPListener(self.sources, self.journal, self._senders, self._tls)
-        return await self.ingress.listen()
+    async def listen(self) -> None:
+        """Bind the addresses of the sources."""
+        by_index = dict(enumerate(self.sources))
+        self.listener = TCPListener(by_index, self.journal, self._senders, self._tls)
+        await self.listener.start()
 
     def _on_room(self) -> None:
-        self.ingress.resume()
+        self.listener.on_room()
 
-    def _on_accepted(self, marks: Mapping[StreamName, int]) -> None:
-        self.ingress.accepted(marks)
+    def _on_accepted(self, positions: Mapping[StreamName, int]) -> None:
+        self.listener.on_accepted(positions)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-        self.loop.run(self.ingress.close())
+        self.loop.run(self.listener.close())
         self.loop.close()
         self.journal.close()
 
     def stop(self) -> None:
         """Stop accepting, and wait until what was taken is on disk."""
-        self.loop.run(self.ingress.stop())
+        self.loop.run(self.listener.stop())
         assert self.journal.flush(PATIENCE_S)
 
     def wait_until_idle(self) -> None:
         """Wait until every connection has ended and all is on disk."""
-        wait_until(lambda: not self.ingress.connections, "the end of all connections")
+        wait_until(lambda: not self.listener.connections, "the end of all connections")
         assert self.journal.flush(PATIENCE_S)
 
     def wait_for(self, count: int, source: int = 0) -> None:

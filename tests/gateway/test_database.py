@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import outputs
+from tests.gateway.harness import outputs, undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RuntimeFailure
@@ -83,24 +83,18 @@ def test_a_journal_waits_for_a_full_disk_and_goes_on(tmp_path: Path) -> None:
 def test_deleting_waits_for_a_full_disk_and_does_not_hold_up_senders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A trigger stands for the disk: SQLite deletes without a new page where it can."""
     monkeypatch.setattr(journal_module, "_ROOM_PAUSE_S", 0.01)
     monkeypatch.setattr(journal_module, "lacks_room", lambda error: "no room" in str(error))
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     journal.submit(0, 1, b"first")
     assert journal.flush(PATIENCE_S)
-    with journal._database_lock:
-        journal._database.execute(
-            "CREATE TRIGGER full BEFORE DELETE ON chunk BEGIN SELECT RAISE(ABORT, 'no room'); END"
-        )
-    journal.consume(1)
-    for number in range(2, 5):
-        journal.submit(0, 1, b"later")
-        assert journal.flush(PATIENCE_S)
-        assert journal.end == number
-    assert journal.disk_bytes == 20
-    with journal._database_lock:
-        journal._database.execute("DROP TRIGGER full")
+    with undeletable(tmp_path / "journal.db"):
+        journal.consume(1)
+        for number in range(2, 5):
+            journal.submit(0, 1, b"later")
+            assert journal.flush(PATIENCE_S)
+            assert journal.end == number
+        assert journal.disk_bytes == 20
     wait_until(lambda: journal.disk_bytes == 15)
     journal.close()
 
@@ -111,10 +105,10 @@ def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(tmp_path: Path) -
     fill(outbox._database)
     for _ in range(2):
         with pytest.raises(sqlite3.Error) as told:
-            outbox.stage("t", [outputs(b"a"), outputs(large)], Tally(), "call")
+            outbox.stage("run", 0, "t", [outputs(b"a"), outputs(large)], Tally(), "call")
         assert lacks_room(told.value)
     clear(outbox._database)
-    outbox.stage("t", [outputs(b"a"), outputs(large)], Tally(), "call")
+    outbox.stage("run", 0, "t", [outputs(b"a"), outputs(large)], Tally(), "call")
     outbox.publish("run", 0, ["t"])
     first = outbox.next(0, 0, 0.0)
     assert first is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import U32, outputs
+from tests.gateway.harness import U32, messages, outputs
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.gateway_api import JOURNAL
+from wallaroo.dataflow.records import JOURNAL, Tally
+from wallaroo.engine.gateway_api import StateChange
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -47,6 +49,9 @@ class Killed:
         self._directory = directory
         (directory / "app.py").write_text(APP)
         self.out, self.lines = directory / "out.txt", directory / "lines.txt"
+        self.faults = directory / "faults"
+        self.faults.mkdir()
+        self.location = f"grpc+unix://{directory}/gateway.sock"
 
     @contextlib.contextmanager
     def running(self) -> Iterator[GatewayClient]:
@@ -57,18 +62,21 @@ class Killed:
     @contextlib.contextmanager
     def started(self) -> Iterator[tuple[GatewayClient, subprocess.Popen[bytes]]]:
         """The same, with its process."""
-        location = f"grpc+unix://{self._directory}/gateway.sock"
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
-            *("--child", "--state-dir", str(self._directory / "state"), "--listen", location),
+            *("--child", "--state-dir", str(self._directory / "state"), "--listen", self.location),
             *("--", str(self.out), str(self.lines)),
         ]
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "WALLAROO_FAULTS": str(self.faults)},
         ) as gateway:
             assert gateway.stdout is not None
             assert b"sources" in gateway.stdout.readline()
-            client = GatewayClient(location)
+            client = GatewayClient(self.location)
             try:
                 yield client, gateway
             finally:
@@ -90,9 +98,9 @@ def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed
     with killed.running() as client:
         assert client.wait_until_accepted("Lines", 30_000, PATIENCE_S)
         client.stop_accepting()
-        end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
+        end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
         read: tuple[list[bytes], list[bytes]] = ([], [])
-        for block in client.read(0, end):
+        for block in client.read(messages(0, end)):
             for chunk in block:
                 read[chunk.source].extend(U32.split(chunk.data))
         accepted = [source.accepted for source in client.status().sources]
@@ -109,13 +117,51 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
             for batch in range(5):
                 made = outputs(*[b"%d" % number for number in range(due, due + 50)])
                 token = f"{turn} {batch}"
-                client.stage(token, [made], Tally())
-                client.publish("run", 5 * turn + batch, [token], {JOURNAL: 0})
+                epoch = 5 * turn + batch
+                client.stage("run", epoch, token, [made], Tally())
+                client.publish("run", epoch, [token], {JOURNAL: 0})
                 due += 50
     with killed.running() as client:
         wait_until(lambda: not client.status().undelivered, "the delivery of everything")
         assert client.status().delivered == due
     assert killed.out.read_text().splitlines() == [str(number) for number in range(due)]
+
+
+def epochs_of(client: GatewayClient) -> list[bytes]:
+    """The changes of state that the gateway has published."""
+    return [change.change.change for block in client.changes("run", -1) for change in block]
+
+
+def stage(client: GatewayClient, epoch: int) -> None:
+    """Stage an output and a change of state for *epoch*."""
+    number = b"%d" % epoch
+    changes = [StateChange("state", 0, number)]
+    client.stage("run", epoch, f"token {epoch}", [outputs(number)], Tally(), changes)
+
+
+@pytest.mark.parametrize("place", ["outbox-before-publish", "outbox-after-publish"])
+def test_outputs_and_changes_of_state_are_published_together_or_not_at_all(
+    killed: Killed, place: str
+) -> None:
+    with killed.running() as client:
+        stage(client, 0)  # and the gateway is killed between this and the publication
+    with killed.started() as (client, gateway):
+        assert epochs_of(client) == []
+        client.publish("run", 0, ["token 0"], {JOURNAL: 0})
+        stage(client, 1)
+        (killed.faults / place).touch()
+        impatient = GatewayClient(killed.location, patience_s=0.0)
+        with pytest.raises(RuntimeFailure):
+            impatient.publish("run", 1, ["token 1"], {JOURNAL: 0})
+        impatient.close()
+        assert gateway.wait(PATIENCE_S) != 0
+    with killed.running() as client:
+        published = [b"0", b"1"] if place == "outbox-after-publish" else [b"0"]
+        assert epochs_of(client) == published
+        assert client.status().published == len(published)
+        client.publish("run", 1, ["token 1"], {JOURNAL: 0})
+        assert epochs_of(client) == [b"0", b"1"]
+        assert client.status().published == 2
 
 
 def test_a_gateway_that_is_stopped_does_not_wait_for_whoever_reads_from_it(killed: Killed) -> None:
@@ -124,8 +170,8 @@ def test_a_gateway_that_is_stopped_does_not_wait_for_whoever_reads_from_it(kille
     killed.lines.write_text("".join(f"{line}\n" for line in lines))
     with killed.started() as (client, gateway):
         assert client.wait_until_accepted("Lines", len(lines), PATIENCE_S)
-        end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
-        blocks = client.read(0, end)
+        end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
+        blocks = client.read(messages(0, end))
         read = [next(blocks)]
         gateway.terminate()
         assert gateway.wait(PATIENCE_S) == 0

@@ -6,19 +6,20 @@ import asyncio
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, U32, Loop, outputs, sink, source
+from tests.gateway.harness import NOWHERE, U32, Loop, messages, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import FailedMessage, Tally
-from wallaroo.engine.gateway_api import JOURNAL
+from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
+from wallaroo.engine.gateway_api import StateChange
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.tcp import sender
-from wallaroo.gateway.internal_api.client import GatewayClient, SourceStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.application import (
@@ -105,7 +106,7 @@ def test_a_message_is_read_with_its_number_source_and_time(
     running: RunningGateway, client: GatewayClient
 ) -> None:
     running.send(b"hello", to=1)
-    ((chunk,),) = client.read(0, 1)
+    ((chunk,),) = client.read(messages(0, 1))
     assert (chunk.first, chunk.messages, chunk.source) == (0, 1, 1)
     assert chunk.data == U32.frame(b"hello")
     assert chunk.arrived_ns > 0
@@ -114,38 +115,38 @@ def test_a_message_is_read_with_its_number_source_and_time(
 def test_what_is_asked_for_is_read_in_order(running: RunningGateway, client: GatewayClient) -> None:
     for number in range(5):
         running.send(b"%d" % number)
-    chunks = [chunk for block in client.read(1, 4) for chunk in block]
+    chunks = [chunk for block in client.read(messages(1, 4)) for chunk in block]
     assert [U32.split(chunk.data) for chunk in chunks] == [[b"1"], [b"2"], [b"3"]]
 
 
 def test_asking_for_the_latest_waits_for_a_message(
     running: RunningGateway, client: GatewayClient
 ) -> None:
-    answers: list[int] = []
+    answers: list[Mapping[str, int]] = []
     asking = threading.Thread(
-        target=lambda: answers.append(client.latest(0, 1000, 1 << 30, PATIENCE_S).end)
+        target=lambda: answers.append(client.latest({}, 1000, 1 << 30, PATIENCE_S).end)
     )
     asking.start()
     running.send(b"hello")
     asking.join(PATIENCE_S)
-    assert answers == [1]
+    assert answers == [{JOURNAL: 1}]
 
 
 def test_where_nothing_comes_the_latest_is_where_one_is(client: GatewayClient) -> None:
-    assert client.latest(0, 1000, 1 << 30, 0.01).end == 0
+    assert client.latest({JOURNAL: 0}, 1000, 1 << 30, 0.01).end[JOURNAL] == 0
 
 
 def test_a_plan_covers_the_batch(running: RunningGateway, client: GatewayClient) -> None:
     running.send(*[bytes(200_000)] * 4)
-    end = client.latest(0, 1 << 30, 1 << 30, 0.0).end
-    ranges = client.plan(0, end, 2)
-    assert (ranges[0][0], ranges[-1][1]) == (0, 4)
+    end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
+    ranges = client.plan({JOURNAL: 0}, {JOURNAL: end}, 2)
+    assert (ranges[0].start, ranges[-1].end) == ((JOURNAL, 0), 4)
 
 
 def test_published_outputs_reach_the_receiver(
     running: RunningGateway, client: GatewayClient
 ) -> None:
-    client.stage("t", [outputs(b"a\n", b"b\n")], Tally())
+    client.stage("run", 0, "t", [outputs(b"a\n", b"b\n")], Tally())
     client.publish("run", 0, ["t"], {JOURNAL: 0})
     connection, _ = running.receiver.accept()
     with connection:
@@ -159,7 +160,7 @@ def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> Non
     tally = Tally(
         1, [FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
     )
-    client.stage("t", [], tally)
+    client.stage("run", 0, "t", [], tally)
     assert client.publish("run", 0, ["t"], {JOURNAL: 0}) == tally
     assert client.publish("run", 0, ["t"], {JOURNAL: 0}) is None
     assert (client.status().set_aside, client.status().unknown_key) == (1, 2)
@@ -168,8 +169,8 @@ def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> Non
 def test_a_published_batch_is_no_backlog(running: RunningGateway, client: GatewayClient) -> None:
     running.send(b"a", b"b", b"c")
     assert client.status().backlog == 3
-    client.plan(0, 3, 1)
-    client.stage("t", [], Tally())
+    client.plan({JOURNAL: 0}, {JOURNAL: 3}, 1)
+    client.stage("run", 0, "t", [], Tally())
     client.publish("run", 0, ["t"], {JOURNAL: 3})
     assert client.status().backlog == 0
 
@@ -179,13 +180,13 @@ def test_reading_messages_that_are_not_there_fails_with_a_sentence(
 ) -> None:
     running.send(b"a", b"b")
     with pytest.raises(RuntimeFailure, match="messages 2 to 4 are not in the journal"):
-        list(client.read(0, 5))
+        list(client.read(messages(0, 5)))
 
 
 def test_trimmed_messages_take_no_room(running: RunningGateway, client: GatewayClient) -> None:
     running.send(b"a", b"b")
     assert client.status().backlog_bytes == 10
-    client.consume(2)
+    client.consume({JOURNAL: 2})
     wait_until(lambda: client.status().backlog_bytes == 0)
 
 
@@ -193,9 +194,9 @@ def test_reading_trimmed_messages_fails_with_a_sentence(
     running: RunningGateway, client: GatewayClient
 ) -> None:
     running.send(b"a", b"b")
-    client.consume(2)
-    with pytest.raises(RuntimeFailure, match="messages from 0 on are asked for, and those before"):
-        list(client.read(0, 2))
+    client.consume({JOURNAL: 2})
+    with pytest.raises(RuntimeFailure, match="messages from 0 on were requested, but those before"):
+        list(client.read(messages(0, 2)))
 
 
 def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClient) -> None:
@@ -206,11 +207,16 @@ def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClie
     assert "\n" not in str(e.value)
 
 
-def test_a_request_that_the_gateway_does_not_know_fails_with_a_sentence(
-    client: GatewayClient,
-) -> None:
-    with pytest.raises(RuntimeFailure, match="gateway call 'dance' failed: no action 'dance'"):
-        client._ask("dance", {})
+def test_changes_of_state_come_back_as_they_were_staged(client: GatewayClient) -> None:
+    changes = [StateChange("totals", bucket, bytes([bucket])) for bucket in range(3)]
+    client.stage("run", 0, "t", [], Tally(), changes[:2])
+    client.stage("run", 0, "t", [outputs(b"a")], Tally(), changes[2:])
+    assert list(client.changes("run", -1)) == []
+    client.publish("run", 0, ["t"], {JOURNAL: 0})
+    found = [change for block in client.changes("run", -1) for change in block]
+    assert [(change.epoch, change.change) for change in found] == [(0, one) for one in changes]
+    client.forget_changes("run", 0)
+    assert list(client.changes("run", -1)) == []
 
 
 def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> None:
@@ -218,9 +224,9 @@ def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> No
     with pytest.raises(RuntimeFailure, match="gateway call 'status' failed after 0 s: "):
         client.status()
     with pytest.raises(RuntimeFailure, match="gateway call 'read' failed after 0 s: "):
-        list(client.read(0, 1))
+        list(client.read(messages(0, 1)))
     with pytest.raises(RuntimeFailure, match="gateway call 'stage' failed after 0 s: "):
-        client.stage("t", [outputs(b"a")], Tally())
+        client.stage("run", 0, "t", [outputs(b"a")], Tally())
     client.close()
 
 
@@ -250,7 +256,7 @@ def test_stopping_to_accept_takes_what_was_sent(
         assert [status.accepted for status in client.status().sources] == [1_000, 500]
     with pytest.raises(ConnectionRefusedError):
         running.connect()
-    assert client.latest(0, 1 << 20, 1 << 30, 0.0).end == 1_500
+    assert client.latest({JOURNAL: 0}, 1 << 20, 1 << 30, 0.0).end[JOURNAL] == 1_500
 
 
 def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_sockets(
@@ -267,7 +273,7 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         running = RunningGateway(Path(directory), [read, over], [written])
         client = running.gateway_client
         assert client.wait_until_accepted("lines", 3, PATIENCE_S)
-        client.stage("t", [outputs(b"a", b"b", to=1)], Tally())
+        client.stage("run", 0, "t", [outputs(b"a", b"b", to=1)], Tally())
         client.publish("run", 0, ["t"], {JOURNAL: 0})
         wait_until(lambda: not client.status().undelivered)
         assert (tmp_path / "out").read_bytes() == b"a\nb\n"
@@ -283,6 +289,6 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         running = RunningGateway(Path(directory), [read], [written])
         client = running.gateway_client
         assert client.wait_until_accepted("lines", 4, PATIENCE_S)
-        ((*_, chunk),) = client.read(0, 4)
+        ((*_, chunk),) = client.read(messages(0, 4))
         assert U32.split(chunk.data) == [b"4"]
         running.close()

@@ -51,12 +51,13 @@ class Followed:
         """
         self.traces.begin(start, end)
         token, self._batch = f"token {self._batch}", self._batch + 1
-        self.outbox.stage(token, [outputs(b"out", to=sink) for sink in sinks], Tally())
+        made = [outputs(b"out", to=sink) for sink in sinks]
+        self.outbox.stage("run", self._batch, token, made, Tally())
         self.outbox.publish("run", self._batch, [token])
         for sink in quick:
             self.deliver(sink)
         batch = BatchId("run", self._batch)
-        self.traces.published(batch)
+        self.traces.published(batch, end)
         return batch
 
     def deliver(self, sink: int) -> None:
@@ -134,7 +135,7 @@ def test_messages_between_are_not_followed(followed: Followed) -> None:
 def test_a_batch_that_is_published_again_is_told_once(followed: Followed) -> None:
     followed.accept(0, 1)
     batch = followed.batch(0, 1, sinks=[])
-    followed.traces.published(batch)
+    followed.traces.published(batch, 1)
     assert names(followed.told()) == ["wait", "process", "message"]
 
 

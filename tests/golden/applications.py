@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import wallaroo
+from tests.applications.gathering import Gathering
 from wallaroo.api.builder import DeclaredApplication
 
 
@@ -126,16 +127,7 @@ def event_time(text: str) -> int:
     return CENTURY * int(text[1:])
 
 
-class Gather(wallaroo.Aggregation[str, list[str], str]):
-    def initial_accumulator(self) -> list[str]:
-        return []
-
-    def update(self, message: str, accumulator: list[str]) -> None:
-        accumulator.append(message)
-
-    def combine(self, one: list[str], other: list[str]) -> list[str]:
-        return one + other
-
+class Gather(Gathering[str, str]):
     def output(self, key: Any, accumulator: list[str]) -> str:
         return f"{key}: {' '.join(accumulator)}"
 

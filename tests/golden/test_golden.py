@@ -96,7 +96,7 @@ def test_a_directory_of_another_format_is_refused_by_its_format(
 
 
 def refused(directory: Path, fixed: dict[str, Any], there: str) -> None:
-    told = f"has format {there}, and this version of wallaroo reads format {FORMAT}"
+    told = f"has format {there}, but this version of wallaroo reads format {FORMAT}"
     with pytest.raises(UsageError, match=told):
         read_fixed(directory)
     with pytest.raises(UsageError, match=told):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.helpers import framing_of
 from wallaroo.errors import ApplicationError
 from wallaroo.model.class_api import computation_of
 from wallaroo.model.resolve import resolve
@@ -32,7 +33,7 @@ def decoder(header_length: Any, payload_length: Callable[[bytes], Any]) -> Any:
 def framing(header_length: Any, payload_length: Callable[[bytes], Any]) -> Framing:
     config = wallaroo.TCPSourceConfig("", 0, decoder(header_length, payload_length))
     builder = wallaroo.ApplicationBuilder("app").new_pipeline("lines", config).done()
-    return resolve(builder.build()).sources[0].framing
+    return framing_of(resolve(builder.build()).sources[0])
 
 
 @pytest.mark.parametrize("layout", [">I", "<I", ">H", "<Q", "B", "b", ">i"])
@@ -70,8 +71,8 @@ def test_any_other_payload_length_is_called_for_each_header(
 @pytest.mark.parametrize(
     ("header_length", "reason"),
     [
-        (0, "header_length is 0, and a number of bytes is due"),
-        ("4", "header_length is '4', and a number of bytes is due"),
+        (0, "header_length is 0; expected a number of bytes"),
+        ("4", "header_length is '4'; expected a number of bytes"),
         (lambda: 1 // 0, "header_length raises ZeroDivisionError"),
     ],
 )

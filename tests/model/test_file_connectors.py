@@ -91,8 +91,8 @@ def test_a_followed_file_may_be_in_mid_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\0\0\0\1a\0\0\0\2b", "byte 5: 5 bytes are no whole frame, and the last"),
-        (b"\0\0\0\1a\0\0\0\x0b", "byte 5: a frame of 11 bytes, and the limit is 10"),
+        (b"\0\0\0\1a\0\0\0\2b", "byte 5: the last 5 bytes are an incomplete frame"),
+        (b"\0\0\0\1a\0\0\0\x0b", "byte 5: a frame of 11 bytes; the limit is 10"),
     ],
 )
 def test_bytes_that_are_no_frame_are_told_behind_the_messages_before_them(
@@ -110,14 +110,16 @@ def test_a_line_over_the_limit_is_told(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "lines").write_bytes(data)
     reading = lines(tmp_path / "lines", limit=10).read(None)
     assert next(reading) == (b"ab", 3)
-    with pytest.raises(FrameError, match="byte 3: a line of more than 10 bytes"):
+    with pytest.raises(FrameError, match="byte 3: the line is longer than the limit of 10 bytes"):
         next(reading)
 
 
 @pytest.mark.parametrize("follow", [True, False])
 def test_a_file_that_has_become_shorter_is_told(tmp_path: Path, follow: bool) -> None:
     (tmp_path / "lines").write_bytes(b"one\n")
-    with pytest.raises(RuntimeFailure, match="has 4 bytes, and 8 of it were read before"):
+    with pytest.raises(
+        RuntimeFailure, match="has 4 bytes, but 8 bytes of it have already been read"
+    ):
         next(lines(tmp_path / "lines", follow=follow).read(8))
 
 
@@ -218,7 +220,7 @@ def test_a_file_that_somebody_shortened_goes_on_at_its_end(out: Path) -> None:
 def test_a_file_has_one_writer(out: Path) -> None:
     one, other = FileSink(out, lines=False), FileSink(out, lines=False)
     one.open("a")
-    with pytest.raises(RuntimeFailure, match="is written by another process"):
+    with pytest.raises(RuntimeFailure, match="is locked: another process is writing to it"):
         other.open("b")
     one.close()
     other.open("b")
@@ -229,5 +231,5 @@ def test_a_note_that_somebody_changed_is_told(out: Path) -> None:
     write(out, 0, b"a")
     out.with_name("out.position").write_text("seven")
     sink = FileSink(out, lines=False)
-    with pytest.raises(RuntimeFailure, match=r"out.position is not what was written there"):
+    with pytest.raises(RuntimeFailure, match=r"out.position is corrupt; move it"):
         sink.open("a")

@@ -9,7 +9,7 @@ import pytest
 import wallaroo
 from tests.dataflow.harness import Driven, chunks
 from wallaroo.model.application import Application
-from wallaroo.model.multiple_outputs import pair_of, several_over_state
+from wallaroo.model.multiple_outputs import pair_of, returning_list_over_state
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
@@ -79,10 +79,12 @@ def test_a_single_message_in_the_place_of_a_list_is_set_aside(step: Any, cut: in
         else "computation_multi"
     )
     assert told[0][2] == (
-        f"{kind} 'make' returned the str 'ab'; an iterable of outputs or None is due: "
-        "return ['ab'] if it is one output"
+        f"{kind} 'make' returned the str 'ab'; expected an iterable of outputs or None: "
+        "return ['ab'] for one output"
     )
-    assert told[4][2].startswith(f"{kind} 'make' returned the int 5; an iterable of outputs")
+    assert told[4][2].startswith(
+        f"{kind} 'make' returned the int 5; expected an iterable of outputs"
+    )
     driven = Driven(made)
     for batch in chunks(made, sent, [cut] * len(sent)):
         driven.batch(batch)
@@ -97,14 +99,14 @@ def test_a_single_message_in_the_place_of_a_list_is_set_aside(step: Any, cut: in
 
 @pytest.mark.parametrize("returned", ["ab", None, 5, ("a", True, 1), {"a": 1, "b": 2}])
 def test_what_is_not_a_pair_is_refused_with_what_to_return(returned: object) -> None:
-    with pytest.raises(TypeError, match=r"expected \(output, save\), got .*; return both"):
+    with pytest.raises(TypeError, match=r"expected \(output, save\), but got .*; return both"):
         pair_of(returned)
 
 
 @pytest.mark.parametrize("returned", [("ab", True), ["ab", True]])
 def test_one_text_is_refused_in_any_pair(returned: object) -> None:
-    call = several_over_state(lambda _message, _state: returned, "make", tells_save=True)
+    call = returning_list_over_state(lambda _message, _state: returned, "make", returns_save=True)
     with pytest.raises(
-        TypeError, match="'make' returned the str 'ab'; an iterable of outputs or None is due"
+        TypeError, match="'make' returned the str 'ab'; expected an iterable of outputs or None"
     ):
         call(None, None)

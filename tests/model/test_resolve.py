@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.applications.counting import Count, as_line, count, decode, whole
+from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, CustomSource, StateCompute
@@ -19,43 +21,17 @@ unchecked: Any = wallaroo
 """The API as an author has it who uses no type checker."""
 
 
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def text(bs: bytes) -> str:
-    return bs.decode()
-
-
-@wallaroo.encoder
-def line(message: str) -> str:
-    return f"{message}\n"
-
-
 @wallaroo.computation(name="shout")
 def shout(message: str) -> str:
     return message.upper()
-
-
-@wallaroo.partition
-def whole(message: str) -> str:
-    return message
-
-
-class Count:
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Other:
     pass
 
 
-@wallaroo.state_computation(name="count")
-def count(message: str, state: Count) -> tuple[int, bool]:
-    state.count += 1
-    return (state.count, True)
-
-
-SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, text)
-SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, line)
+SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, decode)
+SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, as_line)
 
 
 def begun(source: Any = SOURCE) -> ApplicationBuilder:
@@ -82,11 +58,11 @@ def defined_at(function: Any) -> str:
 
 
 def test_a_decorated_function_stays_callable() -> None:
-    assert text(b"hello") == "hello"
+    assert decode(b"hello") == "hello"
     assert shout("hello") == "HELLO"
-    assert count("a", Count()) == (1, True)
+    assert count("a", Count()) == ("a: 1", True)
     assert whole("key") == "key"
-    assert line("x") == "x\n"
+    assert as_line("x") == "x\n"
     assert vars(shout)["__name__"] == "shout"
 
 
@@ -108,10 +84,10 @@ def test_pipelines_that_name_one_state_share_it() -> None:
 
 
 def test_no_two_sinks_have_one_name() -> None:
-    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, line)
+    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, as_line)
     builder = begun().to_sinks([SINK, other])
     (first, _) = resolve(builder.build()).sinks
-    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, line))
+    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, as_line))
     names = [sink.name for sink in resolve(builder.build()).sinks]
     assert len(set(names)) == len(names) == 3
 
@@ -135,15 +111,15 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 def test_a_step_must_be_a_computation() -> None:
     builder, at = begun().to(len).to_sink(SINK), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': to takes a function decorated @computation, "
-        "and got the function len"
+        f"{HERE}:{at}: pipeline 'lines': to expects a function decorated with @computation, "
+        "but got the function len"
     )
 
 
 def test_a_stateful_step_must_be_a_state_computation() -> None:
     builder, at = begun().to_stateful(shout, Count, "counts").done(), this_line()
     problem = only_problem(builder)
-    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful takes")
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful expects")
     assert "@state_computation" in problem
     assert "got the @computation shout" in problem
 
@@ -224,7 +200,7 @@ def test_a_step_needs_a_pipeline() -> None:
 def test_an_application_needs_a_pipeline() -> None:
     builder, at = ApplicationBuilder("app"), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: the application has no pipeline; add new_pipeline(…)"
+        f"{HERE}:{at}: the application has no pipeline; call new_pipeline(…)"
     )
 
 
@@ -241,8 +217,10 @@ def test_one_state_has_entities_of_one_class() -> None:
     builder = begun().to_state_partition(count, Count, "counts", whole).done()
     builder.new_pipeline("more", SOURCE).to_state_partition(count, Other, "counts", whole).done()
     problem = only_problem(builder)
-    assert "pipeline 'more', step 'count': state 'counts' has entities of Other here" in problem
-    assert f"and of Count at {HERE}:" in problem
+    assert (
+        "pipeline 'more', step 'count': state 'counts' has entities of class Other here" in problem
+    )
+    assert f"but of Count at {HERE}:" in problem
 
 
 def test_one_state_has_one_set_of_keys() -> None:
@@ -251,7 +229,7 @@ def test_one_state_has_one_set_of_keys() -> None:
     builder.new_pipeline("more", SOURCE)
     builder.to_state_partition(count, Count, "counts", whole, ["b"], "drop").done()
     problem = only_problem(builder)
-    assert f"state 'counts' has other keys here than at {HERE}:" in problem
+    assert f"the keys of state 'counts' differ from those at {HERE}:" in problem
 
 
 def test_a_key_is_listed_once() -> None:
@@ -276,7 +254,7 @@ def test_a_key_function_that_is_annotated_to_return_what_is_not_a_key_is_a_probl
     builder = begun().to_state_partition(count, Count, "counts", listed).done()
     problem = only_problem(builder)
     assert problem.startswith(f"{listed_at}: pipeline 'lines', step 'count': key function: list is")
-    assert problem.endswith("it can change (it is unhashable); return tuple(key) instead")
+    assert problem.endswith("it is mutable (unhashable); return tuple(key) instead")
 
 
 def test_keys_are_a_list() -> None:
@@ -312,7 +290,7 @@ def test_the_api_in_use_or_an_argument_says_what_becomes_of_other_keys(
     builder = begun().to_state_partition(count, state, "counts", whole, keys, other_keys).done()
     made = resolve(builder.build()).partitions["counts"]
     assert made.keys == (frozenset(keys) if closed else None)
-    assert made.holds("c") is not closed
+    assert made.accepts("c") is not closed
 
 
 def test_integer_keys_that_are_listed_are_all_there_are() -> None:
@@ -335,7 +313,7 @@ def test_to_drop_all_keys_is_a_mistake() -> None:
 
 def test_a_connector_that_is_not_there_is_named_with_what_to_call() -> None:
     builder = ApplicationBuilder("app").new_pipeline("in", "feed").to(shout).done()
-    assert "'feed' is no source configuration; to use a connector" in only_problem(builder)
+    assert "'feed' is not a source configuration; to use a connector" in only_problem(builder)
     assert "source_connector('feed', …)" in only_problem(builder)
 
 
@@ -352,27 +330,28 @@ def test_a_state_class_is_made_without_arguments() -> None:
 
 def test_a_state_is_a_class() -> None:
     problem = only_problem(begun().to_stateful(count, Count(), "counts").done())
-    assert "the state is an object of class Count; a class is due" in problem
+    assert "the state is an object of class Count; expected a class" in problem
 
 
 def test_a_key_function_is_a_function() -> None:
     key: Any = "first letter"
     builder = begun().to_state_partition(count, Count, "counts", key).done()
-    assert "'first letter' is no key function; decorate it @partition" in only_problem(builder)
+    problem = only_problem(builder)
+    assert "'first letter' is not a key function; decorate it with @partition" in problem
 
 
 def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration() -> None:
     told = problems(begun("127.0.0.1:7010").to_sink(SOURCE))
-    assert "pipeline 'lines': '127.0.0.1:7010' is no source configuration" in told[0]
-    assert "an object of class TCPSourceConfig is no sink configuration" in told[-1]
+    assert "pipeline 'lines': '127.0.0.1:7010' is not a source configuration" in told[0]
+    assert "an object of class TCPSourceConfig is not a sink configuration" in told[-1]
 
 
 def test_plain_functions_are_no_decoder_and_no_encoder() -> None:
     source = wallaroo.TCPSourceConfig("", 0, bytes.decode)  # type: ignore[call-overload]
     sink: Any = wallaroo.TCPSinkConfig("", 0, str.encode)  # type: ignore[arg-type]
     told = problems(begun(source).to_sink(sink))
-    assert "the function decode is no decoder; decorate it @decoder" in told[0]
-    assert "the function encode is no encoder; decorate it @encoder" in told[1]
+    assert "the function decode is not a decoder; decorate it with @decoder" in told[0]
+    assert "the function encode is not an encoder; decorate it with @encoder" in told[1]
 
 
 def test_a_header_format_must_fit() -> None:
@@ -387,7 +366,9 @@ def test_a_header_format_must_fit() -> None:
 
 @pytest.mark.parametrize("returned", [None, "an application", 7, ApplicationBuilder("app")])
 def test_application_setup_returns_what_build_gave(returned: object) -> None:
-    with pytest.raises(ApplicationError, match=r"an application is due.*return builder\.build\(\)"):
+    with pytest.raises(
+        ApplicationError, match=r"expected an application.*return builder\.build\(\)"
+    ):
         resolve(returned)
 
 
@@ -414,7 +395,7 @@ class Decoding:
         return bs.decode()
 
 
-@pytest.mark.parametrize("decoder", [text, bytes.decode, Decoding(), str.upper])
+@pytest.mark.parametrize("decoder", [decode, bytes.decode, Decoding(), str.upper])
 def test_a_source_without_frames_takes_any_function_as_its_decoder(decoder: Any) -> None:
     for config in [
         wallaroo.FileSourceConfig("in", decoder, "lines"),
@@ -427,10 +408,14 @@ def test_a_source_without_frames_takes_any_function_as_its_decoder(decoder: Any)
 
 def test_sources_and_sinks_say_where_they_are() -> None:
     builder = begun(wallaroo.GenSourceConfig(Numbers())).to_sinks(
-        [SINK, wallaroo.FileSinkConfig("/o", line), wallaroo.SinkConfig(Table(), line)]
+        [
+            SINK,
+            wallaroo.FileSinkConfig("/o", as_line),
+            wallaroo.SinkConfig(Table(), as_line),
+        ]
     )
-    builder.new_pipeline("file", wallaroo.FileSourceConfig("/i", text)).done()
-    builder.new_pipeline("own", wallaroo.SourceConfig(Rows(), text)).done()
+    builder.new_pipeline("file", wallaroo.FileSourceConfig("/i", decode)).done()
+    builder.new_pipeline("own", wallaroo.SourceConfig(Rows(), decode)).done()
     builder.new_pipeline("tcp", SOURCE).done()
     application = resolve(builder.build())
     wheres = ["generator Numbers", "file /i", "Rows", "127.0.0.1:0"]
@@ -439,9 +424,9 @@ def test_sources_and_sinks_say_where_they_are() -> None:
 
 
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:
-    small = wallaroo.TCPSourceConfig("n", "h", 0, text, max_size=9)
+    small = wallaroo.TCPSourceConfig("n", "h", 0, decode, max_size=9)
     builder = begun(small).done().new_pipeline("large", SOURCE).done()
-    assert [s.framing.max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
+    assert [framing_of(s).max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
 
 
 @pytest.mark.parametrize(
@@ -456,8 +441,8 @@ def test_a_source_has_its_own_limit_where_it_names_one() -> None:
 def test_a_generator_is_an_object_with_its_two_methods(gen: Any, described: str) -> None:
     builder, at = begun(wallaroo.GenSourceConfig(gen)).done(), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': {described} is no generator; "
-        "an object with initial_value() and apply(previous) is due"
+        f"{HERE}:{at}: pipeline 'lines': {described} is not a generator; "
+        "expected an object with initial_value() and apply(previous)"
     )
 
 
@@ -476,16 +461,16 @@ def test_a_generators_methods_take_what_they_are_given() -> None:
 
 def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> None:
     own: Any = Numbers()
-    builder, at = begun(wallaroo.SourceConfig(own, text)), this_line()
-    builder.to_sink(wallaroo.SinkConfig(own, line))
-    builder.new_pipeline("b", unchecked.FileSourceConfig("i", text, framing="line"))
-    builder.to_sink(unchecked.FileSinkConfig("o", line, framing="frames"))
-    here = "an object of class Numbers is no"
+    builder, at = begun(wallaroo.SourceConfig(own, decode)), this_line()
+    builder.to_sink(wallaroo.SinkConfig(own, as_line))
+    builder.new_pipeline("b", unchecked.FileSourceConfig("i", decode, framing="line"))
+    builder.to_sink(unchecked.FileSinkConfig("o", as_line, framing="frames"))
+    here, base = "an object of class Numbers is not a", "pass an instance of a"
     assert problems(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': {here} source; an object of a MessageSource is",
-        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; an object of an OutputSink is",
-        f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; 'frames' or 'lines' is due",
-        f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; 'none' or 'lines' is due",
+        f"{HERE}:{at}: pipeline 'lines': {here} source; {base} MessageSource subclass",
+        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; {base}n OutputSink subclass",
+        f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; expected 'frames' or 'lines'",
+        f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; expected 'none' or 'lines'",
     )
 
 
@@ -494,17 +479,20 @@ def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_functi
     builder = begun(wallaroo.FileSourceConfig("i", bytes.decode)).done()
     builder.new_pipeline("lines too", wallaroo.FileSourceConfig("i", decoder, "lines")).done()
     told = problems(builder)
-    assert "pipeline 'lines': the function decode is no decoder; decorate it @decoder" in told[0]
-    assert "pipeline 'lines too': 'utf-8' is no decoder; a function is due" in told[1]
+    assert (
+        "pipeline 'lines': the function decode is not a decoder; decorate it with @decoder"
+        in told[0]
+    )
+    assert "pipeline 'lines too': 'utf-8' is not a decoder; expected a function" in told[1]
 
 
 def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:
-    sink = wallaroo.FileSinkConfig("/o", line)
+    sink = wallaroo.FileSinkConfig("/o", as_line)
     at = this_line() - 1
     left, right = (wallaroo.source(name, SOURCE) for name in ("left", "right"))
     shared = wallaroo.build_application("app", left.merge(right).to(shout).to_sink(sink))
     assert len(resolve(shared).sinks) == 1
-    twice = begun().to_sinks([sink, wallaroo.FileSinkConfig("/o", line)])
+    twice = begun().to_sinks([sink, wallaroo.FileSinkConfig("/o", as_line)])
     assert only_problem(twice).endswith(
         f"pipeline 'lines': /o is written by the sink at {HERE}:{at} already"
     )

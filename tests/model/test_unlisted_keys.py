@@ -8,30 +8,16 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.applications.counting import Count, count, decode, encode, whole
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import UnlistedKeysWarning, simulate
 
-text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
-whole = wallaroo.partition(str)
-encode = wallaroo.encoder(str.encode)
-
-
-class Seen:
-    def __init__(self) -> None:
-        self.count = 0
-
-
-@wallaroo.state_computation(name="count")
-def count(word: str, seen: Seen) -> tuple[str, bool]:
-    seen.count += 1
-    return (f"{word} {seen.count}", True)
-
 
 def application(keys: Any, other_keys: Any = None) -> Application:
     builder = wallaroo.ApplicationBuilder("letters")
-    builder.new_pipeline("Letters", wallaroo.TCPSourceConfig("", 0, text))
-    builder.to_state_partition(count, Seen, "seen", whole, keys, other_keys)
+    builder.new_pipeline("Letters", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to_state_partition(count, Count, "seen", whole, keys, other_keys)
     return resolve(builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build())
 
 
@@ -41,7 +27,7 @@ SENT = [("Letters", b"a"), *[("Letters", b"z")] * 50]
 @pytest.mark.parametrize("keys", [None, [], ["a", "b"]])
 def test_any_key_makes_its_entity_where_none_or_only_the_first_are_listed(keys: Any) -> None:
     result = simulate(application(keys), SENT)
-    assert result.outputs[-1] == b"z 50"
+    assert result.outputs[-1] == b"z: 50"
     assert result.unknown_keys == []
 
 
@@ -52,10 +38,9 @@ def test_a_source_of_other_keys_is_warned_of_once() -> None:
     (warned,) = caught
     assert warned.category is UnlistedKeysWarning
     assert str(warned.message) == (
-        "source 'Letters': 50 of 51 messages for step 'count' were dropped, because state 'seen' "
-        "lists 'a', 'b' (2 keys) and their keys are not among them; return listed keys from the "
-        'partition function, list the missing ones, or give other_keys="add" to let new keys be '
-        "added as they come"
+        "source 'Letters': 50 of 51 messages for step 'count' were dropped, because their keys are "
+        "not among those listed for state 'seen': 'a', 'b' (2 keys); return listed keys from the "
+        'partition function, list the missing ones, or pass other_keys="add" to accept new keys'
     )
     assert len(result.unknown_keys) == 50
 
@@ -69,21 +54,21 @@ def test_a_few_other_keys_are_not_warned_of() -> None:
 @pytest.mark.parametrize(
     ("key", "keys", "ending"),
     [
-        (97, "ab", ": it is of type int, and the listed keys are of type str; return 'a' for it"),
-        (b"a", "ab", ": it is of type bytes, and the listed keys are of type str; return 'a' …"),
-        ("c", [b"c"], ": it is of type str, and the listed keys are of type bytes; return b'c' …"),
-        (200, "ab", ": it is of type int, and the listed keys are of type str"),
-        (-1, "ab", ": it is of type int, and the listed keys are of type str"),
-        (2**80, "ab", ": it is of type int, and the listed keys are of type str"),
+        (97, "ab", ": it is of type int, but the listed keys are of type str; return 'a' instead"),
+        (b"a", "ab", ": it is of type bytes, but the listed keys are of type str; return 'a' …"),
+        ("c", [b"c"], ": it is of type str, but the listed keys are of type bytes; return b'c' …"),
+        (200, "ab", ": it is of type int, but the listed keys are of type str"),
+        (-1, "ab", ": it is of type int, but the listed keys are of type str"),
+        (2**80, "ab", ": it is of type int, but the listed keys are of type str"),
         ("c", "ab", ""),
     ],
 )
 def test_a_key_of_another_type_is_refused_with_what_to_return(
     key: Any, keys: Any, ending: str
 ) -> None:
-    partition = StatePartition("seen", Seen, frozenset(keys), wallaroo_place())
-    expected = f"its key {key!r} is not among those of state 'seen'{ending}"
-    assert partition.refusal(key) == expected.replace("…", "for it")
+    partition = StatePartition("seen", Count, frozenset(keys), wallaroo_place())
+    expected = f"its key {key!r} is not listed for state 'seen'{ending}"
+    assert partition.explain_refusal(key) == expected.replace("…", "instead")
 
 
 def wallaroo_place() -> Any:
@@ -91,5 +76,5 @@ def wallaroo_place() -> Any:
 
 
 def test_the_listed_keys_are_named_while_they_are_few() -> None:
-    named = application([*"gfedcba"], "drop").partitions["seen"].listed()
+    named = application([*"gfedcba"], "drop").partitions["seen"].describe_keys()
     assert named == "'a', 'b', 'c', 'd', 'e', … (7 keys)"

@@ -118,7 +118,7 @@ def test_a_window_closes_exactly_when_it_is_due(
     while (due := windows.due_ns(entity)) is not None:
         assert windows.tick(entity, "key", due - 1, _fail) == []
         assert windows.tick(entity, "key", due, _fail) != []
-    assert windows.is_spent(entity), "nothing is kept of a key whose windows have closed"
+    assert windows.is_disposable(entity), "nothing is kept of a key whose windows have closed"
 
 
 def test_the_time_of_arrival_is_never_late_though_the_clock_runs_backwards() -> None:
@@ -150,7 +150,7 @@ def test_a_window_whose_output_raises_is_told_and_the_others_close() -> None:
 
 def test_an_event_time_that_is_no_whole_number_is_told() -> None:
     windows = RangeWindows(10, 10, 0, "drop", lambda _: 1.5, Gather())  # type: ignore[arg-type,return-value]
-    with pytest.raises(TypeError, match=r"the event time is 1\.5, and whole nanoseconds"):
+    with pytest.raises(TypeError, match=r"the event time is 1\.5; expected an int"):
         windows.take(windows.new_entity(), "key", 1, 0, _fail)
 
 
@@ -171,7 +171,7 @@ def test_count_windows_give_an_output_every_so_many_messages(
         sorted(messages[count * n : count * (n + 1)]) for n in range(full)
     ]
     assert windows.due_ns(entity) is None
-    assert windows.is_spent(entity) == (len(messages) % count == 0)
+    assert windows.is_disposable(entity) == (len(messages) % count == 0)
 
 
 def test_a_count_window_that_is_not_full_closes_after_its_timeout() -> None:
@@ -187,15 +187,21 @@ def test_a_count_window_that_is_not_full_closes_after_its_timeout() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: range_windows(0), "the range has to be above zero"),
+        (lambda: range_windows(0), "the range is 0 ns; it must be positive"),
         (
             lambda: range_windows(2.5),  # type: ignore[arg-type]
-            r"range is 2\.5, and a whole number is due",
+            r"range is 2\.5; expected an integer",
         ),
-        (lambda: range_windows(10).with_slide(11), "has to be above zero, and at most 10"),
-        (lambda: range_windows(10).with_delay(-1), "cannot be below zero"),
-        (lambda: range_windows(10).with_delay(1).with_delay(1), "with_delay has been called"),
-        (lambda: range_windows(10).with_late_data_policy("keep"), "no late data policy 'keep'"),
+        (lambda: range_windows(10).with_slide(11), "must be positive and at most 10"),
+        (lambda: range_windows(10).with_delay(-1), "must not be negative"),
+        (
+            lambda: range_windows(10).with_delay(1).with_delay(1),
+            "with_delay has already been called",
+        ),
+        (
+            lambda: range_windows(10).with_late_data_policy("keep"),
+            "'keep' is not a valid late data policy",
+        ),
     ],
 )
 def test_windows_that_cannot_be_are_refused(wrong: Any, sentence: str) -> None:

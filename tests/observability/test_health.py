@@ -59,11 +59,11 @@ def test_the_images_health_check_asks_the_process_beside_it(server: HealthServer
     server.close()
     done = CliRunner().invoke(main, ["probe", "--port", str(server.port)])
     assert done.exit_code == 1
-    assert f"no answer on port {server.port}" in done.output
+    assert f"no response on port {server.port}" in done.output
 
 
 def test_a_port_that_is_taken_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with pytest.raises(RuntimeFailure, match=f"answered at 127.0.0.1:{port}: Address already"):
+        with pytest.raises(RuntimeFailure, match=f"listen on 127.0.0.1:{port}: Address already"):
             HealthServer(Address("127.0.0.1", port), {}, dict)

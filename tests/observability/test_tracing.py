@@ -21,7 +21,7 @@ def exporter() -> InMemorySpanExporter:
 def test_a_span_has_its_time_its_parts_and_its_attributes(exporter: InMemorySpanExporter) -> None:
     traces = Traces(exporter, "Votes")
     whole = Span("batch", SECOND, 4 * SECOND, {"wallaroo.batch": 7})
-    traces.tell(whole, [Span("plan", SECOND, 2 * SECOND), Span("run", 2 * SECOND, 4 * SECOND)])
+    traces.export(whole, [Span("plan", SECOND, 2 * SECOND), Span("run", 2 * SECOND, 4 * SECOND)])
     traces.close()
     plan, run, batch = exporter.get_finished_spans()
     assert [span.name for span in (plan, run, batch)] == ["plan", "run", "batch"]
@@ -42,8 +42,8 @@ def test_what_went_through_a_batch_has_a_link_to_it_from_any_process(
     here, there = Traces(exporter, "Votes"), InMemorySpanExporter()
     elsewhere = Traces(there, "Votes")
     for number in (1, 2):
-        here.tell(Span("batch", 0, 1), [], batch=BatchId("run", number))
-    elsewhere.tell(Span("message", 0, 1), [], through=BatchId("run", 2))
+        here.export(Span("batch", 0, 1), [], batch=BatchId("run", number))
+    elsewhere.export(Span("message", 0, 1), [], through=BatchId("run", 2))
     here.close()
     elsewhere.close()
     first, second = exporter.get_finished_spans()
@@ -60,7 +60,7 @@ def test_the_environment_names_the_service(
     monkeypatch.setenv("OTEL_SERVICE_NAME", "ballots")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
     traces = Traces(exporter, "Votes")
-    traces.tell(Span("batch", 0, 1), [])
+    traces.export(Span("batch", 0, 1), [])
     traces.close()
     (span,) = exporter.get_finished_spans()
     assert span.resource.attributes["service.name"] == "ballots"

@@ -11,7 +11,7 @@ from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch, Progress
 from wallaroo.engine.metrics import TimedBatch
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.run.batch_summary import BatchSummary
 
 GATEWAY = GatewayStatus((), (), 1, 138_000, 0, 12.34, 0, False, 0, 0, 0, 0, 0)
@@ -31,7 +31,7 @@ class Driver:
         number = len(self.timed)
         progress = Progress(number, 0.0, {"wait": 0.5, "run": seconds})
         self.timed.append(TimedBatch(messages, progress))
-        tally = Tally(figures=TaskMetrics(arrivals={(0, 0): messages}))
+        tally = Tally(metrics=TaskMetrics(arrivals={(0, 0): messages}))
         self.summary.on_batch(Batch(number, tally))
 
     def reported(self) -> list[Any]:

@@ -87,7 +87,7 @@ def status(clock: Clock, gateway: Gateway) -> DriverStatus:
 
 
 def test_a_start_may_take_minutes_and_not_for_ever(status: DriverStatus, clock: Clock) -> None:
-    status.say("waiting for the gateway")
+    status.enter("waiting for the gateway")
     clock.now += 299
     assert status.alive() == (True, "waiting for the gateway")
     assert status.ready() == (False, "waiting for the gateway")
@@ -98,13 +98,13 @@ def test_a_start_may_take_minutes_and_not_for_ever(status: DriverStatus, clock: 
 def test_it_is_ready_while_batches_advance_or_there_is_nothing_to_do(
     status: DriverStatus, gateway: Gateway, clock: Clock
 ) -> None:
-    status.say("running")
+    status.enter("running")
     assert status.ready() == (True, "idle")
     gateway.backlog, gateway.waited_s = 7, 119.0
     clock.now += 600  # idle for long, and the first message has not waited as long
     assert status.ready() == (True, "advancing")
     gateway.waited_s = 125.0
-    assert status.ready() == (False, "7 messages wait, and no batch has ended for 125 s")
+    assert status.ready() == (False, "7 messages waiting, no batch committed for 125 s")
     status.on_batch(Batch(3, Tally()))
     assert status.ready() == (True, "advancing")
 
@@ -112,14 +112,14 @@ def test_it_is_ready_while_batches_advance_or_there_is_nothing_to_do(
 def test_without_its_gateway_it_is_not_ready(clock: Clock, tmp_path: Path) -> None:
     status = DriverStatus("Votes", 8)
     status.client = GatewayClient(f"grpc+unix://{tmp_path}/nobody.sock", patience_s=0)
-    status.say("running")
-    assert status.ready() == (False, "the gateway is away")
-    assert not status.gateway_answers()
+    status.enter("running")
+    assert status.ready() == (False, "the gateway is unavailable")
+    assert not status.gateway_responds()
     assert status.to_json()["gateway"] is None
 
 
 def test_what_ended_it_is_its_last_error(status: DriverStatus) -> None:
-    status.say("running")
+    status.enter("running")
     status.fail("the query failed 6 times in a row: disk full")
     assert status.alive() == (False, "the query failed 6 times in a row: disk full")
     told = status.to_json()
@@ -129,7 +129,7 @@ def test_what_ended_it_is_its_last_error(status: DriverStatus) -> None:
 def test_rates_are_those_of_the_last_half_minute(
     status: DriverStatus, gateway: Gateway, clock: Clock
 ) -> None:
-    status.say("running")
+    status.enter("running")
     assert status.to_json()["messages_per_s"] is None
     for number in range(15):
         clock.now += 2.0

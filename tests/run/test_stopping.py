@@ -21,17 +21,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.helpers import WORD_COUNT
+from wallaroo.cli.gateway import command_line
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import UsageError
-from wallaroo.gateway.internal_api.client import GatewayStatus, SinkStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background import BackgroundRun
-from wallaroo.run.local import Runner
-from wallaroo.run.settings import RunSettings
-from wallaroo.run.stopping import BrokenOff, StopSignals
+from wallaroo.run.local import LocalRun
+from wallaroo.run.settings import LocalSettings
+from wallaroo.run.stopping import StartInterrupted, StopSignals
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 _TIMEOUT_S = 60.0
+ENGINE = EngineSettings(ApplicationRef("app"), "local[1]")
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +48,9 @@ def _handlers_as_before() -> Iterator[None]:
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_signal_breaks_off_a_start(stop: signal.Signals) -> None:
     signals = StopSignals()
-    with pytest.raises(BrokenOff), signals.during_start():
+    with pytest.raises(StartInterrupted), signals.during_start():
         signal.raise_signal(stop)
-    assert signals.came.is_set()
+    assert signals.received.is_set()
 
 
 def test_a_start_that_has_not_heard_of_the_signal_is_broken_off_again() -> None:
@@ -59,7 +62,7 @@ def test_a_start_that_has_not_heard_of_the_signal_is_broken_off_again() -> None:
                 signal.raise_signal(signal.SIGTERM)
             threading.Event().wait(_TIMEOUT_S)
 
-    with pytest.raises(BrokenOff):
+    with pytest.raises(StartInterrupted):
         start()
 
 
@@ -69,15 +72,15 @@ def test_a_signal_behind_the_start_is_noted_alone(stop: signal.Signals) -> None:
     with signals.during_start():
         pass
     signal.raise_signal(stop)
-    assert signals.came.is_set()
+    assert signals.received.is_set()
 
 
 def test_signals_do_what_they_did_once_a_run_has_ended() -> None:
     before = [signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)]
     signals = StopSignals()
     with signals.during_start():
-        signals.listen()
-    signals.leave()
+        signals.handle()
+    signals.restore()
     assert [signal.getsignal(number) for number in (*STOPS, signal.SIGALRM)] == before
 
 
@@ -100,15 +103,15 @@ STATUS = GatewayStatus(
 
 def drained(status: GatewayStatus) -> tuple[bool, list[Any]]:
     """Whether a run whose gateway has *status* drains at once; what it logs, to its end."""
-    settings = RunSettings(ApplicationRef("app"), drain_timeout_s=0.0)
-    with capture_logs() as logged, Runner(settings) as runner:
+    settings = LocalSettings(engine=ENGINE, drain_timeout_s=0.0)
+    with capture_logs() as logged, LocalRun(settings, command_line) as runner:
         runner._gateway = SimpleNamespace(starts=1, failure=None)  # type: ignore[assignment]
         client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
         runner._client = client  # type: ignore[assignment]
         engine = SimpleNamespace(failure=lambda: None, finish_batch=lambda: None)
         runner._engine = engine  # type: ignore[assignment]
         runner._state_dir = Path("state")
-        runner._stack.append(lambda: logged.append({"event": "parts end"}))
+        runner._stack.callback(logged.append, {"event": "parts end"})
         done = runner.drain()
     return done, logged
 
@@ -124,7 +127,7 @@ def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> N
     assert not done
     warning = logged[1]
     assert warning["log_level"] == "warning"
-    assert warning["reason"] == "the 0 s of --drain-timeout are over"
+    assert warning["reason"] == "the --drain-timeout of 0 s has expired"
     assert (warning["not_processed"], warning["not_delivered"]) == (2, 3)
     assert warning["receivers_away"] == {"Results": "Connection refused"}
     assert warning["kept_in"] == "state"
@@ -165,10 +168,9 @@ def test_a_run_that_waits_for_java_stops_at_once_and_in_good_order(
     with tempfile.TemporaryDirectory() as scratch:  # short, as the name of a socket must be
         monkeypatch.setenv("TMPDIR", scratch)
         running = BackgroundRun(arguments)
-        running.wait_for_event("claimed", _TIMEOUT_S)
+        running.wait_for_event("lease acquired", _TIMEOUT_S)
         os.kill(running.process.pid, stop)
-        assert running.process.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
-        running._reader.join()
+        assert running.wait(_TIMEOUT_S) == 0  # 1 if it had waited for Java
         assert running.events[-1]["event"] == "stopped"
         assert not any(event.get("level") == "error" for event in running.events)
         assert list(Path(scratch).iterdir()) == []
@@ -180,15 +182,21 @@ def test_a_directory_whose_name_is_too_long_for_sockets_is_told(
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    with pytest.raises(UsageError, match="set the environment variable TMPDIR to a shorter one"):
-        Runner(RunSettings(ApplicationRef("app"))).start()
+    with (
+        pytest.raises(UsageError, match="set the environment variable TMPDIR to a shorter one"),
+        LocalRun(LocalSettings(engine=ENGINE), command_line) as running,
+    ):
+        running.start()
 
 
 @pytest.mark.parametrize(
     ("java", "said"),
     [
         ("kill -9 $$", "Spark's Java was killed by SIGKILL while it was starting: the system does"),
-        ("exit 3", "Spark's Java ended with exit code 3 while it was starting: see what was"),
+        (
+            "exit 3",
+            "Spark's Java ended with exit code 3 while it was starting: check the preceding",
+        ),
     ],
 )
 def test_a_run_whose_java_ends_while_it_starts_tells_how(

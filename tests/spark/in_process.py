@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 import uuid
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.helpers import wait_until
+from tests.dataflow.harness import cut
+from tests.helpers import framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
@@ -153,7 +153,7 @@ class _Edge:
             while left and len(some) < size and left[0][0] == some[0][0]:
                 some.append(left.pop(0))
             index = indices[some[0][0]]
-            framing = application.sources[index].framing
+            framing = framing_of(application.sources[index])
             frames = b"".join(_frame(framing, payload) for _, payload in some)
             self.journal.submit(index, len(some), frames)
         assert self.journal.flush(10)
@@ -166,10 +166,8 @@ class _Edge:
         made: list[bytes] = []
         position = 0
         while (delivery := self._outbox.next(sink, position, 0.0)) is not None:
-            position, start = delivery.position, 0
-            for length in array("I", delivery.outputs.lengths):
-                made.append(delivery.outputs.data[start : start + length])
-                start += length
+            position = delivery.position
+            made += cut(delivery.outputs.lengths, delivery.outputs.data)
         return made
 
     def close(self) -> None:

@@ -96,7 +96,7 @@ def test_a_run_that_waits_for_the_end_of_a_source_that_cannot_go_on_fails(tmp_pa
         assert running.process.wait(PATIENCE_S) == 1
     told = " ".join(event["event"] for event in running.events)
     assert "source 'Lines' (file " in told
-    assert "does not go on: FileNotFoundError: " in told
+    assert "cannot continue: FileNotFoundError: " in told
 
 
 def test_a_run_that_ends_with_its_sources_waits_for_its_windows(tmp_path: Path) -> None:

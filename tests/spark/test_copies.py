@@ -14,7 +14,8 @@ import pytest
 
 from tests.helpers import free_address, processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.engine.spark.checkpoint.position import position_of
+from wallaroo.dataflow.records import JOURNAL
+from wallaroo.engine.spark.checkpoint.progress import progress_of
 from wallaroo.errors import UsageError
 from wallaroo.run.background import BackgroundRun
 from wallaroo.run.state.agreement import LocalFiles, agree
@@ -63,8 +64,8 @@ def _wait_until_idle(state: Path) -> None:
     """Wait until the last batch is committed."""
 
     def idle() -> bool:
-        position = position_of(state / "checkpoint")
-        return position.committed == position.planned
+        progress = progress_of(state / "checkpoint")
+        return progress.committed == progress.planned
 
     wait_until(idle, "the commit")
 
@@ -133,7 +134,7 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
 def test_what_a_crash_leaves_between_two_steps_starts(tmp_path: Path, copies: list[Path]) -> None:
     """Planned, published, and committed are three steps; any of them may be the last."""
     directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
-    last = position_of(directory / "checkpoint").batch
+    last = progress_of(directory / "checkpoint").batch
     (directory / "checkpoint" / "commits" / str(last)).unlink()
     _agree(directory)
     with sqlite3.connect(directory / "outbox.db") as outbox:
@@ -169,14 +170,14 @@ def test_a_lost_journal_that_is_accepted_skips_nothing_new(
     tmp_path: Path, copies: list[Path], ages: tuple[int, int, int], in_a_batch: bool
 ) -> None:
     directory = _put_together(tmp_path / "state", copies, ages)
-    before = position_of(directory / "checkpoint")
-    counted = before.planned
+    before = progress_of(directory / "checkpoint")
+    counted = before.planned[JOURNAL]
     if in_a_batch:  # which is gone with its messages
         (directory / "checkpoint" / "commits" / str(before.batch)).unlink()
         if ages[1] == NEWER:
             with sqlite3.connect(directory / "outbox.db") as outbox:
                 outbox.execute("UPDATE batch SET number = number - 1")
-        counted = position_of(directory / "checkpoint").committed
+        counted = progress_of(directory / "checkpoint").committed[JOURNAL]
     with (
         Receiver("lines") as receiver,
         run(APP, receiver, directory, options=["--accept-lost-journal"]) as running,
@@ -191,7 +192,7 @@ def test_a_lost_journal_that_is_accepted_skips_nothing_new(
     assert set(receiver.messages) == {
         b"%s => %d\n" % (word, counted + number) for word in (b"a", b"b") for number in (1, 2, 3)
     }
-    assert position_of(directory / "checkpoint").planned == before.planned + 3
+    assert progress_of(directory / "checkpoint").planned[JOURNAL] == before.planned[JOURNAL] + 3
     _agree(directory)
 
 
@@ -200,7 +201,7 @@ def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
 ) -> None:
     """What a power failure may leave: Spark does not sync what it writes."""
     directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
-    before = position_of(directory / "checkpoint")
+    before = progress_of(directory / "checkpoint")
     for kind in ("commits", "offsets"):
         (directory / "checkpoint" / kind / str(before.batch)).unlink()
     with pytest.raises(UsageError, match=r"the checkpoint .* is older than the outbox"):
@@ -214,7 +215,9 @@ def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
         receiver.wait_for(4)
         assert running.stop() == 0
     due = [
-        b"%s => %d\n" % (word, before.planned + more) for word in (b"a", b"b") for more in (0, 1)
+        b"%s => %d\n" % (word, before.planned[JOURNAL] + more)
+        for word in (b"a", b"b")
+        for more in (0, 1)
     ]
     assert sorted(receiver.messages) == sorted(due)
     _agree(directory)

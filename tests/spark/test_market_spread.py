@@ -67,7 +67,7 @@ def test_senders_the_wrong_way_round_are_told_so(spread: Spread) -> None:
     spread.send_in_turns([("Orders", [quote] * 5)])
     event = spread.running.wait_for_event("message set aside", PATIENCE_S)
     assert event["pipeline"] == "Orders"
-    assert "the wrong way around" in event["error"]
+    assert "connected to the wrong sources" in event["error"]
     assert event["place"].startswith("messages.py:")
 
 

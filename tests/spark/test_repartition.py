@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.harness import Authority
-from tests.helpers import free_address
+from tests.helpers import COUNTING, free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
@@ -24,62 +25,10 @@ from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark
 
-SOURCE = "Votes"
-APPLICATION = """
-import wallaroo
+SOURCE = "Texts"
 
 
-def application_setup(args):
-    in_host, in_port = wallaroo.tcp_parse_input_addrs(args)[0]
-    out_host, out_port = wallaroo.tcp_parse_output_addrs(args)[0]
-    builder = wallaroo.ApplicationBuilder("Votes")
-    builder.new_pipeline("Votes", wallaroo.TCPSourceConfig(in_host, in_port, decode))
-    builder.to_state_partition(by_name, Count, "names", name)
-    builder.to_state_partition(by_initial, Count, "initials", initial)
-    builder.to_sink(wallaroo.TCPSinkConfig(out_host, out_port, encode))
-    return builder.build()
-
-
-class Count:
-    def __init__(self):
-        self.votes = 0
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload):
-    return payload.decode()
-
-
-@wallaroo.partition
-def name(vote):
-    return vote
-
-
-@wallaroo.partition
-def initial(counted):
-    return counted[0][0]
-
-
-@wallaroo.state_computation(name="by name")
-def by_name(vote, count):
-    count.votes += 1
-    return ((vote, count.votes), True)
-
-
-@wallaroo.state_computation(name="by initial")
-def by_initial(counted, count):
-    count.votes += 1
-    return (f"{counted[0]} {counted[1]} {count.votes}\\n", True)
-
-
-@wallaroo.encoder
-def encode(line):
-    return line.encode()
-"""
-"""Two levels: what is counted by name is counted again by its first letter."""
-
-
-def votes(start: int) -> list[bytes]:
+def texts(start: int) -> list[bytes]:
     return [b"%c%d" % (97 + n % 5, n % 37) for n in range(start, start + 200)]
 
 
@@ -93,8 +42,6 @@ def by_initial(outputs: list[bytes]) -> dict[bytes, list[bytes]]:
 def test_state_counts_on_in_more_and_in_fewer_partitions(
     on_spark: InProcess, tmp_path: Path
 ) -> None:
-    application = tmp_path / "votes.py"
-    application.write_text(APPLICATION)
     arguments = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
     sent: list[tuple[str, bytes]] = []
     for turn, partitions in enumerate((2, 4, 3)):
@@ -102,17 +49,17 @@ def test_state_counts_on_in_more_and_in_fewer_partitions(
             assert is_needed(tmp_path / "checkpoint", partitions)
             repartition(on_spark.session, tmp_path / "checkpoint", partitions)
             assert last_batch(tmp_path / "checkpoint")[1:] == (True, partitions)
-        more = [(SOURCE, payload) for payload in votes(len(sent))]
+        more = [(SOURCE, payload) for payload in texts(len(sent))]
         sent += more
         made = on_spark.run(
-            ApplicationRef(str(application), arguments),
+            ApplicationRef(str(COUNTING), arguments),
             more,
             workers=partitions,
             directory=tmp_path,
             buckets=16,
         )
-        oracle = simulate(load(application), sent)
-        assert by_initial(made.by_sink["Votes"]) == by_initial(oracle.outputs)
+        oracle = simulate(load(COUNTING), sent)
+        assert by_initial(made.by_sink[SOURCE]) == by_initial(oracle.outputs)
 
 
 def call(
@@ -137,7 +84,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     assert (code, "there is no directory" in said) == (2, True), said
     state.mkdir()
     code, said = call(state, 4)
-    assert (code, "there is no state" in said) == (0, True), said
+    assert (code, "contains no state yet" in said) == (0, True), said
     assert list(state.iterdir()) == []
 
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, state) as running:
@@ -151,7 +98,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     assert last_batch(state / "checkpoint")[1:] == (True, 4)
 
     for partitions, expected, reason in [
-        (4, 0, "4 partitions already"),
+        (4, 0, "already 4 partitions"),
         (17, 2, "choose 16 or fewer"),
     ]:
         code, said = call(state, partitions)
@@ -160,23 +107,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     (state / "checkpoint" / "commits" / str(number)).unlink()
     code, said = call(state, 2)
     assert code == 1
-    assert "start the application with its 4 partitions once more" in said
-
-
-WAITING = APPLICATION.replace(
-    "    count.votes += 1\n    return ((vote",
-    """    if vote == "wait":
-        HERE.joinpath("began").touch()
-        while not HERE.joinpath("goes-on").exists():
-            time.sleep(0.01)
-    count.votes += 1
-    return ((vote""",
-).replace(
-    "import wallaroo\n",
-    "import pathlib\nimport time\n\nimport wallaroo\n\nHERE = pathlib.Path(__file__).parent\n",
-    1,
-)
-"""In the midst of a batch it waits for a file."""
+    assert "start the application once more with its 4 partitions" in said
 
 
 @contextmanager
@@ -193,15 +124,15 @@ def started(*arguments: str) -> Iterator[BackgroundRun]:
 
 @pytest.mark.timeout(900)
 def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Path) -> None:
-    app, state, token = tmp_path / "votes.py", tmp_path / "state", tmp_path / "token"
-    app.write_text(WAITING)
+    app = Path(shutil.copy(COUNTING, tmp_path))
+    state, token = tmp_path / "state", tmp_path / "token"
     token.write_text(secrets.token_hex(16))
     door = free_address()
     authority = Authority(tmp_path, "authority")
     files = authority.files()
     tls = ("--listen-tls-cert", str(files.certificate), "--listen-tls-key", str(files.key))
     to_door = ("--gateway", door, "--gateway-ca", str(authority.file))
-    sent = [*votes(0), b"wait", *votes(200)]
+    sent = [*texts(0), b"wait", *texts(200)]
     with Receiver("lines") as receiver:
         shared = (str(app), "--in", "127.0.0.1:0", "--out", receiver.address)
         kept = ("--token-file", str(token), "--state-dir")
@@ -213,14 +144,14 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
             local = ("--master", "local[2]", "--partitions")
             with started(*driver, *local, "2") as killed:
                 send(source, sent[:201])
-                wait_for_file(tmp_path / "began")
+                wait_for_file(tmp_path / "waiting")
                 killed.process.kill()
             number, ended, _ = last_batch(state / "checkpoint")
             assert not ended
-            (tmp_path / "goes-on").touch()
+            (tmp_path / "continue").touch()
 
             code, said = call(state, 4, app)
-            assert (code, "give --gateway and --token-file" in said) == (1, True), said
+            assert (code, "specify --gateway and --token-file" in said) == (1, True), said
             code, said = call(state, 4, app, (*to_door, "--token-file", str(token)))
             assert code == 0, said
             assert last_batch(state / "checkpoint") == (number + 1, True, 4)

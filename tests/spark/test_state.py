@@ -74,7 +74,7 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
     (directory / "import").write_text(hashlib.sha256(file.read_bytes()).hexdigest())
     with (
         Receiver("lines") as receiver,
-        pytest.raises(RuntimeFailure, match=r"an import into .* has begun and not ended"),
+        pytest.raises(RuntimeFailure, match=r"an import into .* is unfinished"),
         run(APPS / "word_count", receiver, directory),
     ):
         pass
@@ -82,7 +82,7 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
     file.write_text(json.dumps(told | {"entity": {**KIND, "word_totals": {"apple": 4}}}))
     refused = called("state", "import", APP, *to)
     assert refused.returncode == 2
-    assert "has an entity of key 'a' already: give --replace" in refused.stderr
+    assert "already has an entity with key 'a': use --replace" in refused.stderr
     state("import", *to, "--replace")
     assert json.loads(state("show", "a", "--state-dir", str(directory)))["entity"] == {
         **KIND,

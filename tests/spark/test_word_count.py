@@ -48,14 +48,7 @@ class Counting:
 
     def closed(self, reason: str) -> Event:
         """The first log event of a closed connection that gives *reason*."""
-
-        def found() -> list[Event]:
-            events = [e for e in self.running.events if e["event"] == "connection closed"]
-            return [e for e in events if reason in e["reason"]]
-
-        with self.running._changed:
-            assert self.running._changed.wait_for(found, PATIENCE_S), f"none closed by {reason!r}"
-        return found()[0]
+        return self.running.wait_for_event("connection closed", PATIENCE_S, {"reason": reason})
 
 
 def _by_word(lines: list[bytes]) -> dict[bytes, list[bytes]]:
@@ -163,8 +156,7 @@ def test_state_of_another_application_is_refused(tmp_path: Path) -> None:
     (tmp_path / "application.json").write_text(json.dumps(told))
     with Receiver("lines") as receiver:
         running = run(APPS / "word_count", receiver, tmp_path)
-        assert running.process.wait(PATIENCE_S) == 2
-        running._reader.join()
+        assert running.wait(PATIENCE_S) == 2
     said = running.events[-1]["event"]
     assert "'market-spread'" in said
     assert "--state-dir" in said

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.gateway.dead_letters.test_store import OF_ONE, Databases, call
 from wallaroo.cli.main import _Group
-from wallaroo.cli.receive import _on_terminal
+from wallaroo.cli.receive import _escape
 from wallaroo.errors import ApplicationError
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability import logs
@@ -96,5 +96,5 @@ def test_the_live_view() -> None:
 
 
 def test_outputs_that_are_received_on_a_terminal() -> None:
-    shown = _on_terminal(b"a\x1b[2J\xff\nb\n").decode()
+    shown = _escape(b"a\x1b[2J\xff\nb\n").decode()
     assert shown == "a\\x1b[2J\\udcff\nb\n"

@@ -125,7 +125,7 @@ def test_a_scan_tells_how_much_the_next_frame_takes() -> None:
 def test_a_payload_of_the_limit_is_accepted_and_one_byte_more_is_not() -> None:
     framing = Framing(4, ">I", max_frame=10)
     assert framing.scan(framing.frame(b"x" * 10)).frames == 1
-    with pytest.raises(FrameError, match="a frame of 11 bytes, and the limit is 10"):
+    with pytest.raises(FrameError, match="a frame of 11 bytes; the limit is 10"):
         framing.scan(framing.frame(b"x" * 11))
 
 
@@ -138,7 +138,7 @@ def test_the_complete_frames_before_one_over_the_limit_are_given_with_the_error(
     good = b"".join(map(framing.frame, payloads))
     scan, problem = framing.scan_until_error(good + struct.pack(">I", 21) + garbage)
     assert (scan.end, scan.frames) == (len(good), len(payloads))
-    assert problem == "a frame of 21 bytes, and the limit is 20"
+    assert problem == "a frame of 21 bytes; the limit is 20"
 
 
 def test_a_header_over_the_limit_is_an_error_before_its_payload_comes() -> None:
@@ -157,7 +157,7 @@ def test_a_length_below_zero_is_an_error() -> None:
     [
         (4, ">?x", "takes 2 bytes"),
         (2, ">I", "takes 4 bytes, and header_length is 2"),
-        (4, "I love structs", "is no struct format"),
+        (4, "I love structs", "is not a valid struct format"),
         (4, ">f", "one whole number"),
         (1, ">?", "one whole number"),
         (4, ">HH", "one whole number"),
@@ -189,8 +189,8 @@ def raises(header: bytes) -> int:
     [
         (no_length, r"payload_length\(b'bad!'\): TypeError: 'str' object cannot be interpreted"),
         (raises, r"payload_length\(b'bad!'\): LookupError: no such header"),
-        (lambda _: -1, "a frame of -1 bytes, and the limit is 20"),
-        (lambda _: 21, "a frame of 21 bytes, and the limit is 20"),
+        (lambda _: -1, "a frame of -1 bytes; the limit is 20"),
+        (lambda _: 21, "a frame of 21 bytes; the limit is 20"),
         (lambda _: sys.exit(3), "SystemExit: 3"),
     ],
 )
@@ -245,5 +245,5 @@ def test_frames_cannot_be_made_for_functions_that_read_other_headers(
 
 @pytest.mark.parametrize("header_length", [0, -1, "4", None, 2.0])
 def test_a_header_that_a_function_reads_has_a_length(header_length: Any) -> None:
-    with pytest.raises(ValueError, match=r"header_length is .*, and a number of bytes is due"):
+    with pytest.raises(ValueError, match=r"header_length is .*; expected a number of bytes"):
         Framing(header_length, len)

@@ -43,9 +43,9 @@ def test_another_numbering_begins_anew() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (sequenced(1, [b"a"]), "output 1 where a connection's number 0 is due"),
-        (NAME + NAME, "output 0 where a connection's number 0 is due, or comes once more"),
-        (NAME + sequenced(1, [b"a"]) + sequenced(3, [b"c"]), "output 3 comes behind 1"),
+        (sequenced(1, [b"a"]), "output 1: a connection starts with number 0"),
+        (NAME + NAME, "output 0: a connection starts with number 0, once"),
+        (NAME + sequenced(1, [b"a"]) + sequenced(3, [b"c"]), "output 3 comes after 1"),
     ],
 )
 def test_what_is_no_sequence_is_told(data: bytes, reason: str) -> None:

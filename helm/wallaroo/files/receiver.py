@@ -66,11 +66,11 @@ class Receiver:
             status, text = "200 OK", f"{self.received} outputs so far"
         elif url.path == "/contains":
             try:
-                wanted = bytes.fromhex(parse_qs(url.query).get("hex", [""])[0])
+                output = bytes.fromhex(parse_qs(url.query).get("hex", [""])[0])
             except ValueError:
                 status, text = "400 Bad Request", "hex is not hexadecimal"
             else:
-                status, text = "200 OK", "yes" if any(wanted in k for k in self._kept) else "no"
+                status, text = "200 OK", "yes" if any(output in k for k in self._kept) else "no"
         head = f"HTTP/1.0 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
         writer.write(f"{head}\r\n{text}".encode())
         await writer.drain()

@@ -66,14 +66,14 @@ class Smoke:
             if now[fault] != before[fault]:
                 msg = f"{now[fault] - before[fault]} messages were counted as {fault}"
                 raise Failed(msg)
-        print("processed, none set aside")
+        print("processed without errors")
         if self._settings["receiver"] is None:
-            print("outputs go to receivers of your own, and were not looked at")
+            print("outputs are sent to other receivers, and were not checked")
             return
         for expected in self._settings["expect"]:
-            wanted = self._bytes(expected)
-            self._wait(f"the output {wanted!r}", functools.partial(self._received, wanted))
-            print(f"received {wanted!r}")
+            output = self._bytes(expected)
+            self._wait(f"the output {output!r}", functools.partial(self._received, output))
+            print(f"received {output!r}")
 
     def _send(self, message: Mapping[str, str]) -> None:
         """Send one message and wait until it is accepted, because the next one may depend on it."""
@@ -106,11 +106,11 @@ class Smoke:
         return message["text"].replace("{nonce}", self._nonce).encode()
 
     def _status(self) -> dict[str, Any] | None:
-        answer = _get(self._settings["status"])
-        return None if answer is None else json.loads(answer)
+        response = _get(self._settings["status"])
+        return None if response is None else json.loads(response)
 
-    def _received(self, wanted: bytes) -> bool:
-        return _get(f"{self._settings['receiver']}/contains?hex={wanted.hex()}") == b"yes"
+    def _received(self, output: bytes) -> bool:
+        return _get(f"{self._settings['receiver']}/contains?hex={output.hex()}") == b"yes"
 
     def _wait(self, what: str, ready: Callable[[], Any]) -> Any:
         """Poll *ready* until its result is true, and return that."""

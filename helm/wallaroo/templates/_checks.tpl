@@ -45,10 +45,10 @@ sources is empty: name the application's sources in the order it takes them, for
 {{- $ports := dict -}}
 {{- range .Values.sources -}}
 {{- if hasKey $names .name }}
-Two sources have the name {{ .name }}: each needs a name of its own.
+Two sources have the name {{ .name }}: each needs a different name.
 {{- end -}}
 {{- if hasKey $ports (toString (int .port)) }}
-The sources {{ get $ports (toString (int .port)) }} and {{ .name }} have the same port {{ int .port }}: each needs a port of its own.
+The sources {{ get $ports (toString (int .port)) }} and {{ .name }} have the same port {{ int .port }}: each needs a different port.
 {{- end -}}
 {{- if or (has .name (list "inner" "health")) (has (int .port) (list 7900 7980)) }}
 The source {{ .name }} with port {{ int .port }} is in the way of the gateway's own ports (inner, 7900; health, 7980): choose another name and port.

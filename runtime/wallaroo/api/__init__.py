@@ -1,5 +1,5 @@
-"""What an application author writes with: decorators, configurations, the application builder.
+"""The API for application authors: decorators, configurations, the application builder.
 
-Everything here only records what the author said, with its place in their code. It does no I/O and
-judges nothing: `wallaroo.model` gives the record its meaning and finds what is wrong in it.
+Everything here only records declarations and their location in user code. It does no I/O and
+validates nothing; `wallaroo.model` interprets and validates the declarations.
 """

@@ -1,4 +1,4 @@
-"""The addresses on the command line, as `application_setup(args)` reads them.
+"""Addresses on the command line, as parsed by `application_setup(args)`.
 
 An address is `HOST:PORT` or `NAME@HOST:PORT`; several are separated by commas.
 """
@@ -20,15 +20,14 @@ _TARGETS_WITH_NAME = 3
 
 
 class Address(tuple[str, str]):
-    """Host and port, after the name where one was given; all of them text, as upstream had them.
+    """Host and port, preceded by the name if there is one; all are strings, as in Wallaroo.
 
-    The generations of Wallaroo unpack an address differently, into host and port or into name, host
-    and port, so it unpacks into either, whether it has a name or not. Wherever it is not unpacked
-    into two or three variables (by index, `len`, `tuple`, `f(*address)`) it has the three parts of
-    the last Wallaroo where a name was given, and two where none was.
+    Some Wallaroo versions unpack an address into host and port, others into name, host and port.
+    Both work here, whether or not the address has a name. In every other use (indexing, `len`,
+    `tuple`, `f(*address)`) an address has three parts if it has a name and two otherwise.
 
     Attributes:
-        name: What stood before the `@`, or None.
+        name: The part before the `@`, or None.
         host: Host or IP address.
         port: Port, as text.
 
@@ -47,49 +46,49 @@ class Address(tuple[str, str]):
     port: str
 
     def __new__(cls, host: str, port: str, name: str | None = None) -> Address:
-        """Make the address."""
+        """Create the address."""
         parts: Any = (host, port) if name is None else (name, host, port)
         self = super().__new__(cls, parts)
         self.name, self.host, self.port = name, host, port
         return self
 
     def __iter__(self) -> Iterator[str]:
-        """As many parts as are asked for, or all of them."""
+        """Iterate over as many parts as the caller unpacks, or over all of them."""
         targets = _targets(sys._getframe(1))  # noqa: SLF001
         if targets == _TARGETS_WITH_NAME:
             return iter((self.name or "", self.host, self.port))
         return iter((self.host, self.port)) if targets == _TARGETS else super().__iter__()
 
     def __getitem__(self, index: Any) -> Any:
-        """The part at *index*; an error that says so where it would be there if there was a name.
+        """Return the part at *index*.
 
         Raises:
-            UsageError: The application wants three parts, and no name was given.
+            UsageError: The application reads three parts, and the address has no name.
         """
         if index == _TARGETS and self.name is None:
             msg = (
-                f"the address {self.host}:{self.port} has no name, and the application uses the "
-                f"name of its addresses; write NAME@{self.host}:{self.port}"
+                f"the address {self.host}:{self.port} has no name, but the application uses "
+                f"names; write NAME@{self.host}:{self.port}"
             )
             raise UsageError(msg)
         return super().__getitem__(index)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """What makes a copy."""
+        """Return the arguments that recreate the address, for copies and pickles."""
         return self.host, self.port, self.name
 
 
 def _targets(frame: FrameType) -> int | None:
-    """Into how many variables *frame* unpacks something at this moment; None if it does not."""
+    """Return the number of variables that *frame* is unpacking into; None if it is not."""
     instruction, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
     return argument if instruction == _UNPACK else None
 
 
 def parse_address(text: str, option: str) -> Address:
-    """Read one address out of *text*, which was given with *option*.
+    """Parse *text*, the value of the option *option*, as one address.
 
     Raises:
-        UsageError: *text* is no address.
+        UsageError: *text* is not a valid address.
 
     Example:
         >>> parse_address("[::1]:7010", "--in")
@@ -102,17 +101,17 @@ def parse_address(text: str, option: str) -> Address:
     if not host or not (port.isascii() and port.isdigit()):
         msg = f"{option}: {text!r} is not an address; write HOST:PORT, for example 127.0.0.1:7010"
         raise UsageError(msg)
-    if not _may_be_host(host):
-        msg = f"{option}: {text!r} has no usable host: the labels of a name have 1 to 63 bytes"
+    if not _is_valid_host(host):
+        msg = f"{option}: {text!r} has an invalid host name: each label must have 1 to 63 bytes"
         raise UsageError(msg)
     if len(port) > len(str(_MAX_PORT)) or int(port) > _MAX_PORT:
-        msg = f"{option}: {text!r} has a port over {_MAX_PORT}"
+        msg = f"{option}: {text!r} has an invalid port; the maximum is {_MAX_PORT}"
         raise UsageError(msg)
     return Address(host, port, name if at else None)
 
 
-def _may_be_host(host: str) -> bool:
-    """Whether *host* can be looked up; sockets raise what is no OSError where it cannot."""
+def _is_valid_host(host: str) -> bool:
+    """Whether sockets accept *host*; for others they raise errors that are not OSErrors."""
     try:
         return b"\0" not in host.encode("idna")
     except UnicodeError:
@@ -120,10 +119,10 @@ def _may_be_host(host: str) -> bool:
 
 
 def tcp_parse_input_addrs(args: Sequence[str]) -> list[Address]:
-    """The addresses to listen on, in the order the application takes them (`--in` or `-i`).
+    """Return the addresses to listen on, in the order of the option `--in` (`-i`).
 
     Raises:
-        UsageError: The option is missing or an address in it is malformed.
+        UsageError: The option is missing, or one of its addresses is invalid.
 
     Example:
         >>> tcp_parse_input_addrs(["--in", "127.0.0.1:7010,127.0.0.1:7011"])
@@ -133,12 +132,12 @@ def tcp_parse_input_addrs(args: Sequence[str]) -> list[Address]:
 
 
 def tcp_parse_output_addrs(args: Sequence[str]) -> list[Address]:
-    """The addresses to send outputs to, in the order the application takes them (`--out` or `-o`).
+    """Return the addresses to send outputs to, in the order of the option `--out` (`-o`).
 
-    They have two parts: a name in front of one means nothing.
+    They have two parts; a name is ignored.
 
     Raises:
-        UsageError: The option is missing or an address in it is malformed.
+        UsageError: The option is missing, or one of its addresses is invalid.
 
     Example:
         >>> tcp_parse_output_addrs(["--out=127.0.0.1:7002"])
@@ -149,23 +148,21 @@ def tcp_parse_output_addrs(args: Sequence[str]) -> list[Address]:
 
 
 def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
-    """The addresses of the last of *options* in *args*: as with most commands, the last counts."""
-    given: str | None = None
-    for place, arg in enumerate(args):
+    """Return the addresses of the last of *options* in *args*; earlier ones are overridden."""
+    addresses: str | None = None
+    for index, arg in enumerate(args):
         option, equals, value = arg.partition("=")
         if option in options:
-            given = value if equals else "".join(args[place + 1 : place + 2])
+            addresses = value if equals else "".join(args[index + 1 : index + 2])
     option = options[0]
-    if given is None:
-        msg = (
-            f"{option} is missing: the application asks for its addresses; give {option} HOST:PORT"
-        )
+    if addresses is None:
+        msg = f"{option} is missing: the application requires it; add {option} HOST:PORT"
         raise UsageError(msg)
-    return _Addresses(option, [parse_address(a, option) for a in given.split(",")])
+    return _Addresses(option, [parse_address(a, option) for a in addresses.split(",")])
 
 
 class _Addresses(list[Address]):
-    """A list whose IndexError says which address is missing, and from which option."""
+    """A list that reports a missing address together with its option."""
 
     def __init__(self, option: str, addresses: Sequence[Address]) -> None:
         super().__init__(addresses)
@@ -176,7 +173,7 @@ class _Addresses(list[Address]):
             return super().__getitem__(index)
         except IndexError:
             msg = (
-                f"{self._option} has {len(self)} address(es), and the application takes "
-                f"address number {index + 1}; give them separated by commas"
+                f"{self._option} has {len(self)} address(es), but the application uses "
+                f"address number {index + 1}; separate addresses with commas"
             )
             raise UsageError(msg) from None

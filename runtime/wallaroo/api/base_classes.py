@@ -1,7 +1,7 @@
-"""Base classes by the names that Wallaroo 0.5.4 and later have for them.
+"""Base classes with the names that Wallaroo has used since 0.5.4.
 
-They ask nothing of their subclasses: what counts is the methods that a class has. What a decorator
-makes counts as one of them, too.
+They do not constrain their subclasses: only the methods of a class matter. Objects that the
+decorators create are instances of them, too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from abc import ABC
 from wallaroo.api import functions
 
 
-class Computation(ABC):  # noqa: B024  (what counts is the methods that a subclass has)
-    """A stateless computation or, in its subclasses, one over state."""
+class Computation(ABC):  # noqa: B024  (only the methods of a subclass matter)
+    """A stateless computation; subclasses exist for state computations."""
 
 
 class ComputationMulti(Computation):
-    """A computation that gives any number of messages."""
+    """A computation that returns any number of messages."""
 
 
 class StateComputation(Computation):
@@ -24,19 +24,19 @@ class StateComputation(Computation):
 
 
 class StateComputationMulti(StateComputation, ComputationMulti):
-    """A computation over state that gives any number of messages."""
+    """A state computation that returns any number of messages."""
 
 
 class KeyExtractor(ABC):  # noqa: B024
-    """A key function, as an object with `partition(data)`."""
+    """A key extractor: an object with `partition(data)`."""
 
 
 class Decoder(ABC):  # noqa: B024
-    """A decoder, as an object with `header_length`, `payload_length` and `decode`."""
+    """A decoder: an object with `header_length`, `payload_length` and `decode`."""
 
 
 class Encoder(ABC):  # noqa: B024
-    """An encoder, as an object with `encode(data)`."""
+    """An encoder: an object with `encode(data)`."""
 
 
 Partition = KeyExtractor

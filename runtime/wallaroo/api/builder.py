@@ -1,4 +1,4 @@
-"""The application builder of the first and second generation: a chain of calls that records."""
+"""The application builder of the first two Wallaroo generations, as a chain of recorded calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from wallaroo.api.class_api import PartitionFunctionClass
-from wallaroo.api.keywords import also_called
+from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.stream_connectors import (
     FIRST_SINK_PORT,
@@ -17,13 +17,12 @@ from wallaroo.api.stream_connectors import (
 )
 
 OtherKeys = Literal["add", "drop"]
-"""What becomes of a message whose key is not listed: its key is added, or it is dropped."""
+"""How to handle a message whose key is not listed: add the key, or drop the message."""
 
 StepKind = Literal[
     "to", "to_parallel", "to_stateful", "to_state_partition", "to_keyed", "key_by", "collect"
 ]
-"""Name of the call; `to_keyed` is a `to` of the third generation over state, by the key in force.
-"""
+"""Name of the call; `to_keyed` is the third generation's `to` over state, with the current key."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +37,16 @@ class DeclaredStep:
     state_name: str | None = None
     """Name of the state partition."""
     key: Any = None
-    """Key function, or an object with `partition(data)`."""
+    """Key extractor, or an object with `partition(data)`."""
     keys: Sequence[Any] | None = None
-    """Keys that are listed; None or none at all where any key makes its entity."""
+    """Listed keys; None or empty to accept any key."""
     other_keys: OtherKeys | None = None
-    """What becomes of messages of other keys; None where the API in use decides."""
+    """How to handle messages with other keys; None for the default of the API in use."""
 
 
 @dataclass(frozen=True)
 class DeclaredBranch:
-    """One of the ways that go on where a pipeline forks."""
+    """One branch of a fork in a pipeline."""
 
     steps: list[DeclaredStep]
     forks: list[DeclaredBranch]
@@ -55,35 +54,35 @@ class DeclaredBranch:
 
 @dataclass
 class DeclaredPipeline:
-    """One pipeline as it was written down."""
+    """One pipeline as declared."""
 
     name: str
     source: Any
     place: Place
     steps: list[DeclaredStep] = field(default_factory=list)
     forks: list[DeclaredBranch] = field(default_factory=list)
-    """Ways that go on behind the steps, each with every message; none where the sinks follow."""
+    """Branches after the steps, each of which receives every message; empty if the sinks follow."""
     sinks: list[Any] = field(default_factory=list)
     ended: bool = False
     after_end: list[Place] = field(default_factory=list)
-    """Calls that came when the pipeline had ended already."""
+    """Calls made after the pipeline had ended."""
 
 
 @dataclass
 class DeclaredApplication:
-    """What `application_setup` returns: the application as its author wrote it."""
+    """The result of `application_setup`: the application as declared."""
 
     name: str
     place: Place
     pipelines: list[DeclaredPipeline] = field(default_factory=list)
     before_pipeline: list[Place] = field(default_factory=list)
-    """Calls that came before the first `new_pipeline`."""
+    """Calls made before the first `new_pipeline`."""
 
 
 class ApplicationBuilder:
-    """Wires functions into pipelines; every method returns the builder, `build` ends it.
+    """Wires functions into pipelines; every method except `build` returns the builder.
 
-    Pipelines that name the same state partition share its entities.
+    Pipelines that use the same state name share its entities.
 
     Args:
         name: Name of the application.
@@ -112,13 +111,13 @@ class ApplicationBuilder:
     def source_connector(
         self, name: str, encoder: Any, decoder: Any, port: int | str | None = None
     ) -> ApplicationBuilder:
-        """Describe a source connector, for `new_pipeline` to take by its name.
+        """Declare a source connector, which `new_pipeline` accepts by name.
 
         Args:
             name: Name of the connector.
-            encoder: Taken for compatibility: it was for the script that sends.
+            encoder: Ignored; accepted for compatibility. It was used by the sending script.
             decoder: Decoder of the payloads.
-            port: Port to bind; None for 7100 and the next ones.
+            port: Port to bind; None to assign ports from 7100 upwards.
         """
         port = FIRST_SOURCE_PORT + len(self._sources) if port is None else port
         self._sources[name] = SourceConnectorConfig(name, encoder, decoder, port)
@@ -127,49 +126,54 @@ class ApplicationBuilder:
     def sink_connector(
         self, name: str, encoder: Any, decoder: Any, port: int | str | None = None
     ) -> ApplicationBuilder:
-        """Describe a sink connector, for `to_sink` to take by its name.
+        """Declare a sink connector, which `to_sink` accepts by name.
 
         Args:
             name: Name of the connector.
             encoder: Encoder of the outputs.
-            decoder: Taken for compatibility: it was for the script that receives.
-            port: Port of the receiver; None for 7200 and the next ones.
+            decoder: Ignored; accepted for compatibility. It was used by the receiving script.
+            port: Port of the receiver; None to assign ports from 7200 upwards.
         """
         port = FIRST_SINK_PORT + len(self._sinks) if port is None else port
         self._sinks[name] = SinkConnectorConfig(name, encoder, decoder, port)
         return self
 
     def new_pipeline(self, name: str, source_config: Any) -> ApplicationBuilder:
-        """Start the pipeline *name* at the source that *source_config* describes or names."""
-        source = _found(source_config, self._sources)
+        """Start the pipeline *name*.
+
+        Args:
+            name: Name of the pipeline and of its source.
+            source_config: Configuration of the source, or the name of a source connector.
+        """
+        source = _connector_or_config(source_config, self._sources)
         pipeline = DeclaredPipeline(name, source, calling_place())
         self._application.pipelines.append(pipeline)
         return self
 
-    @also_called(computation_cls="computation")
+    @keyword_aliases(computation_cls="computation")
     def to(self, computation: Any) -> ApplicationBuilder:
         """Add a stateless step, which runs on all workers."""
         return self._step(DeclaredStep("to", computation, calling_place()))
 
-    @also_called(computation_cls="computation")
+    @keyword_aliases(computation_cls="computation")
     def to_parallel(self, computation: Any) -> ApplicationBuilder:
-        """Add a stateless step, which runs on all workers; the same as `to`."""
+        """Add a stateless step, which runs on all workers; same as `to`."""
         return self._step(DeclaredStep("to_parallel", computation, calling_place()))
 
-    @also_called(state_class="state", state_builder="state")
+    @keyword_aliases(state_class="state", state_builder="state")
     def to_stateful(self, computation: Any, state: Any, state_name: str) -> ApplicationBuilder:
         """Add a step over one state entity that all messages share.
 
         Args:
             computation: State computation.
-            state: Class of the entity, made without arguments.
-            state_name: Name of the state partition.
+            state: Class of the entity, created without arguments.
+            state_name: Name of the state.
         """
         return self._step(
             DeclaredStep("to_stateful", computation, calling_place(), state, state_name)
         )
 
-    @also_called(state_class="state", state_builder="state", state_partition_name="state_name")
+    @keyword_aliases(state_class="state", state_builder="state", state_partition_name="state_name")
     def to_state_partition(
         self,
         computation: Any,
@@ -183,15 +187,15 @@ class ApplicationBuilder:
 
         Args:
             computation: State computation.
-            state: Class of the entities, made without arguments for each key.
-            state_name: Name of the state partition; pipelines that give the same name share it.
-            partition_function: From message to key, see `partition`.
-            partition_keys: Keys to begin with. None, as an empty list, lets every key make its
-                entity on its first message.
-            other_keys: What becomes of a message whose key is not among them: "add" lets it make
-                its entity, "drop" drops and counts the message. None does what the Wallaroo did
-                whose API is in use: "drop" where *state* is an object with `build()`, as up to 0.3,
-                "add" otherwise, as from 0.5 on.
+            state: Class of the entities; one is created without arguments for each key.
+            state_name: Name of the state; pipelines that use the same name share it.
+            partition_function: Key extractor, from message to key; see `partition`.
+            partition_keys: Initial keys. If it is None or empty, every key gets an entity with its
+                first message.
+            other_keys: How to handle a message whose key is not listed: "add" creates an entity for
+                it, "drop" drops and counts the message. None follows the Wallaroo version whose API
+                is in use: "drop" if *state* is an object with `build()`, as in versions up to 0.3,
+                otherwise "add", as in versions since 0.5.
         """
         step = DeclaredStep(
             "to_state_partition",
@@ -205,7 +209,7 @@ class ApplicationBuilder:
         )
         return self._step(step)
 
-    @also_called(state_class="state", state_builder="state", state_partition_name="state_name")
+    @keyword_aliases(state_class="state", state_builder="state", state_partition_name="state_name")
     def to_state_partition_u64(
         self,
         computation: Any,
@@ -214,9 +218,9 @@ class ApplicationBuilder:
         partition_function: Any,
         partition_keys: Sequence[int],
     ) -> ApplicationBuilder:
-        """Add a step over state of integer keys, as Wallaroo up to 0.4 called it.
+        """Add a step over state with integer keys, as named in Wallaroo up to 0.4.
 
-        A message whose key is not listed is dropped and counted, unless none is listed.
+        A message whose key is not listed is dropped and counted, unless the list is empty.
         """
         other_keys: OtherKeys | None = "drop" if partition_keys else None
         return self.to_state_partition(
@@ -228,14 +232,14 @@ class ApplicationBuilder:
         return self.to_sinks([sink_config])
 
     def to_sinks(self, sink_configs: Sequence[Any]) -> ApplicationBuilder:
-        """End the pipeline at several sinks, each of which gets every output."""
+        """End the pipeline at several sinks, each of which receives every output."""
         if (pipeline := self._open_pipeline()) is not None:
-            pipeline.sinks.extend(_found(config, self._sinks) for config in sink_configs)
+            pipeline.sinks.extend(_connector_or_config(c, self._sinks) for c in sink_configs)
             pipeline.ended = True
         return self
 
     def done(self) -> ApplicationBuilder:
-        """End the pipeline without a sink; after `to_sink` it changes nothing."""
+        """End the pipeline without a sink; after `to_sink` it has no effect."""
         if self._application.pipelines and self._application.pipelines[-1].ended:
             return self
         if (pipeline := self._open_pipeline()) is not None:
@@ -243,7 +247,7 @@ class ApplicationBuilder:
         return self
 
     def build(self) -> DeclaredApplication:
-        """The application as declared, for `application_setup` to return."""
+        """Return the declared application, which `application_setup` has to return."""
         return self._application
 
     def _step(self, step: DeclaredStep) -> ApplicationBuilder:
@@ -262,6 +266,6 @@ class ApplicationBuilder:
         return pipeline
 
 
-def _found(config: Any, connectors: Mapping[str, Any]) -> Any:
-    """The connector that *config* names, or *config* itself."""
+def _connector_or_config(config: Any, connectors: Mapping[str, Any]) -> Any:
+    """Return the connector named *config*, or *config* itself."""
     return connectors.get(config, config) if isinstance(config, str) else config

@@ -1,4 +1,4 @@
-"""The classes of the first generation, as types: what they must have to take part."""
+"""The class API of the first generation, as protocols."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from wallaroo.api.functions import In_contra, Result_co
 
 
 class DecoderClass(Protocol[Result_co]):
-    """A decoder: how frames are cut, and what their payloads mean."""
+    """A decoder: the layout of frames, and the conversion of payloads to messages."""
 
     def header_length(self) -> int:
-        """Bytes before each payload."""
+        """Return the length of the header before each payload, in bytes."""
 
     def payload_length(self, bs: bytes, /) -> int:
-        """Bytes of the payload behind the header *bs*."""
+        """Return the length of the payload that follows the header *bs*, in bytes."""
 
     def decode(self, bs: bytes, /) -> Result_co:
-        """The message of the payload *bs*."""
+        """Convert the payload *bs* to a message."""
 
 
 class PayloadDecoder(Protocol[Result_co]):
-    """A decoder where frames play no part."""
+    """A decoder for sources without frames."""
 
     def decode(self, bs: bytes, /) -> Result_co:
-        """The message of the payload *bs*."""
+        """Convert the payload *bs* to a message."""
 
 
 class ComputationClass(Protocol[In_contra, Result_co]):
-    """A stateless computation that gives one message or none."""
+    """A stateless computation that returns one message or None."""
 
     def name(self) -> str:
-        """Name of the step."""
+        """Return the name of the step."""
 
     def compute(self, data: In_contra, /) -> Result_co:
-        """What becomes of the message *data*."""
+        """Return the output for the message *data*, or None."""
 
 
 class MultiComputationClass(Protocol[In_contra, Result_co]):
-    """A stateless computation that gives any number of messages."""
+    """A stateless computation that returns any number of messages."""
 
     def name(self) -> str:
-        """Name of the step."""
+        """Return the name of the step."""
 
     def compute_multi(self, data: In_contra, /) -> Result_co:
-        """What becomes of the message *data*."""
+        """Return the outputs for the message *data*."""
 
 
 class PartitionFunctionClass(Protocol[In_contra]):
     """A key extractor."""
 
     def partition(self, data: In_contra, /) -> Hashable:
-        """The key of the message *data*."""
+        """Return the key of the message *data*."""
 
 
 class EncoderClass(Protocol[In_contra]):
     """An encoder."""
 
     def encode(self, data: In_contra, /) -> bytes | bytearray | memoryview | str | None:
-        """The bytes, or the text, of the output *data*."""
+        """Return the output *data* as bytes or text, or None to send nothing."""

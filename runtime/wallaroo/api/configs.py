@@ -1,4 +1,4 @@
-"""Where messages come from and where outputs go."""
+"""Configurations of the built-in sources and sinks."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from wallaroo.api.class_api import DecoderClass, EncoderClass, PayloadDecoder
 from wallaroo.api.functions import Decoder, Encoder, In_contra, Result_co
-from wallaroo.api.keywords import also_called
+from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import calling_place
 
 _HOST_AND_PORT = 2
-"""Parts of an address that has no name."""
+"""Number of parts of an address without a name."""
 Value = TypeVar("Value")
-"""Type of the values that a generator makes."""
+"""Type of a generator's values."""
 
 
 class TCPSourceConfig(Generic[Result_co]):
     """A source that listens on a TCP address for framed messages.
 
-    Takes `(host, port, decoder)`, or `(name, host, port, decoder)` as the last Wallaroo did.
+    Takes `(host, port, decoder)`, or `(name, host, port, decoder)` as the last Wallaroo versions
+    do.
 
     Args:
-        name: Name of the address; a source is called as its pipeline, so it changes nothing.
-        host: Address to bind; "0.0.0.0" for every interface.
-        port: Port to bind; 0 lets the system choose, and the `ready` event tells.
-        decoder: Decoder of the payloads, which also says how frames are cut.
-        valid: Taken for compatibility, changes nothing: there is one process that listens.
-        parallelism: Taken for compatibility, changes nothing: messages are spread over all workers.
-        max_size: Largest payload accepted, in bytes; None for that of `wallaroo run --max-frame`.
-        max_received_count: Taken for compatibility, changes nothing.
+        name: Ignored: a source has the name of its pipeline.
+        host: Address to bind; "0.0.0.0" for all interfaces.
+        port: Port to bind; 0 to let the system choose one, which the `ready` event reports.
+        decoder: Decoder of the payloads, which also defines the layout of frames.
+        valid: Ignored; accepted for compatibility. Only one process listens.
+        parallelism: Ignored; accepted for compatibility. Messages go to all workers.
+        max_size: Maximum length of a payload, in bytes; None for `wallaroo run --max-frame`.
+        max_received_count: Ignored; accepted for compatibility.
 
     Example:
         >>> from wallaroo.api.functions import decoder
@@ -65,9 +66,9 @@ class TCPSourceConfig(Generic[Result_co]):
         max_received_count: int = 50,
     ) -> None: ...
 
-    @also_called(encoder="decoder")  # as Wallaroo 0.1 and 0.2 had it
+    @keyword_aliases(encoder="decoder")  # the name in Wallaroo 0.1 and 0.2
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # before the decoder stand host and port, or a name and these
+        # the decoder is preceded by host and port, or by name, host and port
         parts = len(list(itertools.takewhile(lambda part: isinstance(part, (int, str)), args)))
         parts += len({"host", "port"} & kwargs.keys())
         named = "name" in kwargs or parts > _HOST_AND_PORT
@@ -101,32 +102,32 @@ class TCPSourceConfig(Generic[Result_co]):
         self.max_size = max_size
 
     def to_tuple(self) -> tuple[str, str, int, Any]:
-        """The source as a tuple, as Wallaroo's own builder took it."""
+        """Return the configuration as the tuple that Wallaroo's builder accepts."""
         return ("tcp", self.host, self.port, self.decoder)
 
 
 class Generator(Protocol[Value]):
-    """What `GenSourceConfig` takes: a first value, and each next one from the one before.
+    """The type that `GenSourceConfig` expects: each value is computed from the previous one.
 
-    A value is all that a restart knows: `apply` must not lean on what the generator remembers
-    besides, and values must pickle.
+    After a restart only the last value is known: `apply` must not depend on other state of the
+    generator, and values must be picklable.
     """
 
     def initial_value(self) -> Value | None:
-        """The first message; None for no message at all."""
+        """Return the first message, or None for an empty source."""
 
     def apply(self, previous: Value, /) -> Value | None:
-        """The message after *previous*; None ends the source."""
+        """Return the message after *previous*, or None to end the source."""
 
 
 class GenSourceConfig(Generic[Value]):
-    """A source whose messages a generator makes, as fast as they are processed.
+    """A source that takes its messages from a generator, as fast as they are processed.
 
-    Takes `(gen)`, or `(name, gen)` as the last Wallaroo did. The values are the messages
-    themselves: there is no decoder.
+    Takes `(gen)`, or `(name, gen)` as the last Wallaroo versions do. The values themselves are the
+    messages: there is no decoder.
 
     Args:
-        name: A name; a source is called as its pipeline, so it changes nothing.
+        name: Ignored: a source has the name of its pipeline.
         gen: An object with `initial_value()` and `apply(previous)`.
 
     Example:
@@ -148,7 +149,7 @@ class GenSourceConfig(Generic[Value]):
     @overload
     def __init__(self, *, gen: Generator[Value]) -> None: ...
 
-    @also_called(gen_instance="gen")
+    @keyword_aliases(gen_instance="gen")
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         named = "name" in kwargs or len(args) + len(kwargs) > 1
         (self._take_named if named else self._take)(*args, **kwargs)
@@ -162,7 +163,7 @@ class GenSourceConfig(Generic[Value]):
         self.gen = gen
 
     def to_tuple(self) -> tuple[str, Generator[Value]]:
-        """The source as a tuple, as Wallaroo's own builder took it."""
+        """Return the configuration as the tuple that Wallaroo's builder accepts."""
         return ("gen", self.gen)
 
 
@@ -170,12 +171,13 @@ class FileSourceConfig(Generic[Result_co]):
     """A source that reads a file, each message exactly once across restarts.
 
     Args:
-        path: The file; relative to the application's directory, as all that `application_setup`
-            opens. It may grow, and must not change before what has been read.
-        decoder: Decoder of the payloads. For frames it also says how they are cut.
-        framing: "frames" for a header before each payload, "lines" for a message a line, which
-            comes without its line feed.
-        follow: Whether to wait for more at the end of the file; otherwise the source ends there.
+        path: Path of the file, relative to the application's directory. The file may grow, but the
+            part that has been read must not change.
+        decoder: Decoder of the payloads. For frames, it also defines their layout.
+        framing: "frames" if a header precedes each payload, "lines" if each line is a message,
+            without its line feed.
+        follow: Whether to wait for more data at the end of the file; if False, the source ends
+            there.
     """
 
     def __init__(
@@ -193,22 +195,22 @@ class FileSourceConfig(Generic[Result_co]):
 
 
 class TCPSinkConfig(Generic[In_contra]):
-    """A sink that connects to a TCP address and sends what its encoder makes.
+    """A sink that connects to a TCP address and sends the encoded outputs.
 
     Args:
         host: Address of the receiver.
         port: Port of the receiver.
         encoder: Encoder of the outputs.
-        sequenced: Send each output behind its number, and count it as delivered when the receiver
-            has acknowledged the number: so it gets each output exactly once, whatever crashes
-            (see `docs/protocol.md`).
+        sequenced: Send a number before each output, and count the output as delivered when the
+            receiver has acknowledged the number. The receiver then gets each output exactly once,
+            whichever process crashes (see `docs/protocol.md`).
 
     Example:
         >>> TCPSinkConfig("127.0.0.1", 7002, str).host
         '127.0.0.1'
     """
 
-    @also_called(decoder="encoder")  # as Wallaroo 0.1 and 0.2 had it
+    @keyword_aliases(decoder="encoder")  # the name in Wallaroo 0.1 and 0.2
     def __init__(
         self,
         host: str,
@@ -224,18 +226,18 @@ class TCPSinkConfig(Generic[In_contra]):
         self.place = calling_place()
 
     def to_tuple(self) -> tuple[str, str, int, Any]:
-        """The sink as a tuple, as Wallaroo's own builder took it."""
+        """Return the configuration as the tuple that Wallaroo's builder accepts."""
         return ("tcp", self.host, self.port, self.encoder)
 
 
 class FileSinkConfig(Generic[In_contra]):
     """A sink that appends to a file, each output exactly once across restarts and kills.
 
-    The file belongs to the sink, which remembers beside it, in `PATH.position`, how far it is
-    written, and cuts off what is behind that: the rest of a write that a kill has torn.
+    No other program may write to the file. The sink stores its position in `PATH.position`; when it
+    opens the file, it truncates it to that position, which removes a partial write after a kill.
 
     Args:
-        path: The file; relative to the application's directory. It is made if it is not there.
+        path: Path of the file, relative to the application's directory. It is created if necessary.
         encoder: Encoder of the outputs.
         framing: "none" to write outputs as they are, "lines" to write a line feed after each.
     """

@@ -1,10 +1,10 @@
-"""The extension point: sources that are read and sinks that are written by Python code.
+"""The extension point for custom sources and sinks in Python.
 
-A source is a `MessageSource`, a sink an `OutputSink`; `SourceConfig` and `SinkConfig` put them into
-a pipeline. The generator and the file sources and sinks that come along are made of the same two.
+Implement `MessageSource` or `OutputSink`, and put it into a pipeline with `SourceConfig` or
+`SinkConfig`. The built-in generators, file sources and file sinks are implemented in the same way.
 
-`application_setup` runs in every process that takes part, and the gateway alone reads and writes:
-make the object there, and open files and connections no earlier than in `read` and `open`.
+`application_setup` runs in every process, but only the gateway reads sources and writes sinks:
+create the object in `application_setup`, and open files and connections in `read` and `open`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
 
 Position = TypeVar("Position")
-"""Type of a source's positions: anything that pickles, such as a number or a tuple."""
+"""Type of a source's positions: any picklable value, such as a number or a tuple."""
 
 
 class MessageSource(ABC, Generic[Position]):
-    """A stream of messages that can be read again from any of its positions.
+    """A stream of messages that can be read again from any position.
 
-    The runtime keeps the position of a message together with the message, in one transaction, and
-    after a stop or a kill calls `read` with the last position that it kept. So each message is
-    taken exactly once, if the source is *replayable*: reading twice from one position must give the
-    same messages. A socket that is read and forgets is not; a file, a table or a log is.
+    The runtime stores each message and its position in one transaction. After a stop or a kill, it
+    calls `read` with the last stored position. Each message is therefore accepted exactly once if
+    the source is *replayable*: reading again from the same position must yield the same messages.
+    Files, tables and logs are replayable; a socket is not.
 
     Example:
         >>> class Countdown(MessageSource[int]):
@@ -43,38 +43,39 @@ class MessageSource(ABC, Generic[Position]):
 
     @abstractmethod
     def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
-        """The messages *behind* a position, in order, each with its own position.
+        """Yield the messages *after* a position, in order, each with its position.
 
-        Runs in a thread of the gateway. An end of the iterator is the end of the source, until the
-        application is started again. A generator function's `finally` runs when reading stops.
+        Runs in a thread of the gateway. When the iterator ends, the source ends, until the
+        application is restarted. If `read` is a generator function, its `finally` blocks run when
+        reading stops.
 
         Args:
-            position: Position of the last message that was taken, None at the very first. Beware of
-                off by one: that message must not come again.
+            position: Position of the last accepted message; None at the very first start. Beware of
+                off-by-one errors: that message must not be yielded again.
 
         Yields:
-            A payload, which goes to the decoder, and its position; or None where nothing is there
-            *now*: the runtime looks whether it should stop and asks again in a moment. Never wait
-            inside for longer than a second or so; yield None instead.
+            A payload for the decoder and its position; or None if no message is available *now*:
+            the runtime then checks whether it should stop, and resumes the iterator shortly
+            afterwards. Do not block for longer than about a second; yield None instead.
 
         Raises:
-            FrameError: The source can never go on. Its messages so far count.
-            Exception: Anything else is taken for a passing trouble: it is logged, and after a pause
-                `read` is called again with the position of the last message that was taken.
+            FrameError: The source cannot continue. Messages accepted so far are processed.
+            Exception: Any other exception is considered temporary: it is logged, and after a pause
+                `read` is called again with the position of the last accepted message.
         """
 
     def __str__(self) -> str:
-        """What logs call it."""
+        """Return the name of the source in logs."""
         return type(self).__name__
 
 
 class OutputSink(ABC):
-    """A place for outputs that can tell which of them it has.
+    """A destination for outputs that can recognise repeated outputs.
 
-    The runtime gives outputs in order until `write` has returned for them. After a kill it gives
-    those again whose `write` may not have returned, with the same numbers and the same bytes. A
-    sink that keeps, together with the outputs, the number of the last one, and drops what it has
-    already, has each output exactly once; one that ignores numbers has some twice after a kill.
+    The runtime passes outputs to `write` in order. After a kill, it repeats those for which `write`
+    may not have returned, with the same numbers and the same bytes. A sink that stores the number
+    of the last output together with the outputs, and drops repeated ones, gets each output exactly
+    once. A sink that ignores the numbers may get some outputs twice after a kill.
 
     Example:
         >>> class Memory(OutputSink):
@@ -90,41 +91,41 @@ class OutputSink(ABC):
     """
 
     def open(self, numbering: str) -> None:  # noqa: B027  (a sink may need none)
-        """Make ready to write; called before the first `write`, and again after one that raised.
+        """Prepare for writing; called before the first `write`, and again after one that raised.
 
         Args:
-            numbering: Name of the row of numbers that will come. It is the same after a restart,
-                and another one where a new state directory begins at 0 again: numbers that were
-                kept under another name say nothing.
+            numbering: Name of the sequence of numbers. It stays the same after a restart, and
+                changes when a new state directory starts numbering at 0 again: numbers stored under
+                another name are meaningless.
         """
 
     @abstractmethod
     def write(self, first: int, outputs: Sequence[bytes]) -> None:
-        """Take *outputs*, and return when they are safe: they are forgotten then.
+        """Store *outputs*, and return once they are durable: the runtime then deletes them.
 
-        Runs in a thread of the gateway. An exception is logged, and after a pause the same outputs
-        come again, behind `close` and `open`.
+        Runs in a thread of the gateway. If it raises, the exception is logged, and after a pause
+        `close` and `open` are called, and `write` again with the same outputs.
 
         Args:
-            first: Number of the first of them; the others follow without gaps.
-            outputs: What the encoder made, in order.
+            first: Number of the first output; the others follow without gaps.
+            outputs: Encoded outputs, in order.
         """
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what `open` took; not called when the gateway is killed."""
+        """Release the resources that `open` acquired; not called when the gateway is killed."""
 
     def __str__(self) -> str:
-        """What logs call it."""
+        """Return the name of the sink in logs."""
         return type(self).__name__
 
 
 class SourceConfig(Generic[Result_co]):
-    """A source of an application's own.
+    """A custom source.
 
     Args:
         source: Reads the messages.
-        decoder: From payload to message: a function, decorated or not, or an object with `decode`.
-            Frames play no part in it.
+        decoder: Converts payloads to messages: a function, decorated or not, or an object with
+            `decode`. Its frame layout is ignored.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class SourceConfig(Generic[Result_co]):
 
 
 class SinkConfig(Generic[In_contra]):
-    """A sink of an application's own.
+    """A custom sink.
 
     Args:
         sink: Writes the outputs.

@@ -1,7 +1,7 @@
 """Decorators that turn a plain function into a part of a pipeline.
 
-A decorated function stays a function: calling it calls what the author wrote, so that it can be
-unit-tested without the runtime. `None` as a result means *no output* wherever a result goes on.
+A decorated function can still be called directly, so it can be unit-tested without the runtime. A
+computation that returns `None` emits nothing.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 P = ParamSpec("P")
 """Parameters of the decorated function."""
 In = TypeVar("In")
-"""Type of a message that arrives."""
+"""Type of an incoming message."""
 In_contra = TypeVar("In_contra", contravariant=True)
-"""The same: a function of a type takes each of its subtypes, too."""
+"""The same, contravariant: a function that accepts a type accepts its subtypes, too."""
 State = TypeVar("State")
 """Type of a state entity."""
 Result = TypeVar("Result")
 """Result of the decorated function."""
 Result_co = TypeVar("Result_co", covariant=True)
-"""The same: a result is one of each of its supertypes, too."""
+"""The same, covariant: an instance of a type is an instance of its supertypes, too."""
 Results = TypeVar("Results", bound=Iterable[Any] | None)
-"""Result of a function that gives any number of messages."""
+"""Result of a function that returns any number of messages."""
 Key = TypeVar("Key", bound=Hashable)
 """Type of a key."""
 Encoded = TypeVar("Encoded", bound=bytes | bytearray | memoryview | str | None)
 """Result of an encoder: text is sent as UTF-8, None sends nothing."""
 
 LengthFormat = str | Callable[[bytes], int]
-"""How a header tells the payload's length: a `struct` format, or a function of the header."""
+"""How the header encodes the payload's length: a `struct` format, or a function of the header."""
 
 
 class Decorated(Generic[P, Result_co]):
-    """Base of all decorated functions: carries the function and calls it.
+    """Base class of all decorated functions: holds the function and calls it.
 
-    Do not subclass this in an application: use the decorators.
+    Do not subclass it in an application; use the decorators.
     """
 
-    # subclasses name their parameters in a Generic of their own as well: Python 3.11.2, which is
-    # Debian 12's, does not find those in the list that stands for P
+    # Subclasses repeat their type parameters in a separate Generic: Python 3.11.2 (Debian 12) does
+    # not find those inside the list that is substituted for P.
 
     def __init__(self, function: Callable[P, Result_co]) -> None:
         self.function = function
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result_co:
-        """Call the function as its author wrote it."""
+        """Call the undecorated function."""
         return self.function(*args, **kwargs)
 
 
 class Decoder(Decorated[[bytes], Result_co]):
-    """A function from a frame's payload to a message, and how frames are cut.
+    """A function from a payload to a message, with the layout of frames.
 
     Attributes:
-        header_length: Bytes before each payload.
-        length_fmt: `struct` format that reads the payload's length, in bytes, out of the header,
-            or a function that does.
+        header_length: Length of the header before each payload, in bytes.
+        length_fmt: `struct` format of the header, whose value is the payload's length in bytes, or
+            a function from the header to that length.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class AnyComputation(Decorated[[In_contra], Result_co], Generic[In_contra, Resul
     """A stateless function of a message.
 
     Attributes:
-        multi: True where the function returns an iterable of messages.
+        multi: Whether the function returns an iterable of messages.
         name: Name of the step in logs, metrics and errors.
     """
 
@@ -84,13 +84,13 @@ class AnyComputation(Decorated[[In_contra], Result_co], Generic[In_contra, Resul
 
 
 class Computation(AnyComputation[In_contra, Result_co]):
-    """A stateless function from one message to one or none."""
+    """A stateless function from one message to at most one message."""
 
     multi = False
 
 
 class MultiComputation(AnyComputation[In_contra, Result_co]):
-    """A stateless function from one message to any number."""
+    """A stateless function from one message to any number of messages."""
 
     multi = True
 
@@ -101,10 +101,10 @@ class AnyStateComputation(
     """A function of a message and the state entity of its key.
 
     Attributes:
-        multi: True where the output is an iterable of messages.
+        multi: Whether the output is an iterable of messages.
         name: Name of the step in logs, metrics and errors.
-        state: Class of the entity, or None where the pipeline names it (then the function returns
-            a pair `(output, save)`).
+        state: Class of the entity; None if the pipeline specifies it and the function returns a
+            pair `(output, save)`.
     """
 
     multi: ClassVar[bool]
@@ -121,13 +121,13 @@ class AnyStateComputation(
 
 
 class StateComputation(AnyStateComputation[In_contra, State, Result_co]):
-    """A function of a message and state that gives one message or none."""
+    """A function of a message and a state entity that returns at most one message."""
 
     multi = False
 
 
 class MultiStateComputation(AnyStateComputation[In_contra, State, Result_co]):
-    """A function of a message and state that gives any number of messages."""
+    """A function of a message and a state entity that returns any number of messages."""
 
     multi = True
 
@@ -137,23 +137,23 @@ class KeyExtractor(Decorated[[In_contra], Result_co], Generic[In_contra, Result_
 
 
 class Encoder(Decorated[[In_contra], Result_co], Generic[In_contra, Result_co]):
-    """A function from a message to the bytes (or UTF-8 text) that go to a sink."""
+    """A function from an output to the bytes (or text) to send to a sink."""
 
 
 def decoder(
     header_length: int, length_fmt: LengthFormat
 ) -> Callable[[Callable[[bytes], Result]], Decoder[Result]]:
-    """Declare a decoder for frames of *header_length* bytes of header and a payload.
+    """Declare a decoder for frames that consist of a header and a payload.
 
     Args:
-        header_length: Bytes before each payload.
-        length_fmt: `struct` format of the header; its value is the payload's length in bytes. For
-            headers that are no plain integer: a function from the header to that length, which
-            takes longer. It must give the same for the same header, in every process.
+        header_length: Length of the header before each payload, in bytes.
+        length_fmt: `struct` format of the header; its value is the payload's length in bytes. If
+            the header is not a plain integer: a function from the header to that length, which is
+            slower. It must return the same length for the same header in every process.
 
     Returns:
-        A decorator. A decoder that returns None drops the message; one that raises sets the
-        message aside.
+        A decorator. If the decoder returns None, the message is dropped; if it raises, the message
+        is dead-lettered.
 
     Example:
         >>> @decoder(header_length=4, length_fmt=">I")
@@ -212,10 +212,10 @@ def state_computation(name: str, state: Any = None) -> Any:
 
     Args:
         name: Name of the step.
-        state: Class of the entity, made without arguments for each new key. With it the function
-            returns its output alone. Without it the builder's call names the class, and the
-            function returns a pair `(output, save)`: *save* False promises that the entity was
-            not changed, and spares its write.
+        state: Class of the entity, created without arguments for each new key. If it is given, the
+            function returns only its output. Otherwise the builder call specifies the class, and
+            the function returns a pair `(output, save)`, where *save* False promises that the
+            entity was not changed, so that it need not be written.
 
     Example:
         >>> @state_computation(name="count")
@@ -257,10 +257,10 @@ def state_computation_multi(name: str, state: Any = None) -> Any:
 
 
 def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
-    """Declare the function that finds a message's key: a str, a number, a tuple, and many more.
+    """Declare a key extractor, from message to key: a str, a number, a tuple and many other types.
 
-    Keys that are equal have one state entity. What cannot be a key sets its message aside; see
-    "Keys" in the documentation.
+    Messages with equal keys share one state entity. If the returned value is not a valid key, the
+    message is dead-lettered; see "Keys" in the documentation.
 
     Example:
         >>> @partition
@@ -273,11 +273,13 @@ def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
 
 
 key_extractor = partition
-"""The third generation's name of `partition`."""
+"""The third generation's name for `partition`."""
 
 
 def encoder(function: Callable[[In], Encoded]) -> Encoder[In, Encoded]:
-    r"""Declare the function that turns an output into bytes; text is encoded as UTF-8.
+    r"""Declare an encoder, from output to bytes, or to text, which is sent as UTF-8.
+
+    An encoder that returns None sends nothing.
 
     Example:
         >>> @encoder

@@ -1,4 +1,4 @@
-"""Wallaroo's own names for keyword arguments, beside those of this package."""
+"""Aliases of keyword arguments, as named in earlier Wallaroo versions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def also_called(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function take keyword arguments by other names, too.
+def keyword_aliases(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function accept keyword arguments under additional names.
 
-    The generations of Wallaroo call one argument by several names; applications that give it by
-    name run unmodified.
+    The generations of Wallaroo have different names for some arguments; with aliases, applications
+    of all generations run unmodified.
 
     Args:
-        names: For each other name, the argument that it stands for.
+        names: The argument that each alias stands for.
 
     Example:
-        >>> @also_called(state_class="state", state_builder="state")
+        >>> @keyword_aliases(state_class="state", state_builder="state")
         ... def step(computation, state):
         ...     return state
         >>> step("count", state_class=dict)
@@ -30,11 +30,14 @@ def also_called(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> R:
-            for other in names.keys() & kwargs.keys():
-                if names[other] in kwargs:
-                    msg = f"{function.__name__}(): {other} and {names[other]} are one argument"
+            for alias in names.keys() & kwargs.keys():
+                if names[alias] in kwargs:
+                    msg = (
+                        f"{function.__name__}(): {alias} is an alias of {names[alias]}; "
+                        "pass only one of them"
+                    )
                     raise TypeError(msg)
-                kwargs[names[other]] = kwargs.pop(other)
+                kwargs[names[alias]] = kwargs.pop(alias)
             return function(*args, **kwargs)
 
         return call

@@ -1,4 +1,4 @@
-"""Pipelines of the third generation: values that grow call by call and are never changed."""
+"""Pipelines of the third generation: immutable values, of which every call returns a new one."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from wallaroo.api.places import Place, calling_place
 from wallaroo.api.windows import Windowing
 
 Message = TypeVar("Message")
-"""Type of the messages that come out of a pipeline."""
+"""Type of the messages at the end of a pipeline."""
 Next = TypeVar("Next")
-"""Type of the messages behind a step; its `None` is no message."""
+"""Type of the messages after a step; `None` stands for no message."""
 Other = TypeVar("Other")
 """Type of the messages of another pipeline."""
 
@@ -53,7 +53,7 @@ AnySink = TCPSinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """One call of `to`, `key_by` or `collect`; branches that grew from it share it."""
+    """One call of `to`, `key_by` or `collect`, shared by the branches that contain it."""
 
     kind: Literal["to", "key_by", "collect"]
     place: Place
@@ -72,16 +72,16 @@ class _Origin:
 
 @dataclass(frozen=True)
 class _Branch:
-    """The way from one source through stages."""
+    """The path from one source through stages."""
 
     origin: _Origin
     stages: tuple[_Stage, ...] = ()
 
 
 class Pipeline(Generic[Message]):
-    """A part of an application: one or more sources and what their messages go through.
+    """A part of an application: one or more sources and the steps that their messages pass through.
 
-    Made by `source`; every method returns a new pipeline, so that a beginning can be used twice.
+    Created by `source`. Every method returns a new pipeline, so a common prefix can be reused.
 
     Example:
         >>> import wallaroo
@@ -135,56 +135,56 @@ class Pipeline(Generic[Message]):
     def to(self, computation: Windowing[Message, Next]) -> Pipeline[Next]: ...
 
     def to(self, computation: Any) -> Pipeline[Any]:
-        """Add a computation, or a state computation or windows over the key in force."""
-        return self._grown(_Stage("to", calling_place(), computation))
+        """Add a step: a computation, or a state computation or windows over the current key."""
+        return self._with_stage(_Stage("to", calling_place(), computation))
 
     def key_by(
         self, key_extractor: Callable[[Message], Hashable] | PartitionFunctionClass[Message]
     ) -> Pipeline[Message]:
-        """Give the messages from here on the key that *key_extractor* finds.
+        """Assign to each message the key that *key_extractor* returns for it.
 
-        What becomes of a message in later steps keeps its key, until the next `key_by`.
+        Outputs of later steps inherit the key of their message, until the next `key_by`.
         """
-        return self._grown(_Stage("key_by", calling_place(), key_extractor))
+        return self._with_stage(_Stage("key_by", calling_place(), key_extractor))
 
     def collect(self) -> Pipeline[Message]:
-        """Give all messages from here on one key."""
-        return self._grown(_Stage("collect", calling_place()))
+        """Assign the same key to all messages."""
+        return self._with_stage(_Stage("collect", calling_place()))
 
     def merge(self, pipeline: Pipeline[Other]) -> Pipeline[Message | Other]:
-        """Let the messages of both pipelines go on together, in order of arrival.
+        """Merge the messages of both pipelines, in order of arrival.
 
-        Where both grew out of one pipeline, its messages go both ways.
+        If both have a common prefix, its messages pass through both branches.
         """
-        after = self._after(calling_place(), ended=self._ended or pipeline._ended)
-        return Pipeline(self._branches + pipeline._branches, after_end=after)
+        after_end = self._calls_after_end(calling_place(), ended=self._ended or pipeline._ended)
+        return Pipeline(self._branches + pipeline._branches, after_end=after_end)
 
     def clone(self) -> Pipeline[Message]:
-        """The same pipeline; as pipelines never change, this is for the reader."""
+        """Return the same pipeline: pipelines are immutable, so no copy is necessary."""
         return self
 
     def to_sink(self, sink_config: AnySink[Message]) -> Pipeline[Message]:
         """End the pipeline at a sink."""
-        return self._ended_at([sink_config], calling_place())
+        return self._with_sinks([sink_config], calling_place())
 
     def to_sinks(self, sink_configs: Sequence[AnySink[Message]]) -> Pipeline[Message]:
-        """End the pipeline at several sinks, each of which gets every output."""
-        return self._ended_at(sink_configs, calling_place())
+        """End the pipeline at several sinks, each of which receives every output."""
+        return self._with_sinks(sink_configs, calling_place())
 
     def declared(self) -> list[DeclaredPipeline]:
-        """A declared pipeline for each source."""
+        """Return one declared pipeline per source."""
         names = _state_names(self._branches)
         declared: list[DeclaredPipeline] = []
         for origin in dict.fromkeys(branch.origin for branch in self._branches):
-            ways = [branch.stages for branch in self._branches if branch.origin is origin]
-            way = _joined(ways, names)
+            paths = [branch.stages for branch in self._branches if branch.origin is origin]
+            trunk = _merge_paths(paths, names)
             declared.append(
                 DeclaredPipeline(
                     origin.name,
                     origin.source,
                     origin.place,
-                    way.steps,
-                    way.forks,
+                    trunk.steps,
+                    trunk.forks,
                     list(self._sinks),
                     ended=self._ended,
                     after_end=list(self._after_end),
@@ -192,54 +192,57 @@ class Pipeline(Generic[Message]):
             )
         return declared
 
-    def _ended_at(self, sinks: Sequence[Any], place: Place) -> Pipeline[Message]:
-        after = self._after(place, ended=self._ended)
-        return Pipeline(self._branches, sinks, ended=True, after_end=after)
+    def _with_sinks(self, sinks: Sequence[Any], place: Place) -> Pipeline[Message]:
+        after_end = self._calls_after_end(place, ended=self._ended)
+        return Pipeline(self._branches, sinks, ended=True, after_end=after_end)
 
-    def _grown(self, stage: _Stage) -> Pipeline[Any]:
-        after = self._after(stage.place, ended=self._ended)
-        grown = [_Branch(branch.origin, (*branch.stages, stage)) for branch in self._branches]
-        return Pipeline(grown, self._sinks, ended=self._ended, after_end=after)
+    def _with_stage(self, stage: _Stage) -> Pipeline[Any]:
+        after_end = self._calls_after_end(stage.place, ended=self._ended)
+        branches = [_Branch(branch.origin, (*branch.stages, stage)) for branch in self._branches]
+        return Pipeline(branches, self._sinks, ended=self._ended, after_end=after_end)
 
-    def _after(self, place: Place, *, ended: bool) -> tuple[Place, ...]:
-        """The calls that came after an end, with the one at *place* if it did."""
+    def _calls_after_end(self, place: Place, *, ended: bool) -> tuple[Place, ...]:
+        """The calls made after the end, including the one at *place* if *ended*."""
         return (*self._after_end, place) if ended else self._after_end
 
 
 def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
-    """A pipeline that begins at a source.
+    """Start a pipeline at a source.
 
     Args:
         name: Name of the source.
-        source_config: What the source is.
+        source_config: Configuration of the source.
     """
     return Pipeline([_Branch(_Origin(name, source_config, calling_place()))])
 
 
 def build_application(app_name: str, pipeline: Pipeline[Any]) -> DeclaredApplication:
-    """The application whose messages go through *pipeline*, for `application_setup` to return.
+    """Build an application from *pipeline*, for `application_setup` to return.
 
-    Each source makes a pipeline of its own; merged pipelines share their state and their sinks.
+    Each source becomes a separate pipeline; merged pipelines share their state and their sinks.
     """
     return DeclaredApplication(app_name, calling_place(), pipeline.declared())
 
 
-def _joined(ways: list[tuple[_Stage, ...]], names: dict[_Stage, str]) -> DeclaredBranch:
-    """*ways* as one: what they have in common at their beginning, then a fork."""
+def _merge_paths(paths: list[tuple[_Stage, ...]], names: dict[_Stage, str]) -> DeclaredBranch:
+    """Combine *paths* into a tree: their common prefix, followed by a fork."""
     steps: list[DeclaredStep] = []
-    for place in zip(*ways, strict=False):
-        if any(stage is not place[0] for stage in place):
+    for stages in zip(*paths, strict=False):
+        if any(stage is not stages[0] for stage in stages):
             break
-        steps.append(_declared(place[0], names))
-    rests = [way[len(steps) :] for way in ways]
-    if len(ways) == 1:
+        steps.append(_declared(stages[0], names))
+    suffixes = [path[len(steps) :] for path in paths]
+    if len(paths) == 1:
         return DeclaredBranch(steps, [])
-    alike: dict[_Stage | None, list[tuple[_Stage, ...]]] = {}
-    for rest in rests:
-        alike.setdefault(rest[0] if rest else None, []).append(rest)
+    by_first: dict[_Stage | None, list[tuple[_Stage, ...]]] = {}
+    for suffix in suffixes:
+        by_first.setdefault(suffix[0] if suffix else None, []).append(suffix)
     forks: list[DeclaredBranch] = []
-    for first, some in alike.items():
-        forks += [DeclaredBranch([], [])] * len(some) if first is None else [_joined(some, names)]
+    for first, group in by_first.items():
+        if first is None:
+            forks += [DeclaredBranch([], [])] * len(group)
+        else:
+            forks.append(_merge_paths(group, names))
     return DeclaredBranch(steps, forks)
 
 
@@ -253,13 +256,13 @@ def _declared(stage: _Stage, names: dict[_Stage, str]) -> DeclaredStep:
 
 
 def _state_names(branches: Sequence[_Branch]) -> dict[_Stage, str]:
-    """A name for the state of each stateful stage: that of its computation, numbered if need be."""
+    """Name the state of each stateful stage after its computation, with a number if necessary."""
     names: dict[_Stage, str] = {}
     for stage in (stage for branch in branches for stage in branch.stages):
         if stage not in names and isinstance(stage.function, (AnyStateComputation, Windowing)):
-            wanted = _name_of(stage.function)
-            taken = sum(name.split("#")[0] == wanted for name in names.values())
-            names[stage] = f"{wanted}#{taken + 1}" if taken else wanted
+            base = _name_of(stage.function)
+            taken = sum(name.split("#")[0] == base for name in names.values())
+            names[stage] = f"{base}#{taken + 1}" if taken else base
     return names
 
 

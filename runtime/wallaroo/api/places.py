@@ -1,4 +1,4 @@
-"""Places in user code, so that every message about an application can name file and line."""
+"""Locations in user code, so that every message about an application can name file and line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import wallaroo
 
 RUNTIME = os.path.join(os.path.dirname(wallaroo.__file__), "")  # noqa: PTH118, PTH120
-"""Folder of the runtime's own code."""
+"""Folder of the runtime's code."""
 _API_FOLDER = str(Path(__file__).parent)
 _NOT_CALLERS = (_API_FOLDER, "<frozen importlib")
 _NOT_USERS = (RUNTIME, sysconfig.get_path("stdlib"))
@@ -33,14 +33,14 @@ class Place:
     file: str
     """Absolute path of the source file."""
     line: int
-    """Line number, from 1; 0 where it is not known."""
+    """Line number, from 1; 0 if unknown."""
 
     def __str__(self) -> str:
         return f"{Path(self.file).name}:{self.line}"
 
 
 def place_of(thing: Any) -> Place:
-    """Where *thing* (a function, a class, an instance of a class) is defined."""
+    """Return where *thing* (a function, a class, an instance of a class) is defined."""
     thing = inspect.unwrap(thing) if callable(thing) else thing
     code = getattr(getattr(thing, "__func__", thing), "__code__", None)
     if code is not None:
@@ -53,9 +53,9 @@ def place_of(thing: Any) -> Place:
 
 
 def calling_place() -> Place:
-    """The line of user code that called into the API: the nearest frame outside this folder.
+    """Return the line of user code that called the API: the innermost frame outside this folder.
 
-    The frames of an `import` statement are none of the user's.
+    Frames of the import machinery are skipped.
     """
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_CALLERS):
@@ -64,7 +64,7 @@ def calling_place() -> Place:
 
 
 def place_of_error(error: BaseException) -> Place | None:
-    """The last line of user code that *error* passed; None if it passed none."""
+    """Return the innermost line of user code in *error*'s traceback; None if there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(_NOT_USERS):
             return Place(frame.filename, frame.lineno or 0)

@@ -1,7 +1,7 @@
-"""Stream connectors, as `wallaroo.experimental` has them: TCP sources and sinks with one framing.
+"""Stream connectors of `wallaroo.experimental`: TCP sources and sinks with a fixed framing.
 
-A frame is a 4-byte big-endian length and the payload. Wallaroo's connector scripts spoke other
-frames in each version, with a library that is not offered: any program may take their place.
+A frame is a 4-byte big-endian length and the payload. Wallaroo's connector scripts used a library
+that is not supported and a different framing in each version; any program can replace them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def stream_message_decoder(func: Callable[[bytes], Result]) -> Decoder[Result]:
 
 
 def stream_message_encoder(func: Callable[[In], Any]) -> Encoder[In, bytes]:
-    r"""Declare the encoder of a sink connector: what *func* makes goes out as a frame.
+    r"""Declare the encoder of a sink connector: the result of *func* is sent as a frame.
 
     Example:
         >>> stream_message_encoder(str.encode)("hello")
@@ -37,26 +37,26 @@ def stream_message_encoder(func: Callable[[In], Any]) -> Encoder[In, bytes]:
     """
 
     def framed(data: In) -> bytes:
-        made = func(data)
-        payload = made.encode() if isinstance(made, str) else bytes(made)
+        encoded = func(data)
+        payload = encoded.encode() if isinstance(encoded, str) else bytes(encoded)
         return struct.pack(">I", len(payload)) + payload
 
     encoder = Encoder(framed)
-    encoder.__wrapped__ = func  # type: ignore[attr-defined]  # for its place in user code
+    encoder.__wrapped__ = func  # type: ignore[attr-defined]  # for its location in user code
     return encoder
 
 
 class SourceConnectorConfig(TCPSourceConfig[Any]):
-    """A source that listens on a TCP address for frames, as a source connector did.
+    """A source that listens on a TCP address for frames, like a source connector of Wallaroo.
 
     Args:
         name: Name of the connector.
-        encoder: Taken for compatibility: it was for the script that sends.
+        encoder: Ignored; accepted for compatibility. It was used by the sending script.
         decoder: Decoder of the payloads.
         port: Port to bind.
-        cookie: Taken for compatibility, changes nothing.
-        max_credits: Taken for compatibility, changes nothing.
-        refill_credits: Taken for compatibility, changes nothing.
+        cookie: Ignored; accepted for compatibility.
+        max_credits: Ignored; accepted for compatibility.
+        refill_credits: Ignored; accepted for compatibility.
         host: Address to bind.
     """
 
@@ -75,14 +75,14 @@ class SourceConnectorConfig(TCPSourceConfig[Any]):
 
 
 class SinkConnectorConfig(TCPSinkConfig[Any]):
-    """A sink that connects to a TCP address and sends frames, as a sink connector did.
+    """A sink that connects to a TCP address and sends frames, like a sink connector of Wallaroo.
 
     Args:
         name: Name of the connector.
         encoder: Encoder of the outputs.
-        decoder: Taken for compatibility: it was for the script that receives.
+        decoder: Ignored; accepted for compatibility. It was used by the receiving script.
         port: Port of the receiver.
-        cookie: Taken for compatibility, changes nothing.
+        cookie: Ignored; accepted for compatibility.
         host: Address of the receiver.
     """
 

@@ -1,7 +1,7 @@
 """Windows over streams, and aggregations over windows.
 
-A window gathers the messages of one key over a stretch of time, or a number of messages; an
-aggregation says what becomes of them.
+A window collects the messages of one key over a period of time, or a number of messages; an
+aggregation computes the output of the window.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
-from wallaroo.api.keywords import also_called
+from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
 from wallaroo.errors import WallarooParameterError
 
 In = TypeVar("In")
 """Type of the messages that are aggregated."""
 In_contra = TypeVar("In_contra", contravariant=True)
-"""The same: what gathers messages of a type gathers those of its subtypes, too."""
+"""The same, contravariant: an aggregation of a type accepts its subtypes, too."""
 Accumulator = TypeVar("Accumulator")
-"""Type of what they are gathered in."""
+"""Type of the accumulator."""
 Out = TypeVar("Out")
 """Type of a window's output."""
 Out_co = TypeVar("Out_co", covariant=True)
-"""The same: an output is one of each of its supertypes, too."""
+"""The same, covariant: an instance of a type is an instance of its supertypes, too."""
 
 LatePolicy = Literal["drop", "fire-per-message", "place-in-oldest-window"]
-"""What becomes of a message whose windows have all closed."""
+"""How to handle a message whose windows have all closed."""
 
 
 class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
-    """What becomes of the messages in a window.
+    """Computes the output of a window from its messages.
 
-    Subclass it and give the class to `over`; one instance, made without arguments, serves all keys.
+    Subclass it and pass the class to `over`; one instance, created without arguments, serves all
+    keys.
 
-    The trap: `update` has to change the accumulator in place, what it returns is ignored; so an
-    accumulator cannot be a plain number. And `combine` must leave both of its arguments as they
-    are, because sliding windows share them.
+    Two rules are easily missed. `update` must modify the accumulator in place, because its return
+    value is ignored; an accumulator therefore cannot be a plain number. And `combine` must not
+    modify its arguments, because sliding windows share them.
 
     Example:
         >>> class Total:
@@ -64,29 +65,29 @@ class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
     """
 
     def name(self) -> str:
-        """Name of the step in logs, metrics and errors; the name of the class."""
+        """Return the name of the step in logs, metrics and errors; by default the class name."""
         return type(self).__name__
 
     @abstractmethod
     def initial_accumulator(self) -> Accumulator:
-        """A new accumulator that has gathered nothing: combined with another it changes nothing."""
+        """Return a new, empty accumulator: combining it with another changes nothing."""
 
     @abstractmethod
     def update(self, message: In_contra, accumulator: Accumulator) -> None:
-        """Gather *message* in *accumulator*, in place."""
+        """Add *message* to *accumulator*, in place."""
 
     @abstractmethod
     def combine(self, one: Accumulator, other: Accumulator) -> Accumulator:
-        """A new accumulator of what *one* and then *other* have gathered."""
+        """Return a new accumulator with the messages of *one*, followed by those of *other*."""
 
     @abstractmethod
     def output(self, key: Any, accumulator: Accumulator) -> Out_co | None:
-        """What a window of *key* gives when it closes; None gives nothing."""
+        """Return the output of a window of *key* when it closes, or None to emit nothing."""
 
 
 @dataclass(frozen=True)
 class Windowing(Generic[In_contra, Out_co]):
-    """Windows and their aggregation, as `Pipeline.to` takes them; made by `over`."""
+    """Windows with their aggregation, for `Pipeline.to`; created by `over`."""
 
     windows: RangeWindows | CountWindows
     aggregation: Any
@@ -96,7 +97,7 @@ class Windowing(Generic[In_contra, Out_co]):
 
 @dataclass(frozen=True)
 class RangeWindows:
-    """Windows of a length of time; made by `range_windows`, completed by `over`."""
+    """Windows over a period of time; created by `range_windows`, completed by `over`."""
 
     range_ns: int
     slide_ns: int | None = None
@@ -105,120 +106,124 @@ class RangeWindows:
     event_time: Callable[[Any], int] | None = None
 
     def with_slide(self, slide: int) -> RangeWindows:
-        """Start a window every *slide* nanoseconds; it must not be longer than the range.
+        """Start a window every *slide* nanoseconds, which must not exceed the range.
 
-        Without it, one window starts where the last one ends.
+        Without it, each window starts where the previous one ends.
         """
-        self._once("with_slide", self.slide_ns)
-        if not 0 < _whole("slide", slide) <= self.range_ns:
-            msg = f"a slide of {slide} ns: it has to be above zero, and at most {self.range_ns}"
+        self._check_unset("with_slide", self.slide_ns)
+        if not 0 < _checked_int("slide", slide) <= self.range_ns:
+            msg = f"the slide is {slide} ns; it must be positive and at most {self.range_ns} ns"
             raise WallarooParameterError(msg)
         return dataclasses.replace(self, slide_ns=slide)
 
     def with_delay(self, delay: int) -> RangeWindows:
-        """Keep windows open for *delay* nanoseconds after their end, for messages that are late."""
-        self._once("with_delay", self.delay_ns)
-        if _whole("delay", delay) < 0:
-            msg = f"a delay of {delay} ns: it cannot be below zero"
+        """Keep windows open for *delay* nanoseconds after their end, to accept delayed messages."""
+        self._check_unset("with_delay", self.delay_ns)
+        if _checked_int("delay", delay) < 0:
+            msg = f"the delay is {delay} ns; it must not be negative"
             raise WallarooParameterError(msg)
         return dataclasses.replace(self, delay_ns=delay)
 
-    @also_called(late_data_policy="policy")
+    @keyword_aliases(late_data_policy="policy")
     def with_late_data_policy(self, policy: str) -> RangeWindows:
-        """Say what becomes of a message whose windows have all closed.
+        """Set how to handle a message whose windows have all closed.
 
         Args:
-            policy: `"drop"` counts and forgets it, and is the default. `"fire-per-message"` gives
-                at once what the aggregation makes of this message alone.
-                `"place-in-oldest-window"` puts it into the oldest window that has not closed.
+            policy: `"drop"`, the default, drops and counts the message. `"fire-per-message"`
+                immediately emits the aggregation's output for this message alone.
+                `"place-in-oldest-window"` adds it to the oldest window that is still open.
         """
-        self._once("with_late_data_policy", self.late)
-        named = policy.replace("_", "-")
-        if named not in get_args(LatePolicy):
-            msg = f"there is no late data policy {policy!r}: {', '.join(get_args(LatePolicy))}"
+        self._check_unset("with_late_data_policy", self.late)
+        canonical = policy.replace("_", "-")
+        if canonical not in get_args(LatePolicy):
+            msg = (
+                f"{policy!r} is not a valid late data policy; "
+                f"use one of {', '.join(get_args(LatePolicy))}"
+            )
             raise WallarooParameterError(msg)
-        return dataclasses.replace(self, late=cast("LatePolicy", named))
+        return dataclasses.replace(self, late=cast("LatePolicy", canonical))
 
     def with_event_time(self, event_time: Callable[[Any], int]) -> RangeWindows:
-        """Take a message's time out of the message; without it, it is the time of its arrival.
+        """Take the time of a message from the message; without it, its time of arrival counts.
 
         Args:
-            event_time: From message to nanoseconds since the epoch, a whole number.
+            event_time: Function from a message to its time, an int: nanoseconds since the Unix
+                epoch.
         """
-        self._once("with_event_time", self.event_time)
+        self._check_unset("with_event_time", self.event_time)
         return dataclasses.replace(self, event_time=event_time)
 
-    @also_called(aggregation_cls="aggregation")
+    @keyword_aliases(aggregation_cls="aggregation")
     def over(self, aggregation: type[Aggregation[In, Any, Out]]) -> Windowing[In, Out]:
-        """Gather the messages of these windows with *aggregation*, a class."""
+        """Aggregate the messages of these windows with *aggregation*, a class."""
         return Windowing(self, aggregation, calling_place())
 
-    def _once(self, method: str, value: Any) -> None:
+    def _check_unset(self, method: str, value: Any) -> None:
         if value is not None:
-            msg = f"{method} has been called on these windows already"
+            msg = f"{method} has already been called on these windows; call it once"
             raise WallarooParameterError(msg)
 
 
 @dataclass(frozen=True)
 class CountWindows:
-    """Windows of a number of messages; made by `count_windows`, completed by `over`."""
+    """Windows of a number of messages; created by `count_windows`, completed by `over`."""
 
     count: int
     timeout_ns: int | None = None
 
     def with_timeout(self, timeout: int) -> CountWindows:
-        """Close a window that is not full when its key has been silent for *timeout* nanoseconds.
+        """Close an incomplete window when its key has been silent for *timeout* nanoseconds.
 
-        Without it, such a window waits for messages however long it takes.
+        Without it, an incomplete window waits for messages indefinitely.
         """
-        if _whole("timeout", timeout) <= 0:
-            msg = f"a timeout of {timeout} ns: it has to be above zero"
+        if _checked_int("timeout", timeout) <= 0:
+            msg = f"the timeout is {timeout} ns; it must be positive"
             raise WallarooParameterError(msg)
         return dataclasses.replace(self, timeout_ns=timeout)
 
-    @also_called(aggregation_cls="aggregation")
+    @keyword_aliases(aggregation_cls="aggregation")
     def over(self, aggregation: type[Aggregation[In, Any, Out]]) -> Windowing[In, Out]:
-        """Gather the messages of these windows with *aggregation*, a class."""
+        """Aggregate the messages of these windows with *aggregation*, a class."""
         return Windowing(self, aggregation, calling_place())
 
 
-@also_called(wrange="range")
+@keyword_aliases(wrange="range")
 def range_windows(range: int) -> RangeWindows:  # noqa: A002  (the name that applications use)
-    """Windows of *range* nanoseconds for each key, aligned to the epoch.
+    """Declare windows of *range* nanoseconds for each key, aligned to the Unix epoch.
 
-    A window closes, and gives its output, when a message of its key shows that its time and its
-    delay are over, or the clock does while the key is silent. A window without messages gives
-    nothing.
+    A window closes and emits its output once its end plus its delay has passed, according to the
+    times of its key's messages or, while the key is silent, to the clock. A window without messages
+    emits nothing.
 
     Args:
-        range: Length of a window in nanoseconds; see `seconds` and its like.
+        range: Length of a window in nanoseconds; see `seconds` and similar functions.
 
     Example:
         >>> range_windows(minutes(1)).with_slide(seconds(10)).with_delay(seconds(5)).slide_ns
         10000000000
     """
-    if _whole("range", range) <= 0:
-        msg = f"windows of {range} ns: the range has to be above zero"
+    if _checked_int("range", range) <= 0:
+        msg = f"the range is {range} ns; it must be positive"
         raise WallarooParameterError(msg)
     return RangeWindows(range)
 
 
-@also_called(wrange="count")
+@keyword_aliases(wrange="count")
 def count_windows(count: int) -> CountWindows:
-    """Windows of *count* messages for each key.
+    """Declare windows of *count* messages for each key.
 
     Example:
         >>> count_windows(5).count
         5
     """
-    if _whole("count", count) <= 0:
-        msg = f"windows of {count} messages: the count has to be above zero"
+    if _checked_int("count", count) <= 0:
+        msg = f"the count is {count}; it must be positive"
         raise WallarooParameterError(msg)
     return CountWindows(count)
 
 
 def nanoseconds(number: int) -> int:
-    """*number* nanoseconds, in nanoseconds.
+    """Convert *number* nanoseconds to nanoseconds.
 
     Example:
         >>> nanoseconds(5)
@@ -228,7 +233,7 @@ def nanoseconds(number: int) -> int:
 
 
 def microseconds(number: float) -> int:
-    """*number* microseconds, in nanoseconds.
+    """Convert *number* microseconds to nanoseconds.
 
     Example:
         >>> microseconds(5)
@@ -238,7 +243,7 @@ def microseconds(number: float) -> int:
 
 
 def milliseconds(number: float) -> int:
-    """*number* milliseconds, in nanoseconds.
+    """Convert *number* milliseconds to nanoseconds.
 
     Example:
         >>> milliseconds(5)
@@ -248,7 +253,7 @@ def milliseconds(number: float) -> int:
 
 
 def seconds(number: float) -> int:
-    """*number* seconds, in nanoseconds.
+    """Convert *number* seconds to nanoseconds.
 
     Example:
         >>> seconds(0.5)
@@ -258,7 +263,7 @@ def seconds(number: float) -> int:
 
 
 def minutes(number: float) -> int:
-    """*number* minutes, in nanoseconds.
+    """Convert *number* minutes to nanoseconds.
 
     Example:
         >>> minutes(1) == seconds(60)
@@ -268,7 +273,7 @@ def minutes(number: float) -> int:
 
 
 def hours(number: float) -> int:
-    """*number* hours, in nanoseconds.
+    """Convert *number* hours to nanoseconds.
 
     Example:
         >>> hours(1) == minutes(60)
@@ -277,8 +282,8 @@ def hours(number: float) -> int:
     return minutes(number * 60)
 
 
-def _whole(what: str, value: Any) -> int:
+def _checked_int(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{what} is {value!r}, and a whole number is due"
+        msg = f"the {name} is {value!r}; expected an integer"
         raise TypeError(msg)
     return value

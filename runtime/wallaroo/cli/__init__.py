@@ -1,1 +1,1 @@
-"""The command `wallaroo`: one module for each subcommand, and what they share."""
+"""The command `wallaroo`: a module for each subcommand, and their shared options."""

@@ -11,24 +11,24 @@ from pathlib import Path
 import click
 
 from wallaroo import __version__
-from wallaroo.cli.options import application_to_look_at
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
 
 ENGINES = ("docker", "podman", "buildah")
-"""Builders of images, in the order they are looked for."""
-_ASKED = {"docker": "version", "podman": "info", "buildah": "version"}
-"""What makes each answer whether it could build: docker asks its daemon, podman its machine."""
-_ANSWER_S = 15.0
-"""Seconds for that answer; a daemon that starts up takes some."""
+"""Tools that build images, in the order in which they are tried."""
+_CHECKS = {"docker": "version", "podman": "info", "buildah": "version"}
+"""The command that shows whether each can build: docker queries its daemon, podman its machine."""
+_CHECK_S = 15.0
+"""Seconds that this command may take; a daemon may have to start first."""
 _ROOT = Path(__file__).resolve().parents[3]
-"""The project's checkout, where this is one."""
+"""The project's checkout, if this is one."""
 _FILES = ("Dockerfile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
 _DIRECTORIES = ("image", "runtime")
-_LEFT_OUT = shutil.ignore_patterns(
+_IGNORED = shutil.ignore_patterns(
     "__pycache__", ".git", ".venv", ".wallaroo", ".pytest_cache", ".mypy_cache", ".ruff_cache"
 )
 _APP = "app"
-"""Where the application is in the build's context."""
+"""Directory of the application in the build's context."""
 
 
 @click.command()
@@ -70,9 +70,11 @@ def build(
       wallaroo build apps/market_spread -t localhost/market-spread:0.1.0
     """  # noqa: D301  (click reads \b)
     if not (_ROOT / "Dockerfile").is_file():
-        msg = "wallaroo build needs the project's checkout: call it from the .venv of `make setup`"
+        msg = (
+            "wallaroo build requires the project's checkout: run it from the .venv of `make setup`"
+        )
         raise UsageError(msg)
-    application = application_to_look_at(str(app), app_args)
+    application = application_without_addresses(str(app), app_args)
     engine = _engine(engine)
     with tempfile.TemporaryDirectory(prefix="wallaroo-build-") as directory:
         context = Path(directory)
@@ -86,83 +88,83 @@ def build(
             **({"BASE": base} if base else {}),
         }
         pairs = [f"--build-arg={name}={value}" for name, value in arguments.items()]
-        # the other format of podman and buildah knows no HEALTHCHECK
+        # the default format of podman and buildah does not support HEALTHCHECK
         form = [] if engine == "docker" else ["--format=docker"]
         built = subprocess.run(
             [engine, "build", *form, *options, *pairs, f"--tag={tag}", str(context)], check=False
         )
     if built.returncode:
-        msg = f"{engine} did not build {tag}: what it said is above"
+        msg = f"{engine} did not build {tag}: see its output above"
         raise RuntimeFailure(msg)
-    click.echo(f"{tag} holds {application.name}{_size(engine, tag)}")
+    click.echo(f"{tag} contains {application.name}{_size(engine, tag)}")
 
 
-def _engine(asked: str | None) -> str:
-    """The engine to build with: the first that is there and answers.
+def _engine(requested: str | None) -> str:
+    """The engine to build with: the first one that is installed and responds.
 
     Raises:
         UsageError: There is none.
     """
-    unfit: list[str] = []
-    for name in [asked] if asked else ENGINES:
+    unusable: list[str] = []
+    for name in [requested] if requested else ENGINES:
         if not shutil.which(name):
             continue
         problem = _problem(name)
         if problem is None:
-            click.echo("; ".join([*unfit, f"building with {name}"]), err=True)
+            click.echo("; ".join([*unusable, f"building with {name}"]), err=True)
             return name
-        unfit.append(f"{name} {problem}")
-    if unfit:
-        remedy = "start it, or leave --engine out" if asked else "start one of them"
-        msg = f"no image can be built: {'; '.join(unfit)}; {remedy}"
+        unusable.append(f"{name} {problem}")
+    if unusable:
+        remedy = "start it, or omit --engine" if requested else "start one of them"
+        msg = f"no image can be built: {'; '.join(unusable)}; {remedy}"
         raise UsageError(msg)
-    msg = f"none of {', '.join(ENGINES)} is on the PATH, and one is needed: install it"
-    if asked:
-        msg = f"{asked} is not on the PATH: install it, or leave --engine out"
+    msg = f"none of {', '.join(ENGINES)} is on the PATH: install one of them"
+    if requested:
+        msg = f"{requested} is not on the PATH: install it, or omit --engine"
     raise UsageError(msg)
 
 
 def _problem(name: str) -> str | None:
-    """Why the engine *name* cannot build; None where it can."""
+    """Why the engine *name* cannot build; None if it can."""
     try:
-        answer = subprocess.run(
-            [name, _ASKED[name]],
+        check = subprocess.run(
+            [name, _CHECKS[name]],
             capture_output=True,
             text=True,
             check=False,
-            timeout=_ANSWER_S,
+            timeout=_CHECK_S,
         )
     except subprocess.TimeoutExpired:
-        return f"did not answer within {_ANSWER_S:g} s"
+        return f"did not respond within {_CHECK_S:g} s"
     except OSError as error:
         return f"cannot be run ({error.strerror})"
-    if answer.returncode == 0:
+    if check.returncode == 0:
         return None
-    reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
-    return f"does not answer ({reason})"
+    reason = (check.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return f"does not respond ({reason})"
 
 
 def _fill(context: Path, app: Path) -> None:
-    """Copy into *context* what the build needs."""
+    """Copy the files for the build into *context*."""
     try:
         for name in _FILES:
             shutil.copy2(_ROOT / name, context / name)
         for name in _DIRECTORIES:
-            shutil.copytree(_ROOT / name, context / name, ignore=_LEFT_OUT)
+            shutil.copytree(_ROOT / name, context / name, ignore=_IGNORED)
         if app.is_dir():
-            shutil.copytree(app, context / _APP, ignore=_LEFT_OUT)
+            shutil.copytree(app, context / _APP, ignore=_IGNORED)
         else:
             (context / _APP).mkdir()
             shutil.copy2(app, context / _APP / "application.py")
     except OSError as error:
-        msg = f"the build's files cannot be put together: {error}"
+        msg = f"the build's files cannot be copied: {error}"
         raise RuntimeFailure(msg) from error
 
 
 def _revision() -> str:
     """The checkout's commit, for the image's label."""
     try:
-        told = subprocess.run(
+        revision = subprocess.run(
             ["git", "-C", str(_ROOT), "rev-parse", "HEAD"],
             capture_output=True,
             text=True,
@@ -170,14 +172,14 @@ def _revision() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return told.stdout.strip()
+    return revision.stdout.strip()
 
 
 def _size(engine: str, tag: str) -> str:
-    told = subprocess.run(
+    listed = subprocess.run(
         [engine, "images", "--format", "{{.Size}}", tag],
         capture_output=True,
         text=True,
         check=False,
     )
-    return f", {told.stdout.split(chr(10))[0].strip()}" if told.stdout.strip() else ""
+    return f", {listed.stdout.split(chr(10))[0].strip()}" if listed.stdout.strip() else ""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import click
 
-from wallaroo.cli.options import application_to_look_at
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.model.application import Application, Branch, Stateful
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable
 
 
@@ -22,8 +22,8 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
     Example:
       wallaroo check apps/market_spread
     """  # noqa: D301  (click reads \b)
-    with product() as out:
-        application = application_to_look_at(app, app_args)
+    with reserved_stdout() as out:
+        application = application_without_addresses(app, app_args)
         for line in _lines(application):
             click.echo(printable(line), file=out)
 
@@ -32,17 +32,17 @@ def _lines(application: Application) -> Iterator[str]:
     yield f"{application.name} is well formed:"
     for pipeline in application.pipelines:
         end = [f"{len(pipeline.sinks)} sinks"] if len(pipeline.sinks) > 1 else ["sink"]
-        for way in _ways(pipeline.trunk):
-            yield "  " + " → ".join([pipeline.name, *way, *(end if pipeline.sinks else [])])
+        for path in _paths(pipeline.trunk):
+            yield "  " + " → ".join([pipeline.name, *path, *(end if pipeline.sinks else [])])
     for partition in application.partitions.values():
         keys = "any key" if partition.keys is None else f"{len(partition.keys)} keys"
         yield f"  state {partition.name!r}: {keys}"
 
 
-def _ways(branch: Branch) -> list[list[str]]:
-    """The steps of every way that a message may take through *branch*."""
+def _paths(branch: Branch) -> list[list[str]]:
+    """The steps of every path of a message through *branch*."""
     steps = [
         f"{step.name} [{step.partition}]" if isinstance(step, Stateful) else step.name
         for step in branch.steps
     ]
-    return [[*steps, *way] for fork in branch.forks for way in _ways(fork)] or [steps]
+    return [[*steps, *path] for fork in branch.forks for path in _paths(fork)] or [steps]

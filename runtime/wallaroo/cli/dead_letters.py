@@ -9,73 +9,73 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import state_option, together
+from wallaroo.cli.options import STATE_DIR, together
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
-from wallaroo.run.state.dead_letters import letter_desk
+from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.system.printable import printable
 
 _NUMBER = click.IntRange(1, 2**63 - 1)
-"""A letter's number, as far as the database counts."""
-_MOST = 1_000_000
-"""As many letters as can be asked for at a time."""
+"""A dead letter's number, up to the database's maximum."""
+_MAX_LETTERS = 1_000_000
+"""Maximum number of dead letters in one query."""
 
-_which = together(
+_filters = together(
     click.option("--source", help="Only dead letters of this source."),
     click.option("--pipeline", help="Only dead letters of this pipeline."),
 )
-"""Which letters."""
-_chosen = together(
+"""Restrict a command to some dead letters."""
+_selection = together(
     click.argument("numbers", nargs=-1, type=_NUMBER, metavar="[NUMBER…]"),
     click.option("--all", "every", is_flag=True, help="All dead letters."),
-    _which,
+    _filters,
 )
-"""Letters to do something with."""
+"""Select dead letters for an action."""
 
 
 def _choice(
     numbers: tuple[int, ...], every: bool, source: str | None, pipeline: str | None
 ) -> Choice:
     if not (numbers or every or source or pipeline):
-        msg = "which letters? give numbers, --source, --pipeline, or --all"
+        msg = "no dead letters selected: use numbers, --source, --pipeline or --all"
         raise UsageError(msg)
     if every and (numbers or source or pipeline):
-        msg = "--all means all letters; leave it out, or give no numbers, --source or --pipeline"
+        msg = "--all selects all dead letters: omit it, or omit numbers, --source and --pipeline"
         raise UsageError(msg)
     return Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
 
 
-def _check_origin(desk: DeadLetterActions, choice: Choice) -> None:
-    """Refuse a source or a pipeline that there is none of."""
-    known = desk.letter_origins()
+def _check_origin(actions: DeadLetterActions, choice: Choice) -> None:
+    """Refuse sources and pipelines that do not exist."""
+    known = actions.letter_origins()
     for kind, name, names in (
         ("source", choice.source, known.sources),
         ("pipeline", choice.pipeline, known.pipelines),
     ):
         if name is not None and name not in names:
-            there = f", but {', '.join(map(repr, names))}" if names else ""
-            msg = f"there is no {kind} {name!r}{there}"
+            existing = f", but {', '.join(map(repr, names))}" if names else ""
+            msg = f"there is no {kind} {name!r}{existing}"
             raise UsageError(msg)
 
 
 def _check_numbers(
-    desk: DeadLetterActions, choice: Choice, state_dir: Path, *, replay: bool
+    actions: DeadLetterActions, choice: Choice, state_dir: Path, *, replay: bool
 ) -> None:
-    """Refuse numbers that letters chosen do not have; to *replay*, also those without payload."""
+    """Refuse numbers that do not exist and, for *replay*, those of dead letters without payload."""
     if choice.ids is None:
         return
-    found = {letter.id: letter for letter in desk.letters(choice, len(choice.ids))}
+    by_number = {letter.id: letter for letter in actions.letters(choice, len(choice.ids))}
     where = "".join(
         f" of {kind} {name!r}"
         for kind, name in (("source", choice.source), ("pipeline", choice.pipeline))
         if name is not None
     )
     for number in choice.ids:
-        if number not in found:
+        if number not in by_number:
             raise UsageError(_no_letter(number, where, state_dir))
-        if replay and found[number].payload is None:
-            msg = f"{_no_payload(number)}, and cannot be replayed"
+        if replay and by_number[number].payload is None:
+            msg = f"{_no_payload(number)}; it cannot be replayed"
             raise UsageError(msg)
 
 
@@ -84,12 +84,14 @@ def _no_letter(number: int, where: str, state_dir: Path) -> str:
 
 
 def _no_payload(number: int) -> str:
-    return f"dead letter {number} has no payload: it was set aside behind a state"
+    return f"dead letter {number} has no payload, because its message had passed a state"
 
 
 @click.group(name="dead-letters")
 def dead_letters() -> None:
     """List, show, replay and drop dead letters: messages that could not be processed.
+
+    The application may be running.
 
     \b
     Example:
@@ -100,13 +102,13 @@ def dead_letters() -> None:
 
 
 @dead_letters.command("list")
-@state_option
-@_which
+@STATE_DIR.but(required=True)
+@_filters
 @click.option(
     "--last",
     default=50,
     show_default=True,
-    type=click.IntRange(1, _MOST),
+    type=click.IntRange(1, _MAX_LETTERS),
     help="Only the most recent dead letters, at most this many.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
@@ -114,24 +116,24 @@ def list_letters(
     state_dir: Path, source: str | None, pipeline: str | None, last: int, as_json: bool
 ) -> None:
     """List dead letters, oldest first."""
-    with letter_desk(state_dir) as desk:
+    with dead_letter_actions(state_dir) as actions:
         choice = Choice(None, source, pipeline)
-        _check_origin(desk, choice)
-        for letter in desk.letters(choice, last):
+        _check_origin(actions, choice)
+        for letter in actions.letters(choice, last):
             click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
 
 
 @dead_letters.command()
 @click.argument("number", type=_NUMBER)
-@state_option
+@STATE_DIR.but(required=True)
 @click.option("--payload", is_flag=True, help="Print only the payload, as it arrived.")
 def show(number: int, state_dir: Path, payload: bool) -> None:
     """Show one dead letter."""
-    with letter_desk(state_dir) as desk:
-        found = desk.letters(Choice((number,)), 1)
-    if not found:
+    with dead_letter_actions(state_dir) as actions:
+        letters = actions.letters(Choice((number,)), 1)
+    if not letters:
         raise UsageError(_no_letter(number, "", state_dir))
-    (letter,) = found
+    (letter,) = letters
     if not payload:
         click.echo(_page(letter))
     elif letter.payload is None:
@@ -141,8 +143,8 @@ def show(number: int, state_dir: Path, payload: bool) -> None:
 
 
 @dead_letters.command()
-@_chosen
-@state_option
+@_selection
+@STATE_DIR.but(required=True)
 def replay(
     numbers: tuple[int, ...],
     every: bool,
@@ -156,17 +158,17 @@ def replay(
     messages have already changed a state.
     """
     choice = _choice(numbers, every, source, pipeline)
-    with letter_desk(state_dir) as desk:
-        _check_origin(desk, choice)
-        _check_numbers(desk, choice, state_dir, replay=True)
-        count = desk.replay_letters(choice)
-        kept = len(desk.letters(choice, _MOST))
-    click.echo(f"{count} replayed" + f", {kept} kept that cannot be" * bool(kept))
+    with dead_letter_actions(state_dir) as actions:
+        _check_origin(actions, choice)
+        _check_numbers(actions, choice, state_dir, replay=True)
+        count = actions.replay_letters(choice)
+        kept = len(actions.letters(choice, _MAX_LETTERS))
+    click.echo(f"{count} replayed" + f", {kept} kept, which cannot be replayed" * bool(kept))
 
 
 @dead_letters.command()
-@_chosen
-@state_option
+@_selection
+@STATE_DIR.but(required=True)
 def drop(
     numbers: tuple[int, ...],
     every: bool,
@@ -176,10 +178,10 @@ def drop(
 ) -> None:
     """Remove dead letters."""
     choice = _choice(numbers, every, source, pipeline)
-    with letter_desk(state_dir) as desk:
-        _check_origin(desk, choice)
-        _check_numbers(desk, choice, state_dir, replay=False)
-        count = desk.drop_letters(choice)
+    with dead_letter_actions(state_dir) as actions:
+        _check_origin(actions, choice)
+        _check_numbers(actions, choice, state_dir, replay=False)
+        count = actions.drop_letters(choice)
     click.echo(f"{count} dropped")
 
 
@@ -201,7 +203,7 @@ def _page(letter: DeadLetter) -> str:
         "error": letter.error,
         "key": letter.key or "?",
         "message": letter.message,
-        "payload": "none: it was set aside behind a state, and cannot be replayed"
+        "payload": "none: the message had passed a state; it cannot be replayed"
         if letter.payload is None
         else f"{len(letter.payload)} bytes: {letter.payload[:60]!r}",
     }

@@ -16,33 +16,34 @@ from typing import Protocol, cast
 
 import click
 
-from wallaroo.cli.options import application_ref
+from wallaroo.cli.options import WORKERS, application_without_addresses
 from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
 from wallaroo.run.background import BackgroundRun
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 
 _WARM_UP_TURNS = 4
+"""Turns that are sent first, so that Spark is warm when measuring starts."""
 _STALLED_S = 60.0
-"""Without a new output for so long, the demo gives up."""
+"""Seconds without a new output after which the demo gives up."""
 
 
 class DemoData(Protocol):
-    """What the module `demo` of an application provides."""
+    """The module `demo` of an application."""
 
     OUTPUT_FRAMING: FramingName
 
     def rounds(self, messages: int, seed: int) -> Iterable[tuple[str, list[bytes]]]:
-        """The payloads to send, in turns: pairs of a source's name and its payloads."""
+        """The payloads to send, turn by turn: pairs of a source's name and payloads."""
 
     def expected(self, sent: Iterable[tuple[str, list[bytes]]]) -> Iterator[list[bytes]]:
-        """For each turn, the comparable outputs that it leads to, in plain Python."""
+        """The comparable outputs of each turn, computed in plain Python."""
 
     def comparable(self, output: bytes) -> bytes:
-        """An output without what differs from run to run."""
+        """An output without the parts that differ between runs."""
 
     def key(self, output: bytes) -> bytes:
-        """What outputs must have in common to come in order."""
+        """The key of an output; outputs with equal keys arrive in order."""
 
 
 @click.command()
@@ -55,13 +56,7 @@ class DemoData(Protocol):
     help="Number of messages to generate.",
 )
 @click.option("--seed", default=7, show_default=True, help="Seed of the generated data.")
-@click.option(
-    "--workers",
-    default=2,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of worker processes.",
-)
+@WORKERS.but(default=2, show_default=True)
 def demo(app: str, messages: int, seed: int, workers: int) -> None:
     """Generate data, run APP on it over real sockets, and check every output.
 
@@ -73,10 +68,8 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
       wallaroo demo market_spread --messages 500000
     """  # noqa: D301  (click reads \b)
     directory = _application_directory(app)
-    with product():
-        application = application_ref(
-            str(directory), "127.0.0.1:0," * 7 + "127.0.0.1:0", "127.0.0.1:1", (), 2**24
-        ).load()
+    with reserved_stdout():
+        application = application_without_addresses(str(directory), ())
         data = cast("DemoData", importlib.import_module("demo"))
     click.echo(f"generating {messages:,} messages (seed {seed})", err=True)
     rounds = list(data.rounds(messages, seed))
@@ -108,8 +101,8 @@ def _application_directory(app: str) -> Path:
         if (candidate / "demo.py").is_file():
             return candidate.resolve()
     msg = (
-        f"there is no application {app!r} with a demo: give a directory with application.py and "
-        "demo.py, or call this from the project's directory"
+        f"there is no application {app!r} with a demo: use a directory with application.py and "
+        "demo.py, or run this command in the project's directory"
     )
     raise UsageError(msg)
 
@@ -120,12 +113,12 @@ def _show(event: dict[str, object]) -> None:
 
 
 def _send(running: BackgroundRun, rounds: Sequence[tuple[str, list[bytes]]]) -> list[float]:
-    """Send turn by turn, each when the last is accepted, so that the order of arrival is known.
+    """Send turn by turn, each after the previous one is accepted, so that their order is known.
 
-    The first few turns warm Spark up: the others wait until those are processed.
+    The first few turns warm Spark up: the others are sent after these are processed.
 
     Returns:
-        When each turn was sent.
+        The time at which each turn was sent.
     """
     progress, sent_at = Progress("sent"), []
     totals: collections.Counter[str] = collections.Counter()
@@ -150,7 +143,7 @@ def _send(running: BackgroundRun, rounds: Sequence[tuple[str, list[bytes]]]) -> 
 
 
 class _Receiver:
-    """Takes outputs on a port of its own, with the time of each."""
+    """Receives outputs, with the time of each."""
 
     def __init__(self, framing: FramingName) -> None:
         self._cutter: Callable[[], Cutter] = lambda: Cutter(framing)
@@ -168,12 +161,12 @@ class _Receiver:
         self._listener.close()
 
     def wait_for(self, count: int, running: BackgroundRun) -> None:
-        """Wait until *count* outputs are there, until none come any more, or *running* ends."""
+        """Wait for *count* outputs, unless they stop arriving or *running* ends."""
         with self._changed:
-            seen, at = -1, time.monotonic()
+            count_before, at = -1, time.monotonic()
             while len(self.received) < count and running.process.poll() is None:
-                if len(self.received) > seen:
-                    seen, at = len(self.received), time.monotonic()
+                if len(self.received) > count_before:
+                    count_before, at = len(self.received), time.monotonic()
                 elif time.monotonic() - at > _STALLED_S:
                     return
                 self._changed.wait(1.0)
@@ -194,7 +187,7 @@ class _Receiver:
 
 
 class _Result:
-    """What came back, held against what had to."""
+    """The received outputs, compared with the expected ones."""
 
     def __init__(
         self,
@@ -208,30 +201,30 @@ class _Result:
         warm = _WARM_UP_TURNS if len(rounds) > _WARM_UP_TURNS else 0
         self._measured = sum(len(payloads) for _, payloads in rounds[warm:])
         self._received = len(received)
-        due: dict[bytes, collections.deque[tuple[float, bytes]]] = collections.defaultdict(
+        pending: dict[bytes, collections.deque[tuple[float, bytes]]] = collections.defaultdict(
             collections.deque
         )
         for sent, outputs in zip(sent_at, expected, strict=True):
             for output in outputs:
-                due[data.key(output)].append((sent, output))
+                pending[data.key(output)].append((sent, output))
         self._latencies: list[float] = []
         self.problems: list[str] = []
         for at, output in received:
-            waiting, got = due[data.key(output)], data.comparable(output)
-            if not waiting or waiting[0][1] != got:
-                self.problems.append(f"not due, or not now: {output!r}")
+            of_key, actual = pending[data.key(output)], data.comparable(output)
+            if not of_key or of_key[0][1] != actual:
+                self.problems.append(f"unexpected, or in the wrong order: {output!r}")
                 continue
-            sent, _ = waiting.popleft()
+            sent, _ = of_key.popleft()
             if sent >= sent_at[warm]:
                 self._latencies.append(at - sent)
-        missing = sum(map(len, due.values()))
+        missing = sum(map(len, pending.values()))
         if missing:
             self.problems.append(f"{missing:,} outputs are missing")
         last = received[-1][0] if received else time.monotonic()
-        self._took = last - sent_at[warm]
+        self._duration = last - sent_at[warm]
 
     def show(self, name: str) -> None:
-        """Print the table; its last line is the verdict."""
+        """Print the table, with the verdict on its last line."""
         latencies = sorted(self._latencies) or [0.0]
 
         def percentile(part: float) -> str:
@@ -242,7 +235,7 @@ class _Result:
         rows = [
             ("messages in", f"{self._messages:,}"),
             ("messages out", f"{self._received:,}"),
-            ("rate", f"{self._measured / self._took:,.0f} messages/s"),
+            ("rate", f"{self._measured / self._duration:,.0f} messages/s"),
             ("latency p50", percentile(0.50)),
             ("latency p99", percentile(0.99)),
         ]

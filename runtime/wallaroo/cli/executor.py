@@ -1,4 +1,4 @@
-"""`wallaroo executor`: what Spark starts in an executor's pod, and how it is asked to leave."""
+"""`wallaroo executor`: runs and decommissions a Spark executor in its pod."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-_LEAVE_TIMEOUT_S = 50.0
-"""Seconds to wait for an executor that leaves: less than its pod has to terminate."""
-_LOOK_EVERY_S = 0.2
+_DECOMMISSION_S = 50.0
+"""Seconds to wait for the executor's end: less than the pod's grace period."""
+_CHECK_INTERVAL_S = 0.2
 
 
 @click.command(hidden=True)
@@ -20,17 +20,17 @@ def executor() -> None:
     from wallaroo.engine.spark.kubernetes import executor_command
 
     command = executor_command(os.environ)
-    os.execv(command[0], command)  # Java itself gets the signals
+    os.execv(command[0], command)  # so that Java receives the signals
 
 
 def decommission() -> None:
-    """Before a pod ends: ask its executor to finish its tasks, and wait until it has gone."""
+    """Let the executor finish its tasks and wait for its end; called before the pod terminates."""
     running = [process for process in Path("/proc").glob("[0-9]*") if _is_executor(process)]
     for process in running:
         os.kill(int(process.name), signal.SIGPWR)
-    give_up = time.monotonic() + _LEAVE_TIMEOUT_S
-    while any(map(_is_executor, running)) and time.monotonic() < give_up:
-        time.sleep(_LOOK_EVERY_S)
+    deadline = time.monotonic() + _DECOMMISSION_S
+    while any(map(_is_executor, running)) and time.monotonic() < deadline:
+        time.sleep(_CHECK_INTERVAL_S)
 
 
 def _is_executor(process: Path) -> bool:

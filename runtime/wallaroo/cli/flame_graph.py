@@ -1,4 +1,4 @@
-"""Stacks that were sampled, as a flame graph by step: who has how many samples, in SVG."""
+"""Sampled stacks as a flame graph by step, in SVG."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import wallaroo.engine
 
 _WIDTH, _ROW = 1200, 18
 _NARROW = 0.4
-"""Pixels under which a frame is not drawn."""
+"""Width in pixels below which a frame is not drawn."""
 _LETTER = 6.6
-"""Pixels of a letter."""
+"""Width of a letter in pixels."""
 _HUES = (32, 210, 145, 275, 5, 180, 55, 320)
 ENGINE = "the runtime itself"
-"""Step of samples in which no user code runs."""
+"""Name of the step for samples without user code."""
 _RUN_TASKS = tuple(
     package.__name__.replace(".", "/") + "/" for package in (wallaroo.dataflow, wallaroo.engine)
 )
-"""Folders, in the paths of files, whose functions run tasks."""
+"""Folders of the files whose functions run tasks."""
 
 
 @dataclass
 class Frame:
-    """A function, called the way that leads to it, and its samples."""
+    """A function at one position in the call tree, and its samples."""
 
     samples: int = 0
     callees: dict[str, Frame] = field(default_factory=dict)
 
 
 def by_step(lines: Iterable[str], steps: Mapping[str, str]) -> Counter[tuple[str, ...]]:
-    """Stacks of the engine's tasks, each below its step.
+    """The stacks of the engine's tasks, each below its step.
 
     Args:
         lines: `frame;frame;… samples`, as py-spy writes them; a frame is `name (file:line)`.
-        steps: Steps by the place, `file:line`, of their functions.
+        steps: The step of each function, by the function's place, `file:line`.
 
     Example:
         >>> stack = "worker (worker.py:1);applied (wallaroo/dataflow/paths.py:9);cut (app.py:4);lower (t.py:2)"
@@ -66,7 +66,7 @@ def by_step(lines: Iterable[str], steps: Mapping[str, str]) -> Counter[tuple[str
 
 
 def flame_graph(title: str, stacks: Mapping[tuple[str, ...], int]) -> str:
-    """*stacks* as SVG: the wider a frame, the more samples; below it who called it."""
+    """*stacks* as SVG: a frame's width shows its samples, and its caller is below it."""
     root = Frame()
     for stack, samples in stacks.items():
         root.samples += samples
@@ -98,15 +98,15 @@ def _drawn(
     width = frame.samples * scale
     if width < _NARROW:
         return []
-    told = f"{name}: {frame.samples} samples, {100 * frame.samples / total:.1f} %"
+    tooltip = f"{name}: {frame.samples} samples, {100 * frame.samples / total:.1f} %"
     letters = int((width - 6) / _LETTER)
-    shown = name if len(name) <= letters else f"{name[: letters - 1]}…" if letters > 2 else ""  # noqa: PLR2004
+    label = name if len(name) <= letters else f"{name[: letters - 1]}…" if letters > 2 else ""  # noqa: PLR2004
     light = 72 + 10 * (sum(map(ord, name)) % 2)
     parts = [
-        f"<g><title>{html.escape(told)}</title>"
+        f"<g><title>{html.escape(tooltip)}</title>"
         f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 1}" rx="2" '
         f'fill="hsl({hue} 70% {light}%)"/>'
-        f'<text x="{x + 3:.1f}" y="{y + 13}">{html.escape(shown)}</text></g>'
+        f'<text x="{x + 3:.1f}" y="{y + 13}">{html.escape(label)}</text></g>'
     ]
     for called, callee in frame.callees.items():
         parts += _drawn(called, callee, x, y - _ROW, scale, hue, total)

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import FILE, application_to_look_at
+from wallaroo.cli.options import FILE, application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 
 _SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 _PNG_DPI = 144
-"""Twice the pixels of a page's: readable on any screen."""
+"""Dots per inch: twice the usual resolution, so that text is readable on any screen."""
 _TIMEOUT_S = 60.0
 
 
@@ -49,8 +49,8 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
       wallaroo graph apps/market_spread --output market-spread.svg
     """  # noqa: D301  (click reads \b)
     form = form or _SUFFIXES.get(output.suffix if output else "") or "mermaid"
-    with product() as out:
-        picture = _PICTURES[form](graph_of(application_to_look_at(app, app_args)))
+    with reserved_stdout() as out:
+        picture = _PICTURES[form](graph_of(application_without_addresses(app, app_args)))
         if output is None:
             out.buffer.write(picture)
             return
@@ -61,41 +61,41 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
         raise RuntimeFailure(msg) from error
 
 
-def svg(drawn: Graph) -> bytes:
-    """*drawn* as SVG, with the places in user code as tooltips.
+def svg(graph: Graph) -> bytes:
+    """*graph* as SVG, with the places in user code as tooltips.
 
     Raises:
-        UsageError: There is no program that draws it.
-        RuntimeFailure: That program failed.
+        UsageError: Graphviz is not installed.
+        RuntimeFailure: Graphviz failed.
     """
-    places = {node.id: str(node.place) for group in drawn.groups for node in group.nodes}
-    places |= {node.id: str(node.place) for node in drawn.states}
-    places["%3"] = drawn.name
+    places = {node.id: str(node.place) for group in graph.groups for node in group.nodes}
+    places |= {node.id: str(node.place) for node in graph.states}
+    places["%3"] = graph.name
 
-    def told(match: re.Match[str]) -> str:
+    def tooltip(match: re.Match[str]) -> str:
         place = places.get(html.unescape(match[1]))
         return f"<title>{html.escape(place)}</title>\n" if place else ""
 
-    picture = _drawn(dot(drawn), "-Tsvg").decode()
-    return re.sub(r"<title>(.*?)</title>\n", told, picture).encode()
+    picture = _draw(dot(graph), "-Tsvg").decode()
+    return re.sub(r"<title>(.*?)</title>\n", tooltip, picture).encode()
 
 
-def png(drawn: Graph) -> bytes:
-    """*drawn* as PNG.
+def png(graph: Graph) -> bytes:
+    """*graph* as PNG.
 
     Raises:
-        UsageError: There is no program that draws it.
-        RuntimeFailure: That program failed.
+        UsageError: Graphviz is not installed.
+        RuntimeFailure: Graphviz failed.
     """
-    return _drawn(dot(drawn), "-Tpng", f"-Gdpi={_PNG_DPI}")
+    return _draw(dot(graph), "-Tpng", f"-Gdpi={_PNG_DPI}")
 
 
-def _mermaid(drawn: Graph) -> bytes:
-    return mermaid(drawn).encode()
+def _mermaid(graph: Graph) -> bytes:
+    return mermaid(graph).encode()
 
 
-def _dot(drawn: Graph) -> bytes:
-    return dot(drawn).encode()
+def _dot(graph: Graph) -> bytes:
+    return dot(graph).encode()
 
 
 _PICTURES: dict[str, Callable[[Graph], bytes]] = {
@@ -106,7 +106,7 @@ _PICTURES: dict[str, Callable[[Graph], bytes]] = {
 }
 
 
-def _drawn(text: str, *options: str) -> bytes:
+def _draw(text: str, *options: str) -> bytes:
     program = _graphviz()
     done = subprocess.run(
         [program, *options],
@@ -122,14 +122,14 @@ def _drawn(text: str, *options: str) -> bytes:
 
 
 def _graphviz() -> str:
-    """The program that draws: the one of this Python's package, else any on the path."""
+    """The Graphviz program: that of this Python's package, or else one on the PATH."""
     own = sysconfig.get_path("scripts")
-    found = shutil.which("graphviz-pure", path=own) or shutil.which("graphviz-pure")
-    found = found or shutil.which("dot")
-    if found is None:
+    program = shutil.which("graphviz-pure", path=own) or shutil.which("graphviz-pure")
+    program = program or shutil.which("dot")
+    if program is None:
         msg = (
-            "svg and png need Graphviz: install it with `pip install graphviz-pure`, "
-            "or take --format mermaid, which needs nothing"
+            "svg and png require Graphviz: install it with `pip install graphviz-pure`, "
+            "or use --format mermaid, which does not"
         )
         raise UsageError(msg)
-    return found
+    return program

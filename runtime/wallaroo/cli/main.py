@@ -35,22 +35,22 @@ from wallaroo.system.printable import printable_lines
 
 
 class _Group(click.Group):
-    """Shows the package's own errors as click shows its own."""
+    """Reports the package's errors like click's."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except WallarooError as error:
-            raise _Shown(error) from error
+            raise _ReportedError(error) from error
         except OSError as error:
             if not is_full(error):
                 raise
             place = Path(error.filename or tempfile.gettempdir())
-            raise _Shown(RuntimeFailure(f"{full(place)}: {REMEDY}")) from error
+            raise _ReportedError(RuntimeFailure(f"{full(place)}: {REMEDY}")) from error
 
 
-class _Shown(click.ClickException):
-    """An error of the package, as click shows errors and takes their exit code."""
+class _ReportedError(click.ClickException):
+    """An error of the package as one of click, with its exit code."""
 
     def __init__(self, error: WallarooError) -> None:
         super().__init__(printable_lines(str(error)))

@@ -13,7 +13,7 @@ from wallaroo.errors import RuntimeFailure, UsageError
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _SUFFIX = ".template"
 _HIDDEN = {"gitignore": ".gitignore"}
-"""Names of templates whose files begin with a dot."""
+"""Templates of files whose names start with a dot."""
 
 
 @click.command()
@@ -34,17 +34,17 @@ def new(name: str, directory: Path | None) -> None:
     """  # noqa: D301  (click reads \b)
     if not _NAME.fullmatch(name):
         msg = (
-            f"{name!r} cannot be the name of an application: take up to 63 letters, digits, "
-            "- and _, a letter first"
+            f"{name!r} is not a valid name for an application: use up to 63 letters, digits, "
+            "- and _, starting with a letter"
         )
         raise UsageError(msg)
     directory = directory or Path(name)
     try:
         written = _write(name, directory)
     except OSError as error:
-        msg = f"cannot make {directory}: {error.strerror or error}"
+        msg = f"cannot create {directory}: {error.strerror or error}"
         raise RuntimeFailure(msg) from error
-    click.echo(f"{directory} has an application now: {', '.join(written)}")
+    click.echo(f"created an application in {directory}: {', '.join(written)}")
     click.echo(f"  test it   python -m pytest {directory}")
     click.echo(f"  check it  wallaroo check {directory}")
     click.echo(f"  run it    wallaroo run {directory} --in 127.0.0.1:7010 --out 127.0.0.1:7002")
@@ -54,7 +54,7 @@ def _write(name: str, directory: Path) -> list[str]:
     """Write the files of the application *name* into *directory*; returns their names."""
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
-        msg = f"{directory} is there already and not empty; give another --directory"
+        msg = f"{directory} exists and is not empty; choose another --directory"
         raise UsageError(msg)
     written = []
     for template in resources.files("wallaroo.cli").joinpath("template").iterdir():

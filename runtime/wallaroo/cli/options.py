@@ -1,45 +1,51 @@
-"""Options that several subcommands share, and the values they make."""
+"""The options of commands: each is declared here once, with the settings that it fills."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from wallaroo.api.addresses import Address, parse_address
+from wallaroo.cli.option_tree import Command, Decorator, Option, Options, Part
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.errors import UsageError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.settings import TrafficSettings
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.logs import parse_levels
-from wallaroo.observability.tracing import ONE_IN
+from wallaroo.run.settings import DashboardSettings, GatewayAccess, host_and_port
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
-_ENOUGH = ",".join(["127.0.0.1:0"] * 16)
-"""Addresses for an application that is not going to run."""
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-"""A function that is becoming a command."""
-
+_PLACEHOLDERS = ",".join(["127.0.0.1:0"] * 16)
+"""Addresses for an application that is loaded but not run."""
+_MIB, _GIB = 1024**2, 1024**3
+_DAY_S = 24 * 3600.0
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 """A file, as a click type."""
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
+"""A directory, as a click type."""
+_POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """What gives a command all of *options*, in their order."""
+def together(*decorators: Decorator) -> Callable[[Command], Command]:
+    """A decorator that applies all *decorators*, so that their options have this order."""
 
-    def give(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
         return command
 
-    return give
+    return decorate
 
 
 class AddressType(click.ParamType):  # type: ignore[type-arg]
@@ -50,7 +56,7 @@ class AddressType(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Address:
-        """Read *value*, which may be an address already."""
+        """Parse *value*, unless it is an address already."""
         if isinstance(value, Address):
             return value
         option = param.opts[0] if param else "address"
@@ -74,224 +80,308 @@ class LevelsType(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-application_options = together(
-    click.argument("app"),
-    click.option(
-        "-i",
+class SettingType(click.ParamType):  # type: ignore[type-arg]
+    """`KEY=VALUE`, as a click type."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check *value*."""
+        if "=" not in value:
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return str(value)
+
+
+class ApplicationOptions(Part):
+    """APP, the addresses that it takes and its own arguments, which fill an `ApplicationRef`."""
+
+    _inputs = Option(
         "--in",
+        "-i",
         "inputs",
         metavar="[NAME@]HOST:PORT,…",
         help="Addresses to listen on, in the order in which the application defines its sources. "
         "With port 0 the system chooses a port; the ready event shows it.",
-    ),
-    click.option(
-        "-o",
+    )
+    _outputs = Option(
         "--out",
+        "-o",
         "outputs",
         metavar="HOST:PORT,…",
         help="Addresses to send outputs to, in the order in which the application defines its "
         "sinks.",
-    ),
-    click.option(
+    )
+    _max_frame = Option(
         "--max-frame",
-        default=DEFAULT_MAX_FRAME,
-        show_default=True,
         type=click.IntRange(1),
         help="Largest payload that a source accepts, in bytes, unless it sets max_size.",
-    ),
-    click.option(
-        "--log-level",
-        type=LevelsType(),
-        default="info",
-        show_default=True,
-        help="Lowest level of log events to show: debug, info, warning or error; optionally by "
-        "part (driver, gateway, worker, spark, application), as in info,spark=debug.",
-    ),
-    click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]"),
+    )
+
+    def decorators(self, default: Any) -> Iterator[Decorator]:  # noqa: ARG002
+        """See `Part.decorators`."""
+        yield click.argument("app")
+        yield from self._inputs.decorators(None)
+        yield from self._outputs.decorators(None)
+        yield from self._max_frame.decorators(ApplicationRef.max_frame)
+        yield click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
+
+    def fill(self, values: Mapping[str, Any]) -> ApplicationRef:
+        """See `Part.fill`."""
+        inputs, outputs = self._inputs.fill(values), self._outputs.fill(values)
+        args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
+        max_frame = self._max_frame.fill(values)
+        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame)
+
+    def arguments(self, value: ApplicationRef) -> list[str]:
+        """See `Part.arguments`."""
+        return [value.app, *self._max_frame.arguments(value.max_frame), "--", *value.args]
+
+
+APPLICATION = ApplicationOptions()
+LOG_LEVEL = Option(
+    "--log-level",
+    type=LevelsType(),
+    help="Lowest level of log events to show: debug, info, warning or error; optionally by "
+    "part (driver, gateway, worker, spark, application), as in info,spark=debug.",
 )
-"""APP, its addresses and its arguments."""
-
-
-source_limit_options = together(
-    click.option(
-        "--max-connections",
-        default=SourceLimits.connections,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Maximum number of connections per source; a single address may open half as many.",
-    ),
-    click.option(
-        "--idle-timeout",
-        default=SourceLimits.idle_s,
-        show_default=True,
-        type=click.FloatRange(0),
-        help="Seconds after which an idle sender is disconnected; 0 for never.",
-    ),
-    click.option(
-        "--frame-timeout",
-        default=SourceLimits.frame_s,
-        show_default=True,
-        type=click.FloatRange(0),
-        help="Seconds within which a frame, or each 64 KiB of a large one, must arrive completely; "
-        "otherwise its sender is disconnected. 0 for no limit.",
-    ),
+STATE_DIR = Option(
+    "--state-dir",
+    type=DIRECTORY,
+    help="State directory of the application, which resumes where it stopped when it is "
+    "started with the same directory.",
 )
-"""Limits on senders."""
-
-
-def source_limits(max_connections: int, idle_timeout: float, frame_timeout: float) -> SourceLimits:
-    """What `source_limit_options` ask for."""
-    per_peer = (max_connections + 1) // 2
-    return SourceLimits(max_connections, per_peer, idle_timeout, frame_timeout)
-
-
-accept_option = click.option(
+PARTITIONS = Option(
+    "--partitions",
+    type=click.IntRange(1),
+    help="Number of partitions, the upper bound of parallelism. It is fixed when the state "
+    "directory is created; only `wallaroo repartition` changes it.",
+)
+ACCEPT_LOST_JOURNAL = Option(
     ACCEPT,
     "accept_lost_journal",
     is_flag=True,
-    help="Start even if the journal or the outbox is lost or older than the state: data that only "
-    "they held is lost, and new offsets continue after those already processed. Also start if the "
-    "state lacks the last batches but the journal still has their messages: they are processed "
-    "again, and their outputs are sent a second time.",
+    help="Start even if the journal or the outbox is lost or older than the state: data "
+    "that only they held is lost, and new offsets continue after those already processed. Also "
+    "start if the state lacks the last batches but the journal still has their messages: they "
+    "are processed again, and their outputs are sent a second time.",
 )
-"""What to do about a lost journal or outbox."""
-state_option = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    required=True,
-    help="State directory of the application; the application may be running.",
+HEALTH = Option(
+    "--health",
+    type=AddressType(),
+    help="Address of the health endpoints: /healthz, /readyz, /status.",
+    write=host_and_port,
 )
-"""The state directory to inspect."""
-error_option = click.option(
-    "--on-error",
-    "on_error",
-    multiple=True,
-    metavar="[SOURCE=]POLICY",
-    help="What to do with a message that cannot be processed: set-aside keeps it as a dead letter "
-    "(see `wallaroo dead-letters`), drop only counts it, stop stops the application before the "
-    "batch is committed. For one source or for all; may be repeated.  [default: set-aside]",
+DASHBOARD = Options(
+    DashboardSettings,
+    address=Option(
+        "--ui",
+        type=AddressType(),
+        help="Address of the dashboard and /metrics; anyone who can reach it can view them. "
+        "If the port is in use, another one is chosen.",
+        write=host_and_port,
+    ),
+    token_file=Option(
+        "--ui-token-file",
+        type=FILE,
+        help="File with a token of at least 16 characters. Users who enter it in the "
+        "dashboard may replay and drop dead letters.",
+        show_default="nobody may",
+    ),
 )
-"""What to do with messages that cannot be processed."""
 
-
-trace_option = click.option(
-    "--trace-one-in",
-    default=ONE_IN,
-    show_default=True,
+WORKERS = Option(
+    "--workers",
     type=click.IntRange(1),
-    help="Trace one in this many messages from socket to socket, if OpenTelemetry's environment "
-    "variables (OTEL_EXPORTER_OTLP_ENDPOINT) enable tracing.",
+    help="Number of workers: processes of local Spark, executors of a cluster. A batch is "
+    "read in as many ranges.",
 )
-"""The share of messages that are traced."""
-
-
-ui_token_option = click.option(
-    "--ui-token-file",
-    type=FILE,
-    help="File with a token of at least 16 characters. Users who enter it in the dashboard may "
-    "replay and drop dead letters.  [default: nobody may]",
+MASTER = Option("--master", help="Spark master URL.")
+DRIVER_MEMORY = Option("--driver-memory", help="Java heap of the driver, as in 1g.")
+FUNCTION_TIMEOUT = Option(
+    "--function-timeout",
+    type=click.FloatRange(0),
+    help="Seconds that a function of the application may take for one message before the "
+    "message becomes a dead letter; 0 for no limit.",
 )
-"""The token for changes through the dashboard."""
-
-
-batch_options = together(
-    click.option(
+SPARK_SETTINGS = Option(
+    "--conf",
+    type=SettingType(),
+    multiple=True,
+    help="Spark setting; may be repeated.",
+    read=lambda texts: dict(text.split("=", 1) for text in texts),
+    write=lambda settings: tuple(f"{key}={value}" for key, value in settings.items()),
+)
+BATCH_LIMITS = Options(
+    BatchLimits,
+    max_bytes=Option(
         "--max-batch-mib",
-        default=BatchLimits.max_bytes // 1024**2,
-        show_default=True,
         type=click.IntRange(1),
         help="Maximum size of a batch, in MiB of messages.",
+        read=lambda mib: mib * _MIB,
+        write=lambda size: size // _MIB,
     ),
-    click.option(
+    seconds=Option(
         "--max-batch-seconds",
-        default=BatchLimits.seconds,
-        show_default=True,
-        type=click.FloatRange(min=0, min_open=True),
-        help="Approximate maximum duration of a batch, in seconds; batches get smaller if their "
-        "messages take longer.",
+        type=_POSITIVE,
+        help="Approximate maximum duration of a batch, in seconds; batches get smaller if "
+        "their messages take longer.",
     ),
 )
-"""Limits on batches."""
+ENGINE = Options(
+    EngineSettings,
+    application=APPLICATION,
+    workers=WORKERS,
+    master=MASTER,
+    batch=BATCH_LIMITS,
+    call_limit_s=FUNCTION_TIMEOUT,
+    spark=SPARK_SETTINGS,
+)
+
+GATEWAY = Option(
+    "--gateway",
+    type=AddressType(),
+    help="Address of the gateway's internal API. Only the application's own processes should "
+    "be able to reach it.",
+    write=host_and_port,
+)
+TOKEN_FILE = Option(
+    "--token-file",
+    type=FILE,
+    help="File with the token that the gateway's internal API requires.",
+)
+GATEWAY_ACCESS = Options(
+    GatewayAccess,
+    address=GATEWAY,
+    token_file=TOKEN_FILE,
+    authorities=Option(
+        "--gateway-ca",
+        type=FILE,
+        help="CA certificates (PEM) that the gateway's certificate is verified against; "
+        "enables TLS.",
+    ),
+)
 
 
-def batch_limits(max_batch_mib: int, max_batch_seconds: float) -> BatchLimits:
-    """What `batch_options` ask for."""
-    return BatchLimits(max_batch_mib * 1024**2, max_batch_seconds)
+def _source_limits(connections: int, idle_s: float, frame_s: float) -> SourceLimits:
+    return SourceLimits(connections, (connections + 1) // 2, idle_s, frame_s)
 
 
-engine_options = together(
-    click.option(
-        "--function-timeout",
-        default=60.0,
-        show_default=True,
+SOURCE_LIMITS = Options(
+    SourceLimits,
+    _source_limits,
+    connections=Option(
+        "--max-connections",
+        type=click.IntRange(1),
+        help="Maximum number of connections per source; a single address may open half as many.",
+    ),
+    idle_s=Option(
+        "--idle-timeout",
         type=click.FloatRange(0),
-        help="Seconds that a function of the application may take for one message before the "
-        "message becomes a dead letter; 0 for no limit.",
+        help="Seconds after which an idle sender is disconnected; 0 for never.",
     ),
-    click.option(
-        "--conf",
-        "conf",
+    frame_s=Option(
+        "--frame-timeout",
+        type=click.FloatRange(0),
+        help="Seconds within which a frame, or each 64 KiB of a large one, must arrive "
+        "completely; otherwise its sender is disconnected. 0 for no limit.",
+    ),
+)
+JOURNAL_LIMITS = Options(
+    JournalLimits,
+    disk_bytes=Option(
+        "--journal-limit-gib",
+        type=_POSITIVE,
+        help="Maximum size of the journal, in GiB of messages. When it is full, senders have "
+        "to wait.",
+        read=lambda gib: int(gib * _GIB),
+        write=lambda size: size / _GIB,
+    ),
+)
+DEAD_LETTER_LIMITS = Options(
+    DeadLetterLimits,
+    size_bytes=Option(
+        "--dead-letters-mib",
+        type=_POSITIVE,
+        help="Maximum size of all dead letters, in MiB. Beyond it, the oldest are removed "
+        "and counted.",
+        read=lambda mib: int(mib * _MIB),
+        write=lambda size: size / _MIB,
+    ),
+    age_s=Option(
+        "--dead-letters-days",
+        type=_POSITIVE,
+        help="Days after which dead letters are removed.",
+        read=lambda days: days * _DAY_S,
+        write=lambda seconds: seconds / _DAY_S,
+    ),
+)
+TRAFFIC = Options(
+    TrafficSettings,
+    sources=SOURCE_LIMITS,
+    journal=JOURNAL_LIMITS,
+    on_error=Option(
+        "--on-error",
         multiple=True,
-        metavar="KEY=VALUE",
-        help="Spark setting; may be repeated.",
+        metavar="[SOURCE=]POLICY",
+        help="What to do with a message that cannot be processed: set-aside keeps it as a "
+        "dead letter (see `wallaroo dead-letters`), drop only counts it, stop stops the "
+        "application before the batch is committed. For one source or for all; may be "
+        "repeated.",
+        show_default="set-aside",
+    ),
+    source_tls=Options(
+        TLSFiles,
+        certificate=Option(
+            "--in-tls-cert",
+            type=FILE,
+            help="Certificate of the sources (PEM); enables TLS on their ports.",
+        ),
+        key=Option(
+            "--in-tls-key",
+            type=FILE,
+            help="Private key for --in-tls-cert (PEM).",
+        ),
+        authorities=Option(
+            "--in-tls-client-ca",
+            type=FILE,
+            help="CA certificates (PEM) that client certificates of senders are verified "
+            "against; senders without one are rejected.",
+        ),
+    ),
+    sink_tls=Options(
+        TLSFiles,
+        certificate=Option(
+            "--out-tls-cert",
+            type=FILE,
+            help="Client certificate to present to receivers (PEM).",
+        ),
+        key=Option(
+            "--out-tls-key",
+            type=FILE,
+            help="Private key for --out-tls-cert (PEM).",
+        ),
+        authorities=Option(
+            "--out-tls-ca",
+            type=FILE,
+            help="CA certificates (PEM) that receivers' certificates are verified against; "
+            "enables TLS for connections to receivers.",
+        ),
+    ),
+    trace_one_in=Option(
+        "--trace-one-in",
+        type=click.IntRange(1),
+        help="Trace one in this many messages from socket to socket, if OpenTelemetry's "
+        "environment variables (OTEL_EXPORTER_OTLP_ENDPOINT) enable tracing.",
     ),
 )
-"""The time limit of functions, and Spark's own settings."""
 
 
-_TLS_HELPS = {
-    "in-tls-cert": "Certificate of the sources (PEM); enables TLS on their ports.",
-    "in-tls-key": "Private key for --in-tls-cert (PEM).",
-    "in-tls-client-ca": "CA certificates (PEM) that client certificates of senders are verified "
-    "against; senders without one are rejected.",
-    "out-tls-ca": "CA certificates (PEM) that receivers' certificates are verified against; "
-    "enables TLS for connections to receivers.",
-    "out-tls-cert": "Client certificate to present to receivers (PEM).",
-    "out-tls-key": "Private key for --out-tls-cert (PEM).",
-}
-tls_options = together(
-    *(click.option(f"--{name}", type=FILE, help=told) for name, told in _TLS_HELPS.items())
-)
-"""TLS on the ports of sources and sinks."""
-
-
-def tls_files(options: Mapping[str, Path | None]) -> tuple[TLSFiles, TLSFiles]:
-    """What `tls_options` ask for, for sources and for sinks."""
-    sources = (options["in_tls_cert"], options["in_tls_key"], options["in_tls_client_ca"])
-    sinks = (options["out_tls_cert"], options["out_tls_key"], options["out_tls_ca"])
-    return TLSFiles(*sources), TLSFiles(*sinks)
-
-
-def application_ref(
-    app: str, inputs: str | None, outputs: str | None, app_args: tuple[str, ...], max_frame: int
-) -> ApplicationRef:
-    """What the application options name."""
-    args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
-    return ApplicationRef(app, (*args, *app_args), max_frame)
-
-
-def setting_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """The settings of Spark that `--conf KEY=VALUE` gave.
-
-    Example:
-        >>> setting_pairs(["spark.executor.memory=1g"])
-        {'spark.executor.memory': '1g'}
-    """
-    pairs: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            msg = f"{text!r} is not KEY=VALUE"
-            raise click.BadParameter(msg, param_hint="--conf")
-        pairs[key] = value
-    return pairs
-
-
-def application_to_look_at(app: str, app_args: tuple[str, ...]) -> Application:
-    """The application APP, with addresses enough, for commands that do not run it.
+def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Application:
+    """The application APP for commands that do not run it, loaded with placeholder addresses.
 
     Raises:
         UsageError: There is no such application.
         ApplicationError: It does not load, or is not well formed.
     """
-    return application_ref(app, _ENOUGH, _ENOUGH, app_args, DEFAULT_MAX_FRAME).load()
+    args = ("--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS, *app_args)
+    return ApplicationRef(app, args, DEFAULT_MAX_FRAME).load()

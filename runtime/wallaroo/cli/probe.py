@@ -11,7 +11,7 @@ import click
 from wallaroo.errors import RuntimeFailure
 
 PORT = 7980
-"""Port at which a container's probes are answered."""
+"""Port of a container's health endpoints."""
 _TIMEOUT_S = 5.0
 
 
@@ -25,19 +25,19 @@ def probe(port: int) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=_TIMEOUT_S):
             return
     except urllib.error.HTTPError as error:
-        msg = f"not well: {error.read().decode().strip()}"
+        msg = f"unhealthy: {error.read().decode().strip()}"
         raise RuntimeFailure(msg) from error
     except OSError as error:
-        msg = f"no answer on port {port}: {error}"
+        msg = f"no response on port {port}: {error}"
         raise RuntimeFailure(msg) from error
 
 
 def _commands() -> bytes:
-    """The commands of this container's processes."""
-    found = []
+    """The command lines of this container's processes."""
+    commands = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            found.append((process / "cmdline").read_bytes())
+            commands.append((process / "cmdline").read_bytes())
         except OSError:
             continue
-    return b"\0".join(found)
+    return b"\0".join(commands)

@@ -12,14 +12,14 @@ import click
 
 from wallaroo.cli.flame_graph import ENGINE, by_step, flame_graph
 from wallaroo.cli.options import FILE
-from wallaroo.cli.top import Asked
+from wallaroo.cli.top import DashboardClient
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.printable import printable
 
 _RATE = 100
-"""Samples a second."""
+"""Samples per second."""
 _PATIENCE_S = 60.0
-"""Seconds that py-spy may take longer than it samples."""
+"""Seconds that py-spy may take in addition to sampling."""
 
 
 @click.command()
@@ -49,11 +49,10 @@ def profile(url: str, seconds: int, output: Path) -> None:
     Example:
       wallaroo profile --seconds 30 --output profile.svg
     """  # noqa: D301  (click reads \b)
-    asked = Asked(url)
-    application = asked.get("application")
-    stacks = by_step(_sampled(application["pid"], seconds), application["functions"])
+    application = DashboardClient(url).get("application")
+    stacks = by_step(_sample(application["pid"], seconds), application["functions"])
     if not stacks:
-        msg = f"no batch ran in these {seconds} s: there is nothing to draw; send messages"
+        msg = f"no batch ran in {seconds} s: send messages while the workers are sampled"
         raise RuntimeFailure(msg)
     title = f"{application['name']}: {seconds} s of all workers, by step"
     output.write_text(flame_graph(title, stacks))
@@ -64,14 +63,14 @@ def profile(url: str, seconds: int, output: Path) -> None:
     for step, samples in sorted(shares.items(), key=lambda share: -share[1]):
         mark = "" if step == ENGINE else "step "
         click.echo(f"{100 * samples / total:5.1f} %  {mark}{printable(step)}")
-    click.echo(f"the flame graph is {output}")
+    click.echo(f"wrote the flame graph to {output}")
 
 
-def _sampled(pid: int, seconds: int) -> list[str]:
+def _sample(pid: int, seconds: int) -> list[str]:
     own = sysconfig.get_path("scripts")
     program = shutil.which("py-spy", path=own) or shutil.which("py-spy")
     if program is None:
-        msg = "profiles need py-spy: install it with `pip install wallaroo[profile]`"
+        msg = "profiles require py-spy: install it with `pip install wallaroo[profile]`"
         raise UsageError(msg)
     with tempfile.TemporaryDirectory(prefix="wallaroo-profile-") as directory:
         raw = Path(directory, "raw")
@@ -80,11 +79,11 @@ def _sampled(pid: int, seconds: int) -> list[str]:
             *("--duration", str(seconds), "--rate", str(_RATE), "--function", "--full-filenames"),
             *("--format", "raw", "--output", str(raw)),
         ]
-        done = subprocess.run(
+        sampling = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=seconds + _PATIENCE_S
         )
         if not raw.exists():
-            said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            msg = f"py-spy cannot look at process {pid}: {said}"
+            reason = (sampling.stderr.strip().splitlines() or ["no reason given"])[-1]
+            msg = f"py-spy cannot sample process {pid}: {reason}"
             raise RuntimeFailure(msg)
         return raw.read_text().splitlines()

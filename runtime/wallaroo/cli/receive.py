@@ -77,13 +77,13 @@ def receive(
 
 
 class _Reception:
-    """Takes messages from any number of connections.
+    """Receives messages from any number of connections.
 
     Args:
-        framing: How to count.
-        sequenced: Whether outputs come behind numbers, instead.
-        to: File for what comes, or None.
-        count: Messages after which `serve` returns, or None.
+        framing: What counts as a message.
+        sequenced: Whether outputs are preceded by sequence numbers, regardless of *framing*.
+        to: File to write to; None to discard messages.
+        count: Number of messages after which `serve` returns; None to continue.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class _Reception:
     ) -> None:
         self._framing: FramingName = framing
         self._sequenced = sequenced
-        self._seen: dict[str, int] = {}
+        self._last_numbers: dict[str, int] = {}
         self._repeated = 0
         self._to = to
         self._count = count
-        self._shown = to is sys.stdout.buffer and sys.stdout.isatty()
-        self._progress = Progress("received", quiet=self._shown)
+        self._on_terminal = to is sys.stdout.buffer and sys.stdout.isatty()
+        self._progress = Progress("received", quiet=self._on_terminal)
 
     def serve(self, listener: socket.socket) -> None:
-        """Accept and take until there are enough messages."""
+        """Accept connections and receive until there are enough messages."""
         with selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             while self._count is None or self._progress.messages < self._count:
@@ -107,25 +107,27 @@ class _Reception:
                     if key.fileobj is listener:
                         connection, _ = listener.accept()
                         cutter = (
-                            SequenceCutter(self._seen) if self._sequenced else Cutter(self._framing)
+                            SequenceCutter(self._last_numbers)
+                            if self._sequenced
+                            else Cutter(self._framing)
                         )
                         selector.register(connection, selectors.EVENT_READ, (connection, cutter))
-                    elif not self._take(*key.data):
+                    elif not self._receive(*key.data):
                         selector.unregister(key.fileobj)
                         key.data[0].close()
                         if self._sequenced:
                             self._repeated += key.data[1].repeated
 
     def close(self) -> None:
-        """Write what is buffered, and print the closing line."""
+        """Flush the file, and print the summary."""
         if self._to is not None:
             self._to.flush()
         self._progress.close()
         if self._repeated:
-            print(f"dropped {self._repeated:,} that came again", file=sys.stderr)
+            print(f"dropped {self._repeated:,} duplicates", file=sys.stderr)
 
-    def _take(self, connection: socket.socket, cutter: Cutter | SequenceCutter) -> bool:
-        """Take what *connection* has; tells whether there may be more."""
+    def _receive(self, connection: socket.socket, cutter: Cutter | SequenceCutter) -> bool:
+        """Receive from *connection*; returns whether there may be more."""
         try:
             piece = connection.recv(_READ_BYTES)
             messages = cutter.feed(piece)
@@ -134,24 +136,27 @@ class _Reception:
             return False
         if not piece and cutter.rest:
             if self._framing == "lines" and not self._sequenced:
-                messages = [cutter.rest]  # a last line needs no end
+                messages = [cutter.rest]  # the last line may lack its ending
             else:
-                print(f"{len(cutter.rest)} bytes of a frame came last", file=sys.stderr)
-        came = len(messages)
+                print(
+                    f"the stream ended with an incomplete frame of {len(cutter.rest)} bytes",
+                    file=sys.stderr,
+                )
+        arrived = len(messages)
         if self._count is not None:
             messages = messages[: self._count - self._progress.messages]
         data = b"".join(messages)
         if self._to is not None and data:
-            self._to.write(_on_terminal(data) if self._shown else data)
+            self._to.write(_escape(data) if self._on_terminal else data)
             if self._to is sys.stdout.buffer or self._sequenced:
                 self._to.flush()
         if isinstance(cutter, SequenceCutter) and piece:
-            with contextlib.suppress(OSError):  # what is not acknowledged comes again
-                connection.sendall(NUMBER.pack(cutter.last - (came - len(messages))))
+            with contextlib.suppress(OSError):  # unacknowledged outputs are sent again
+                connection.sendall(NUMBER.pack(cutter.last - (arrived - len(messages))))
         self._progress.add(len(messages), len(data))
         return bool(piece)
 
 
-def _on_terminal(data: bytes) -> bytes:
-    """*data* without what a terminal would obey, but for line feeds."""
+def _escape(data: bytes) -> bytes:
+    """*data* without control characters except line feeds."""
     return printable_lines(data.decode("utf-8", "surrogateescape")).encode()

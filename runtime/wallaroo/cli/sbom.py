@@ -25,7 +25,7 @@ import click
 from wallaroo import __version__
 
 Component = dict[str, Any]
-"""One thing that the installation has, as the document writes it."""
+"""A component of the installation, in the document's form."""
 
 _OS_RELEASE = Path("/etc/os-release")
 _DPKG_STATUS = Path("/var/lib/dpkg/status")
@@ -68,16 +68,16 @@ def sbom() -> None:
 
 
 def system(os_release: Path, dpkg_status: Path) -> Iterator[Component]:
-    """The operating system and its packages, where dpkg looks after them.
+    """The operating system and, if it uses dpkg, its packages.
 
     Args:
-        os_release: What system it is, as os-release(5) has it.
-        dpkg_status: What dpkg has installed.
+        os_release: Description of the system, see os-release(5).
+        dpkg_status: Database of dpkg.
     """
     if not os_release.exists():
         return
-    told = _assignments(os_release)
-    kind, version = told.get("ID", "linux"), told.get("VERSION_ID", "")
+    values = _assignments(os_release)
+    kind, version = values.get("ID", "linux"), values.get("VERSION_ID", "")
     yield {"type": "operating-system", "name": kind, "version": version}
     if not dpkg_status.exists():
         return
@@ -86,42 +86,42 @@ def system(os_release: Path, dpkg_status: Path) -> Iterator[Component]:
         if not fields.get("Status", "").endswith(" installed"):
             continue
         qualifiers = {"arch": fields["Architecture"], "distro": f"{kind}-{version}"}
-        if "Source" in fields:  # which advisories go by
+        if "Source" in fields:  # security advisories name the source package
             qualifiers["upstream"] = fields["Source"].split()[0]
         yield _component("deb", kind, fields["Package"], fields["Version"], qualifiers)
 
 
 def python_packages() -> Iterator[Component]:
-    """Python, and the packages that it can import, the first of a name as Python finds them."""
+    """Python and its packages; of several with one name, the one that Python imports."""
     python = _component("generic", None, "python", platform.python_version())
     yield {**python, "type": "platform"}
-    seen = {"wallaroo"}  # what the document is of
-    for found in metadata.distributions():
-        name = re.sub(r"[-_.]+", "-", found.name).lower()
-        if name in seen:
+    names = {"wallaroo"}  # the subject of the document
+    for distribution in metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.name).lower()
+        if name in names:
             continue
-        seen.add(name)
-        component = _component("pypi", None, name, found.version)
-        if licenses := found.metadata.get_all("License-Expression"):
+        names.add(name)
+        component = _component("pypi", None, name, distribution.version)
+        if licenses := distribution.metadata.get_all("License-Expression"):
             component["licenses"] = [{"expression": licenses[0]}]
         yield component
 
 
 def java_runtime(release: Path) -> Iterator[Component]:
-    """Java, by the file that each of its installations has."""
+    """Java, by the file *release* of its installation."""
     if release.exists():
         version = _assignments(release)["JAVA_VERSION"]
         yield {**_component("generic", None, "openjdk", version), "type": "platform"}
 
 
 def of_jar(jar: Path) -> Component:
-    """A jar, with the libraries that say in it that they are."""
+    """A jar, with the libraries whose Maven metadata it contains."""
     with zipfile.ZipFile(jar) as archive:
         poms = sorted(filter(_POM.fullmatch, archive.namelist()))
-        told = [_coordinates(archive.read(pom).decode("utf-8", "replace")) for pom in poms]
+        libraries = [_coordinates(archive.read(pom).decode("utf-8", "replace")) for pom in poms]
     own: Component | None = None
     inside = []
-    for group, name, version in filter(None, told):
+    for group, name, version in filter(None, libraries):
         component = _component("maven", group, name, version)
         if own is None and jar.name.startswith(f"{name}-{version}"):
             own = component
@@ -151,14 +151,14 @@ def _component(
 
 
 def _assignments(file: Path) -> dict[str, str]:
-    """What *file* sets, a `NAME="VALUE"` a line."""
+    """The values in *file*, which has one `NAME="VALUE"` per line."""
     return dict(re.findall(r'^(\w+)="?(.*?)"?$', file.read_text(), re.MULTILINE))
 
 
 def _coordinates(properties: str) -> tuple[str, str, str] | None:
-    """Group, name and version that a Maven project's *properties* tell; None if they do not."""
-    told = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", properties, re.MULTILINE))
+    """Group, name and version in a Maven project's *properties*; None if one is missing."""
+    values = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", properties, re.MULTILINE))
     try:
-        return told["groupId"], told["artifactId"], told["version"]
+        return values["groupId"], values["artifactId"], values["version"]
     except KeyError:
         return None

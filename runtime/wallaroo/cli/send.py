@@ -22,7 +22,7 @@ from wallaroo.system.tls import TLSFiles
 
 _READ_BYTES = 256 * 1024
 _PACE_S = 0.005
-"""With a rate, messages go out in bursts this far apart."""
+"""Seconds between the bursts in which messages are sent, if there is a rate."""
 _CONNECT_TIMEOUT_S = 10.0
 
 
@@ -81,13 +81,13 @@ def send(
       wallaroo send README.md --to 127.0.0.1:7010 --framing lines
     """  # noqa: D301  (click reads \b)
     if repeat > 1 and not file.seekable():
-        msg = "--repeat needs a file that can be read again, and this is a stream"
+        msg = "--repeat requires a file that can be read again, not a stream"
         raise click.UsageError(msg)
     tls = TLSFiles(tls_cert, tls_key, tls_ca).connecting()
     if stream is None:
         _send_plain(to, tls, _paced(_messages(file, framing, repeat), rate))
     elif framing == "raw":
-        msg = "--acked sends messages one by one, and --framing raw does not tell them apart"
+        msg = "--acked requires messages, which --framing raw does not separate"
         raise click.UsageError(msg)
     else:
         _send_acked(to, tls, stream, _paced(_messages(file, framing, repeat), rate))
@@ -102,7 +102,7 @@ def _send_acked(
     with Sender(address, stream, tls=tls) as sender:
         skip = sender.acknowledged
         if skip:
-            print(f"{skip:,} messages of {stream!r} are accepted already", file=sys.stderr)
+            print(f"{skip:,} messages of {stream!r} were already accepted", file=sys.stderr)
         try:
             for count, data in groups:
                 payloads = U32.split(data)[skip:]
@@ -145,7 +145,7 @@ def _send_plain(
 
 
 def _finish(connection: socket.socket) -> None:
-    """Wait until the other side, which closes when it has taken everything, has closed."""
+    """Wait until the other side has closed, which it does after receiving everything."""
     if isinstance(connection, ssl.SSLSocket):
         connection.unwrap()
     else:
@@ -155,21 +155,21 @@ def _finish(connection: socket.socket) -> None:
 
 
 def _messages(file: BinaryIO, framing: FramingName, repeat: int) -> Iterator[list[bytes]]:
-    """The messages of *file*, framed, some at a time."""
-    for turn in range(repeat):
-        if turn:
+    """The messages of *file*, framed, in groups."""
+    for repetition in range(repeat):
+        if repetition:
             file.seek(0)
         cutter = Cutter(framing)
-        read = getattr(file, "read1", file.read)  # what a pipe has, without waiting for more
+        read = getattr(file, "read1", file.read)  # reads what a pipe has, without waiting for more
         while piece := read(_READ_BYTES):
             try:
                 messages = cutter.feed(piece)
             except FrameError as error:
-                msg = f"the file holds no u32 frames: {error}"
+                msg = f"the file does not contain u32 frames: {error}"
                 raise RuntimeFailure(msg) from error
             yield _framed(messages, framing)
         if framing == "u32" and cutter.rest:
-            msg = f"the file ends in mid-frame: {len(cutter.rest)} bytes after the last whole one"
+            msg = f"the file ends with an incomplete frame of {len(cutter.rest)} bytes"
             raise RuntimeFailure(msg)
         if cutter.rest:
             yield _framed([cutter.rest], framing)
@@ -182,7 +182,7 @@ def _framed(messages: list[bytes], framing: FramingName) -> list[bytes]:
 
 
 def _paced(groups: Iterator[list[bytes]], rate: float | None) -> Iterator[tuple[int, bytes]]:
-    """Messages joined to what is sent at once, each when its time has come."""
+    """The size and the bytes of each burst, when it is time to send it."""
     started, sent = time.monotonic(), 0
     for messages in groups:
         if rate is None:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import structlog
 
-from wallaroo.cli.options import application_to_look_at, state_option
+from wallaroo.cli.options import PARTITIONS, STATE_DIR, application_without_addresses
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import SavedState
 from wallaroo.engine.registry import engine
@@ -24,12 +24,12 @@ from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
 from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
-from wallaroo.run.user_output import product
+from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable_json
 
 log = structlog.get_logger("wallaroo")
 
-_form = click.option(
+_format = click.option(
     "--format",
     "form",
     type=click.Choice(["json", "pickle"]),
@@ -45,6 +45,8 @@ _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def state() -> None:
     """Show, export and import the state of an application, as of its last batch.
 
+    While the application runs, its state can be shown and exported.
+
     \b
     Example:
       wallaroo state show apps/word_count hello --state-dir .wallaroo/word-count
@@ -56,53 +58,44 @@ def state() -> None:
 @state.command()
 @click.argument("app")
 @click.argument("key")
-@state_option
+@STATE_DIR.but(required=True)
 @_arguments
 def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
-    with product() as out:
+    with reserved_stdout() as out:
         with _saved(app, app_args, state_dir) as saved:
-            found = list(of_key(saved, key))
-        for entity in found:
+            entities = list(of_key(saved, key))
+        for entity in entities:
             text = json.dumps(entity, indent=2, ensure_ascii=False)
             click.echo(printable_json(text), file=out)
-    if not found:
+    if not entities:
         msg = f"no state in {state_dir} has the key {key!r}"
         raise UsageError(msg)
 
 
 @state.command()
 @click.argument("app")
-@state_option
-@_form
+@STATE_DIR.but(required=True)
+@_format
 @_arguments
 def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    with product() as out, _saved(app, app_args, state_dir) as saved:
+    with reserved_stdout() as out, _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
             out.buffer.write(written_entity(name, key, entity, form))
         if saved.unloaded:
             out.flush()
-            rest = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
-            msg = f"{saved.unloaded[0]}{rest}"
+            count = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
+            msg = f"{saved.unloaded[0]}{count}"
             raise RuntimeFailure(msg)
 
 
 @state.command(name="import")
 @click.argument("app")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="State directory of the application, which must be stopped; created if it does not exist.",
-)
-@_form
-@click.option(
-    "--partitions",
-    type=click.IntRange(1),
-    help="Number of partitions, if the directory is new; see `wallaroo run`.  [default: 1]",
-)
+@STATE_DIR.but(required=True)
+@_format
+@PARTITIONS.but(show_default="1, or those of the directory")
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
 @_arguments
 def import_(
@@ -116,7 +109,8 @@ def import_(
 ) -> None:
     """Import the entities of FILE (- for standard input), as `wallaroo state export` wrote them.
 
-    The application must have been stopped cleanly. Either all entities are imported or none:
+    The application must have been stopped cleanly; a state directory that does not exist is
+    created. Either all entities are imported or none:
     nothing is written until every entity has been validated (its state, key, class and fields). To
     finish an interrupted import, run the same command again. Entities of other keys are left
     unchanged. Import only files that you trust as much as the application itself, because
@@ -126,11 +120,11 @@ def import_(
     Example:
       wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new --partitions 4
     """  # noqa: D301  (click reads \b)
-    with product(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        application = application_to_look_at(app, app_args)
-        given = str(file)
-        if given == "-":
-            given = "standard input"
+    with reserved_stdout(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+        application = application_without_addresses(app, app_args)
+        shown_name = str(file)
+        if shown_name == "-":
+            shown_name = "standard input"
             file = Path(scratch, "stdin")
             with file.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
@@ -147,7 +141,7 @@ def import_(
         program = Program(application, fixed.buckets)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        engine().write_rows(program, packer.pack(read_entities(file, form, given)), rows)
+        engine().write_rows(program, packer.pack(read_entities(file, form, shown_name)), rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
@@ -165,26 +159,25 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    chosen = engine()
-    done = "none" if state.is_new else chosen.import_progress(state.checkpoint, name)
-    if done != "done":
-        with chosen.open(state.layout) as stopped:
-            if done == "none":
+    progress = "none" if state.is_new else engine().import_progress(state.checkpoint, name)
+    if progress != "done":
+        with engine().open(state.layout) as stopped:
+            if progress == "none":
                 if not replace:
-                    _check_that_none_is_there(stopped.saved(program), state.path, keys)
+                    _check_that_none_exists(stopped.saved(program), state.path, keys)
                 check_state_classes(state.path, program.application)
                 state.begin_import(name)
             stopped.import_rows(program, rows, name)
     state.end_import()
 
 
-def _check_that_none_is_there(saved: SavedState, path: Path, keys: set[tuple[str, Any]]) -> None:
-    there = [(name, key) for name, key, _ in saved.entities() if (name, key) in keys]
-    there += [(one.state, one.key) for one in saved.unloaded if (one.state, one.key) in keys]
-    for name, key in there[:1]:
+def _check_that_none_exists(saved: SavedState, path: Path, keys: set[tuple[str, Any]]) -> None:
+    existing = [(name, key) for name, key, _ in saved.entities() if (name, key) in keys]
+    existing += [(one.state, one.key) for one in saved.unloaded if (one.state, one.key) in keys]
+    for name, key in existing[:1]:
         msg = (
-            f"state {name!r} in {path} has an entity of key {key!r} already: "
-            "give --replace to replace such entities"
+            f"state {name!r} in {path} already has an entity with key {key!r}: "
+            "use --replace to replace such entities"
         )
         raise UsageError(msg)
 
@@ -193,9 +186,9 @@ def _check_that_none_is_there(saved: SavedState, path: Path, keys: set[tuple[str
 def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
     """The state in *state_dir*."""
     fixed = read_fixed(state_dir)
-    application = application_to_look_at(app, app_args)
+    application = application_without_addresses(app, app_args)
     if fixed.application != application.name:
-        msg = f"{state_dir} belongs to {fixed.application!r}, and this is {application.name!r}"
+        msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
         raise UsageError(msg)
     with engine().open(fixed.layout(readable_checkpoint(state_dir))) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))

@@ -47,60 +47,62 @@ def status(
       wallaroo status market-spread --output json
     """  # noqa: D301  (click reads \b)
     api, chosen = load_api(context, namespace)
-    found = release_status(api, chosen, release, max_lag)
+    current = release_status(api, chosen, release, max_lag)
     if output == "json":
-        click.echo(json.dumps(found.to_json(), indent=2))
+        click.echo(json.dumps(current.to_json(), indent=2))
     else:
-        click.echo("\n".join(map(printable, _lines(found))))
+        click.echo("\n".join(map(printable, _lines(current))))
 
 
-def _lines(found: ReleaseStatus) -> Iterator[str]:
-    told = found.to_json()
-    yield f"{found.release} in {found.namespace}: {told['state'] or 'the driver does not answer'}"
+def _lines(status: ReleaseStatus) -> Iterator[str]:
+    values = status.to_json()
+    state = values["state"] or "the driver does not respond"
+    yield f"{status.release} in {status.namespace}: {state}"
     yield ""
     yield from _table(
         ["POD", "COMPONENT", "STATE", "READY", "RESTARTS", "AGE"],
         [
             [p.name, p.component, p.phase, "yes" if p.ready else "no", p.restarts, _age(p.age_s)]
-            for p in found.pods
+            for p in status.pods
         ],
     )
     yield ""
-    wanted = "?" if found.workers_wanted is None else found.workers_wanted
-    yield f"workers   {found.workers_running} running, {wanted} wanted, {found.partitions} at most"
-    if found.driver is not None:
-        batch = told["batch"] or {}
+    wanted = "?" if status.workers_wanted is None else status.workers_wanted
+    running, most = status.workers_running, status.partitions
+    yield f"workers   {running} running, {wanted} wanted, {most} at most"
+    if status.driver is not None:
+        batch = values["batch"] or {}
         number = "none yet" if batch.get("number") is None else f"number {batch['number']}"
         yield (
-            f"batches   {number}, {told['batches_per_s']} a second, "
-            f"{_shown(told['messages_per_s'])} messages a second"
+            f"batches   {number}, {values['batches_per_s']} per second, "
+            f"{_count(values['messages_per_s'])} messages per second"
         )
-    if found.gateway is not None:
-        yield f"lag       {told['lag_s']:.1f} s, {_shown(told['backlog'])} messages wait"
+    if status.gateway is not None:
+        yield f"lag       {values['lag_s']:.1f} s, {_count(values['backlog'])} messages waiting"
         yield (
-            f"outputs   {_shown(told['delivered'])} delivered, "
-            f"{_shown(told['undelivered'])} wait for their receivers"
+            f"outputs   {_count(values['delivered'])} delivered, "
+            f"{_count(values['undelivered'])} waiting for their receivers"
         )
         yield ""
         yield from _table(
-            ["SOURCE", "LISTENS AT", "ACCEPTED", "BACKLOG"],
+            ["SOURCE", "ADDRESS", "ACCEPTED", "BACKLOG"],
             [
-                [s["name"], s["where"], _shown(s["accepted"]), _shown(s["backlog"])]
-                for s in told["sources"]
+                [s["name"], s["where"], _count(s["accepted"]), _count(s["backlog"])]
+                for s in values["sources"]
             ],
         )
     else:
-        yield "the gateway does not answer"
+        yield "the gateway does not respond"
     yield ""
-    if found.problems:
+    if status.problems:
         yield "problems"
-        yield from (f"  {problem}" for problem in found.problems)
+        yield from (f"  {problem}" for problem in status.problems)
     else:
         yield "no problems"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Columns as wide as what is in them; numbers to the right."""
+    """Columns as wide as their contents, with numbers aligned to the right."""
     lines = [head, *[[str(cell) for cell in row] for row in rows]]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     right = [
@@ -118,7 +120,7 @@ def _is_number(cell: object) -> bool:
     return str(cell).replace(",", "").isdecimal()
 
 
-def _shown(number: float | None) -> str:
+def _count(number: float | None) -> str:
     return "?" if number is None else f"{number:,.0f}"
 
 

@@ -1,4 +1,4 @@
-"""What `send`, `receive` and `demo` share: messages in byte streams, progress, rates."""
+"""Messages in byte streams, and the progress of transfers, for `send`, `receive` and `demo`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wallaroo.wire.framing import Framing
 
 FramingName = Literal["u32", "lines", "raw"]
 U32 = Framing(4, ">I", max_frame=2**31 - 1)
-"""Frames with an unsigned big-endian 32-bit length: what the applications of the seeds speak."""
+"""Frames with an unsigned big-endian 32-bit length, as Wallaroo's example applications use."""
 
 
 class Cutter:
-    r"""Cuts whole messages off a stream that comes in pieces.
+    r"""Cuts a stream that arrives in pieces into messages.
 
     Args:
-        framing: `u32`: frames, which keep their headers; `lines`: lines, which keep their ends;
-            `raw`: every piece is one message.
+        framing: `u32`: frames, including their headers; `lines`: lines, including their endings;
+            `raw`: every piece is a message.
 
     Example:
         >>> cutter = Cutter("lines")
@@ -29,7 +29,7 @@ class Cutter:
     def __init__(self, framing: FramingName) -> None:
         self._framing = framing
         self.rest = b""
-        """Bytes that are no whole message yet."""
+        """Bytes of an incomplete message."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The messages that *piece* completes."""
@@ -52,14 +52,15 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 class Progress:
-    """A line on the terminal that tells how far a transfer is; nothing where there is no terminal.
+    """A line on the terminal, if there is one, that shows the progress of a transfer.
 
     Args:
-        verb: What is being done, in the past tense: "sent", "received".
-        quiet: True where the terminal shows something else meanwhile; the closing line comes.
+        verb: What has been done: "sent" or "received".
+        quiet: Whether to print only the summary, because the terminal shows other output.
     """
 
     EVERY_S = 0.2
+    """Seconds between updates."""
 
     def __init__(self, verb: str, *, quiet: bool = False) -> None:
         self._verb = verb
@@ -70,7 +71,7 @@ class Progress:
         self.bytes = 0
 
     def add(self, messages: int, size: int) -> None:
-        """Count, and show now and then."""
+        """Count messages, and update the line from time to time."""
         now = time.monotonic()
         if self._started is None:
             self._started = now
@@ -81,15 +82,14 @@ class Progress:
             print(f"\r{self.line()}   ", end="", file=sys.stderr, flush=True)
 
     def line(self) -> str:
-        """Counts and rate so far."""
-        took = time.monotonic() - self._started if self._started is not None else 0.0
-        rate = f", {self.messages / took:,.0f} messages/s" if took > 0 else ""
-        return (
-            f"{self._verb} {self.messages:,} messages, {self.bytes:,} bytes in {took:.1f} s{rate}"
-        )
+        """The counts and the rate so far."""
+        duration = time.monotonic() - self._started if self._started is not None else 0.0
+        rate = f", {self.messages / duration:,.0f} messages/s" if duration > 0 else ""
+        counts = f"{self.messages:,} messages, {self.bytes:,} bytes"
+        return f"{self._verb} {counts} in {duration:.1f} s{rate}"
 
     def close(self) -> None:
-        """Print the closing line on standard error, where it disturbs no data."""
+        """Print the summary on standard error, apart from data on standard output."""
         if self._on_terminal:
             print("\r", end="", file=sys.stderr)
         print(self.line(), file=sys.stderr, flush=True)

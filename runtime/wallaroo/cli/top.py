@@ -11,11 +11,13 @@ import click
 from rich.console import Console
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.run.live_view import LiveView, line, suits
+from wallaroo.run.live_view import LiveView, can_show, line
 from wallaroo.system.printable import printable
 
-_ANSWER_S = 10.0
-_EVERY_S = 1.0
+_RESPONSE_S = 10.0
+"""Seconds that the dashboard may take to respond."""
+_INTERVAL_S = 1.0
+"""Seconds between two lines."""
 
 
 @click.command()
@@ -31,30 +33,30 @@ def top(url: str, once: bool) -> None:
     Example:
       wallaroo top http://127.0.0.1:7990/
     """  # noqa: D301  (click reads \b)
-    asked = Asked(url)
-    name = asked.get("application")["name"]
+    dashboard = DashboardClient(url)
+    name = dashboard.get("application")["name"]
     console = Console()
     if once:
-        click.echo(printable(f"{name}  {line(asked.get('snapshot'))}"))
+        click.echo(printable(f"{name}  {line(dashboard.get('snapshot'))}"))
         return
     try:
-        if not suits(console):
+        if not can_show(console):
             while True:
-                click.echo(printable(f"{name}  {line(asked.get('snapshot'))}"))
-                time.sleep(_EVERY_S)
-        with LiveView(name, asked.look, console):
-            while asked.failure is None:
-                time.sleep(_EVERY_S / 4)
+                click.echo(printable(f"{name}  {line(dashboard.get('snapshot'))}"))
+                time.sleep(_INTERVAL_S)
+        with LiveView(name, dashboard.next_snapshot, console):
+            while dashboard.failure is None:
+                time.sleep(_INTERVAL_S / 4)
     except KeyboardInterrupt:
         return
-    raise RuntimeFailure(asked.failure)
+    raise RuntimeFailure(dashboard.failure)
 
 
-class Asked:
-    """A dashboard that is asked.
+class DashboardClient:
+    """Queries a dashboard.
 
     Args:
-        url: Where its page is.
+        url: Address of its page.
     """
 
     def __init__(self, url: str) -> None:
@@ -62,29 +64,29 @@ class Asked:
             url = f"http://{url}"
         self._url = url.rstrip("/")
         self.failure: str | None = None
-        """Why `look` did not get an answer."""
+        """Why `next_snapshot` returned None."""
 
-    def get(self, what: str) -> dict[str, Any]:
-        """What the dashboard tells at the path *what*.
+    def get(self, path: str) -> dict[str, Any]:
+        """The JSON that the dashboard serves at *path*.
 
         Raises:
-            RuntimeFailure: Nobody answers.
-            UsageError: It is no dashboard.
+            RuntimeFailure: The dashboard does not respond.
+            UsageError: There is no dashboard at the address.
         """
         try:
-            with urllib.request.urlopen(f"{self._url}/{what}", timeout=_ANSWER_S) as answer:
-                told: dict[str, Any] = json.load(answer)
-                return told
+            with urllib.request.urlopen(f"{self._url}/{path}", timeout=_RESPONSE_S) as response:
+                content: dict[str, Any] = json.load(response)
+                return content
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             msg = (
-                f"no application answers at {self._url}/: {reason}; its ready event tells where "
-                "its dashboard is"
+                f"no dashboard responds at {self._url}/: {reason}; the ready event of the "
+                "application contains its address"
             )
             raise (UsageError if isinstance(error, ValueError) else RuntimeFailure)(msg) from error
 
-    def look(self, _after: float, timeout_s: float) -> dict[str, Any] | None:
-        """What there is after *timeout_s*; None, and `failure`, if nobody answers."""
+    def next_snapshot(self, _after: float, timeout_s: float) -> dict[str, Any] | None:
+        """The snapshot after *timeout_s*; None, with `failure` set, if there is no response."""
         time.sleep(timeout_s)
         try:
             return self.get("snapshot")

@@ -60,17 +60,17 @@ def warm_up() -> None:
     java, jars = find_java(), spark_jars()
     archive = archive_of(java, jars)
     if archive.exists():
-        click.echo(f"{archive} is there")
+        click.echo(f"{archive} exists already")
         return
     if not os.access(archive.parent, os.W_OK):
-        msg = f"{archive.parent} cannot be written, and the archive has to be beside Spark"
+        msg = f"the archive must be next to Spark, but {archive.parent} is not writable"
         raise UsageError(msg)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix="warm-up-") as directory:
         made = Path(directory, archive.name)
         options = recording_options(java, jars, made)
         Path(directory, "application.py").write_text(_APPLICATION)
         Path(directory, "lines.txt").write_text("".join(f"{n}\n" for n in range(1000)))
-        told = subprocess.run(
+        recording = subprocess.run(
             [
                 *(sys.executable, "-m", "wallaroo", "run", ".", "--until-done", "--no-ui"),
                 *("--conf", f"spark.driver.extraJavaOptions={shlex.join(options)}"),
@@ -80,9 +80,11 @@ def warm_up() -> None:
             text=True,
             check=False,
         )
-        if told.returncode or not made.exists():
-            msg = f"no archive of Java's classes was made: {told.stderr.strip()[-500:]}"
+        if recording.returncode or not made.exists():
+            msg = (
+                f"the archive of Java's classes was not created: {recording.stderr.strip()[-500:]}"
+            )
             raise RuntimeFailure(msg)
         made.replace(archive)
     remove_outdated(java, jars)
-    click.echo(f"made {archive}, {archive.stat().st_size >> 20} MB")
+    click.echo(f"created {archive}, {archive.stat().st_size >> 20} MB")

@@ -1,5 +1,5 @@
-"""A running application to look at: what happens in it now, and in the last minutes.
+"""The dashboard of a running application: its state now and during the last minutes.
 
-`watch` looks at it every second and keeps what it saw; `server` shows that in a browser, as a page
-and as events; `figures` makes rates and percentiles of counters and histograms.
+`watch` polls the application and keeps the results; `server` serves them to browsers, as a page and
+as server-sent events; `rates` computes rates and percentiles from counters and histograms.
 """

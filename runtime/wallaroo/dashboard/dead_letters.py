@@ -1,8 +1,9 @@
-"""Dead letters over HTTP: whoever can look can read them; to replay and to drop takes a token."""
+"""Dead letters over HTTP: anyone who can connect can read them; changing them requires a token."""
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -15,48 +16,46 @@ from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 
 _LISTED = 50
-"""Letters that are listed, and chosen at a time: the last ones."""
+"""Dead letters that are listed (the most recent), and that one request can change."""
 _SHOWN_BYTES = 4096
-"""Bytes of a payload that are shown; all of it can be saved."""
+"""Bytes of a payload that are shown; the download has all of it."""
 
 
-class DeadLetterPages:
-    """What is asked about dead letters.
+class DeadLetterRoutes:
+    """The requests that concern dead letters.
 
     Args:
-        desk: Where they are.
-        token: Who shows it may replay and drop; with None, nobody.
+        actions: Lists, replays and drops them.
+        token: Required to replay and drop; None if nobody may.
     """
 
-    def __init__(self, desk: DeadLetterActions, token: str | None) -> None:
-        self._desk = desk
+    def __init__(self, actions: DeadLetterActions, token: str | None) -> None:
+        self._actions = actions
         self._token = token
 
     def routes(self) -> list[Route]:
-        """Paths, and what answers there."""
-        acts = (("replay", self._desk.replay_letters), ("drop", self._desk.drop_letters))
-
-        def changing(act: Any) -> Any:
-            async def answer(request: Request) -> Response:
-                self._check(request)
-                choice = Choice(await _numbers(request))
-                return JSONResponse({"count": await run_in_threadpool(act, choice)})
-
-            return answer
-
+        """Paths with their handlers."""
         return [
             Route("/dead-letters", self._list),
             Route("/dead-letters/{number:int}", self._show),
             Route("/dead-letters/{number:int}/payload", self._payload),
-            *(
-                Route(f"/dead-letters/{name}", changing(act), methods=["POST"])
-                for name, act in acts
+            Route(
+                "/dead-letters/replay", self._change(self._actions.replay_letters), methods=["POST"]
             ),
+            Route("/dead-letters/drop", self._change(self._actions.drop_letters), methods=["POST"]),
         ]
 
+    def _change(self, act: Callable[[Choice], int]) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            self._authorize(request)
+            choice = Choice(await _numbers(request))
+            return JSONResponse({"count": await run_in_threadpool(act, choice)})
+
+        return handle
+
     async def _list(self, _request: Request) -> Response:
-        found = await run_in_threadpool(self._desk.letters, Choice(), _LISTED)
-        return JSONResponse([_told(letter) for letter in reversed(found)])
+        found = await run_in_threadpool(self._actions.letters, Choice(), _LISTED)
+        return JSONResponse([_without_payload(letter) for letter in reversed(found)])
 
     async def _show(self, request: Request) -> Response:
         payload = await self._payload_of(request)
@@ -74,39 +73,40 @@ class DeadLetterPages:
 
     async def _payload_of(self, request: Request) -> bytes:
         number = request.path_params["number"]
-        found = await run_in_threadpool(self._desk.letters, Choice((number,)), 1)
-        if not found or found[0].payload is None:
-            raise HTTPException(404, f"there is no payload of a dead letter {number}")
+        found = await run_in_threadpool(self._actions.letters, Choice((number,)), 1)
+        if not found:
+            raise HTTPException(404, f"there is no dead letter {number}")
+        if found[0].payload is None:
+            raise HTTPException(404, f"dead letter {number} has no payload")
         return found[0].payload
 
-    def _check(self, request: Request) -> None:
+    def _authorize(self, request: Request) -> None:
         if self._token is None:
             raise HTTPException(403, "the dashboard is read-only: it was started without a token")
-        shown = request.headers.get("Authorization", "").encode("latin-1")
-        if not hmac.compare_digest(shown, f"Bearer {self._token}".encode()):
-            told = {"WWW-Authenticate": "Bearer"}
-            raise HTTPException(401, "the token is not the dashboard's", headers=told)
+        header = request.headers.get("Authorization", "").encode("latin-1")
+        if not hmac.compare_digest(header, f"Bearer {self._token}".encode()):
+            raise HTTPException(401, "invalid token", headers={"WWW-Authenticate": "Bearer"})
 
 
 async def _numbers(request: Request) -> tuple[int, ...]:
     try:
-        asked = await request.json()
-    except ValueError:
-        asked = None
+        numbers = await request.json()
+    except (ValueError, RecursionError):
+        numbers = None
     if (
-        not isinstance(asked, list)
-        or not 0 < len(asked) <= _LISTED
-        or not all(type(number) is int for number in asked)
+        not isinstance(numbers, list)
+        or not 0 < len(numbers) <= _LISTED
+        or not all(type(number) is int for number in numbers)
     ):
-        raise HTTPException(400, f"a list of 1 to {_LISTED} numbers of dead letters is due")
-    return tuple(asked)
+        raise HTTPException(400, f"expected a JSON list of 1 to {_LISTED} dead letter numbers")
+    return tuple(numbers)
 
 
-def _told(letter: DeadLetter) -> dict[str, Any]:
-    """All but the payload, in seconds."""
-    told = {
+def _without_payload(letter: DeadLetter) -> dict[str, Any]:
+    """*letter* as JSON, with its time in seconds."""
+    fields = {
         name: value
         for name, value in vars(letter).items()
         if name not in {"payload", "set_aside_ns", "arrived_ns"}
     }
-    return told | {"at": letter.set_aside_ns / 1e9, "replayable": letter.payload is not None}
+    return fields | {"at": letter.set_aside_ns / 1e9, "replayable": letter.payload is not None}

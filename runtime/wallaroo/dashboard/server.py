@@ -1,6 +1,6 @@
-"""The dashboard over HTTP: a page, what it shows as server-sent events, and `/metrics`.
+"""The dashboard over HTTP: a page, its content as server-sent events, and `/metrics`.
 
-Whoever can connect can look. Only dead letters can be changed, by who shows a token.
+Anyone who can connect can read. Only dead letters can be changed, and only with a token.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -22,7 +23,6 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
-    JSONResponse,
     PlainTextResponse,
     Response,
     StreamingResponse,
@@ -31,16 +31,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard.dead_letters import DeadLetterPages
+from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
 
 _STATIC = Path(__file__).parent / "static"
-_BEAT_S = 5.0
-"""Seconds after which an event without content tells that the connection lives."""
+_KEEP_ALIVE_S = 5.0
+"""Seconds without news after which a comment keeps the connection alive."""
 _CLOSE_S = 1
-"""Seconds that open pages have to notice the end."""
+"""Seconds that open pages have to notice that the server stops."""
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'",
@@ -50,12 +50,12 @@ _HEADERS = {
 
 
 class DashboardServer:
-    """Serves *watch* in threads of its own.
+    """Serves *watch* in separate threads.
 
     Args:
         address: Where to listen; port 0 lets the system choose.
-        watch: What to show.
-        token: Who shows it may replay and drop dead letters; with None, nobody.
+        watch: Its results are shown.
+        token: Required to replay and drop dead letters; None if nobody may.
 
     Raises:
         OSError: The address cannot be bound.
@@ -70,8 +70,8 @@ class DashboardServer:
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{port}/"
-        """Where the page is."""
-        # a page of another site must not read it through a name that it lets point here
+        """URL of the page."""
+        # pages of other sites must not read it through a name that resolves to this machine
         hosts = list(_LOOPBACK) if host in {"127.0.0.1", "::1"} else ["*"]
         application = Starlette(
             routes=[
@@ -81,7 +81,7 @@ class DashboardServer:
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
                 Route("/state", self._state),
-                *DeadLetterPages(watch.watched.desk, token).routes(),
+                *DeadLetterRoutes(watch.watched.dead_letters, token).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
@@ -112,19 +112,20 @@ class DashboardServer:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)
 
     async def _application(self, _request: Request) -> Response:
-        return JSONResponse(self._watch.application() | {"changeable": self._changeable})
+        return _json(self._watch.application() | {"changeable": self._changeable})
 
     async def _snapshot(self, _request: Request) -> Response:
-        seen = await run_in_threadpool(self._watch.now, 0.0, _BEAT_S)
-        return JSONResponse(seen, status_code=503 if seen is None else 200)
+        latest = await run_in_threadpool(self._watch.now, 0.0, _KEEP_ALIVE_S)
+        return _json(latest, 503 if latest is None else 200)
 
     async def _metrics(self, _request: Request) -> Response:
-        told = await run_in_threadpool(lambda: exposition(self._watch.watched.samples()))
-        return Response(told, media_type=CONTENT_TYPE)
+        text = await run_in_threadpool(lambda: exposition(self._watch.watched.samples()))
+        return Response(text, media_type=CONTENT_TYPE)
 
     async def _state(self, request: Request) -> Response:
         key = request.query_params.get("key", "")
-        return JSONResponse(await run_in_threadpool(self._watch.watched.look_up, key))
+        found = await run_in_threadpool(self._watch.watched.look_up, key)
+        return _json(_finite(found))
 
     async def _events(self, request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -137,18 +138,34 @@ class DashboardServer:
         at = 0.0
         with contextlib.suppress(asyncio.CancelledError):
             while not (self._watch.stopping or self._server.should_exit):
-                seen = await run_in_threadpool(self._watch.now, at, _BEAT_S)
+                latest = await run_in_threadpool(self._watch.now, at, _KEEP_ALIVE_S)
                 if await request.is_disconnected():
                     return
-                if seen is None or seen["time"] <= at:
+                if latest is None or latest["time"] <= at:
                     yield ": nothing new\n\n"
                 else:
-                    at = seen["time"]
-                    yield _event("seen", seen)
+                    at = latest["time"]
+                    yield _event("snapshot", latest)
 
 
 def _failed(_request: Request, error: Exception) -> Response:
     return PlainTextResponse(str(error), status_code=503)
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    """*content* as JSON in ASCII: texts can contain unpaired surrogates, which UTF-8 lacks."""
+    return Response(json.dumps(content), status, media_type="application/json")
+
+
+def _finite(value: Any) -> Any:
+    """*value* with the names of the numbers that JSON lacks: NaN and the infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return value
 
 
 def _event(name: str, content: Any) -> str:

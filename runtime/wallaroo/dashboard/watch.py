@@ -1,4 +1,4 @@
-"""Looks at a running application now and then, and keeps what it saw for some minutes."""
+"""Polls a running application, and keeps the results of the last minutes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wallaroo.dashboard.rates import percentile, rate
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
 from wallaroo.metrics.samples import Distribution, Sample, by_labels
@@ -23,50 +23,52 @@ from wallaroo.model.application import Application
 from wallaroo.model.graph import graph_of
 
 KEPT_S = 600.0
-"""Seconds that points are kept for."""
-_EVERY_S = 1.0
-"""Pause between two looks while somebody watches."""
-_ALONE_S = 5.0
-"""The same while nobody does."""
-_SHARE = 20
-"""A look that takes long is followed by a pause so many times as long: it costs 5 % at most."""
-_RATE_S = 5.0
-"""Seconds that rates are taken over: batches come in lumps."""
-_LATENCY_S = 15.0
-"""Seconds that percentiles are taken over."""
+"""Seconds for which points are kept."""
+_VIEWED_PAUSE_S = 1.0
+"""Pause between two polls while the dashboard is viewed."""
+_UNVIEWED_PAUSE_S = 5.0
+"""Pause between two polls otherwise."""
+_PAUSE_FACTOR = 20
+"""A slow poll is followed by a pause this many times as long, which bounds its cost to 5 %."""
+_RATE_WINDOW_S = 5.0
+"""Seconds over which rates are averaged: batches make counters jump."""
+_LATENCY_WINDOW_S = 15.0
+"""Seconds over which percentiles are computed."""
 
 
 class Watched(Protocol):
     """A running application."""
 
     @property
-    def desk(self) -> DeadLetterActions:
-        """Where its dead letters are seen to."""
+    def dead_letters(self) -> DeadLetterActions:
+        """Lists, replays and drops its dead letters."""
 
     def status(self) -> GatewayStatus:
-        """What its gateway has done and holds."""
+        """Counts and contents of its gateway."""
 
     def samples(self) -> list[Sample]:
-        """All figures."""
+        """All its metrics."""
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and recent messages of the keys with the most."""
+        """State, key and recent messages of the keys with the most messages."""
 
     def batches(self) -> Sequence[TimedBatch]:
-        """The last batches."""
+        """The last batches, the oldest first."""
 
     def errors(self) -> Sequence[KnownError]:
-        """The last errors of user code."""
+        """The last errors of user code, the newest first."""
 
     def look_up(self, key: str) -> Mapping[str, Any]:
-        """The state entities of *key* as of the last committed batch, as plain JSON values.
+        """The entities of *key* as of the last committed batch, as plain JSON values.
 
-        `commit` has the number of that batch, and when it was committed; None where none was.
-        `entities` has what is found: `state`, `key`, `entity`.
+        `commit` has the number of that batch and the time of its commit, or is None if no batch has
+        been committed. `entities` is a list of objects with `state`, `key` and `entity`.
         """
 
 
-class _Look(NamedTuple):
+class _Reading(NamedTuple):
+    """The counters and histograms of one poll, by their labels."""
+
     at: float
     latency: Mapping[tuple[str, ...], Distribution]
     entered: Mapping[tuple[str, ...], float]
@@ -76,31 +78,31 @@ class _Look(NamedTuple):
 
 
 class Watch:
-    """Looks at *watched* in a thread of its own.
+    """Polls *watched* in a separate thread.
 
     Args:
-        application: What runs.
-        watched: Where it runs.
+        application: The application.
+        watched: Its run.
     """
 
     def __init__(self, application: Application, watched: Watched) -> None:
         self._application = application
         self.watched = watched
-        """What it looks at."""
+        """The run that is polled."""
         self._nodes = _nodes(application)
         self._states = graph_of(application).states
-        self._looks: deque[_Look] = deque()
+        self._readings: deque[_Reading] = deque()
         self._points: deque[dict[str, Any]] = deque(maxlen=int(KEPT_S))
         self._last: dict[str, Any] | None = None
         self._changed = threading.Condition()
         self._stopping = False
-        self._watched_at = 0.0
+        self._viewed_at = 0.0
         self._began = time.time()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking, and wake whoever waits."""
+        """Stop polling, and wake all waiting threads."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -108,11 +110,11 @@ class Watch:
 
     @property
     def stopping(self) -> bool:
-        """Whether nothing is going to change any more."""
+        """Whether polling has stopped, so that nothing will change."""
         return self._stopping
 
     def application(self) -> dict[str, Any]:
-        """What does not change: the graph, the bounds."""
+        """The constant part: name, graph, pipelines, functions."""
         graph = graph_of(self._application)
         return {
             "name": graph.name,
@@ -131,16 +133,21 @@ class Watch:
         }
 
     def history(self) -> list[dict[str, Any]]:
-        """The points of the last minutes, the oldest first."""
+        """The points of the last ten minutes, the oldest first."""
         with self._changed:
             return list(self._points)
 
     def now(self, after: float = 0.0, timeout_s: float = 0.0) -> dict[str, Any] | None:
-        """What was seen last; where that is not after *after*, what is seen next."""
+        """The last result, or the next one if the last is not later than *after*.
+
+        Returns:
+            None if there is no such result within *timeout_s*. Once polling has stopped, the last
+            result.
+        """
         with self._changed:
-            if time.monotonic() - self._watched_at > 2 * _EVERY_S:
-                self._changed.notify_all()  # somebody watches again: look now
-            self._watched_at = time.monotonic()
+            if time.monotonic() - self._viewed_at > 2 * _VIEWED_PAUSE_S:
+                self._changed.notify_all()  # viewed again: poll now
+            self._viewed_at = time.monotonic()
 
             def fresh() -> bool:
                 return self._stopping or (self._last is not None and self._last["time"] > after)
@@ -152,35 +159,35 @@ class Watch:
         while not self._wait(pause):
             began = time.monotonic()
             try:
-                seen = self._look()
-            except (RuntimeFailure, OSError):  # the gateway is away, or everything ends
-                pause = _EVERY_S
+                result = self._poll()
+            except (RuntimeFailure, OSError):  # the gateway is away, or the run ends
+                pause = _VIEWED_PAUSE_S
                 continue
             took = time.monotonic() - began
             with self._changed:
-                self._last = seen
-                self._points.append(seen["point"])
-                while self._points[0]["time"] < seen["time"] - KEPT_S:
+                self._last = result
+                self._points.append(result["point"])
+                while self._points[0]["time"] < result["time"] - KEPT_S:
                     self._points.popleft()
                 self._changed.notify_all()
-                alone = began - self._watched_at > 2 * _ALONE_S
-            pause = max(_ALONE_S if alone else _EVERY_S, _SHARE * took)
+                unviewed = began - self._viewed_at > 2 * _UNVIEWED_PAUSE_S
+            pause = max(_UNVIEWED_PAUSE_S if unviewed else _VIEWED_PAUSE_S, _PAUSE_FACTOR * took)
 
     def _wait(self, seconds: float) -> bool:
-        """Wait; tells whether to stop."""
-        deadline = time.monotonic() + seconds
+        """Wait, less long if the dashboard is viewed meanwhile; returns whether to stop."""
+        earliest = time.monotonic() + _VIEWED_PAUSE_S
 
         def due() -> bool:
-            watched = time.monotonic() - self._watched_at < _EVERY_S
-            return self._stopping or (watched and time.monotonic() > deadline - seconds + _EVERY_S)
+            viewed = time.monotonic() - self._viewed_at < _VIEWED_PAUSE_S
+            return self._stopping or (viewed and time.monotonic() > earliest)
 
         with self._changed:
             self._changed.wait_for(due, seconds)
             return self._stopping
 
-    def _look(self) -> dict[str, Any]:
+    def _poll(self) -> dict[str, Any]:
         status, samples = self.watched.status(), self.watched.samples()
-        look = _Look(
+        now = _Reading(
             time.time(),
             by_labels(samples, catalogue.LATENCY),
             by_labels(samples, catalogue.STEP_MESSAGES),
@@ -188,28 +195,29 @@ class Watch:
             by_labels(samples, catalogue.SOURCE_MESSAGES),
             by_labels(samples, catalogue.SINK_MESSAGES),
         )
-        self._looks.append(look)
-        while self._looks[0].at < look.at - _LATENCY_S and self._looks[0] is not self._looks[-2]:
-            self._looks.popleft()
-        before = self._before(_RATE_S)
+        self._readings.append(now)
+        oldest = now.at - _LATENCY_WINDOW_S
+        while self._readings[0].at < oldest and self._readings[0] is not self._readings[-2]:
+            self._readings.popleft()
+        before = self._before(_RATE_WINDOW_S)
         of = {sample.metric.name: sample.value for sample in samples if not sample.labels}
         return {
-            "time": look.at,
+            "time": now.at,
             "began": self._began,
             "point": {
-                "time": look.at,
+                "time": now.at,
                 "pipelines": {
-                    pipeline.name: self._pipeline(pipeline.name, before, look)
+                    pipeline.name: self._pipeline(pipeline.name, before, now)
                     for pipeline in self._application.pipelines
                 },
                 "backlog": status.backlog,
                 "backlog_s": status.waited_s,
                 "undelivered": status.undelivered,
             },
-            "nodes": self._of_nodes(samples, before, look),
+            "nodes": self._of_nodes(samples, before, now),
             "sources": [
                 dataclasses.asdict(source)
-                | {"rate": _rate("accepted", (source.name,), before, look)}
+                | {"rate": _rate("accepted", (source.name,), before, now)}
                 for source in status.sources
             ],
             "sinks": [
@@ -217,9 +225,9 @@ class Watch:
                     "name": labels[0],
                     "delivered": count,
                     "waiting": by_labels(samples, catalogue.SINK_WAITING).get(labels, 0),
-                    "rate": _rate("delivered", labels, before, look),
+                    "rate": _rate("delivered", labels, before, now),
                 }
-                for labels, count in look.delivered.items()
+                for labels, count in now.delivered.items()
             ],
             "backlog": {
                 "messages": status.backlog,
@@ -255,25 +263,25 @@ class Watch:
             "batches": [_batch(batch) for batch in self.watched.batches()],
         }
 
-    def _before(self, seconds: float) -> _Look:
-        """The last look that is at least so long ago; the first of all while there is none."""
-        now = self._looks[-1].at
-        old = [look for look in self._looks if look.at <= now - seconds]
-        return old[-1] if old else self._looks[0]
+    def _before(self, seconds: float) -> _Reading:
+        """The last reading at least *seconds* before the latest; if there is none, the first."""
+        latest = self._readings[-1].at
+        old = [reading for reading in self._readings if reading.at <= latest - seconds]
+        return old[-1] if old else self._readings[0]
 
-    def _pipeline(self, name: str, before: _Look, look: _Look) -> dict[str, Any]:
-        first = self._looks[0]
-        counts = look.latency[name,].counts
-        earlier = first.latency[name,].counts if look is not first else (0,) * len(counts)
-        recent = [now - then for now, then in zip(counts, earlier, strict=True)]
+    def _pipeline(self, name: str, before: _Reading, now: _Reading) -> dict[str, Any]:
+        first = self._readings[0]
+        counts = now.latency[name,].counts
+        earlier = first.latency[name,].counts if now is not first else (0,) * len(counts)
+        recent = [later - then for later, then in zip(counts, earlier, strict=True)]
 
         def at(part: float) -> float | None:
             return percentile(part, recent, LATENCY_BOUNDS_S)
 
-        seconds = look.at - before.at
+        seconds = now.at - before.at
         return {
             "in": rate(sum(before.latency[name,].counts), sum(counts), seconds),
-            "out": _rate("left", (name, "encoder"), before, look),
+            "out": _rate("left", (name, "encoder"), before, now),
             "p50": at(0.5),
             "p95": at(0.95),
             "p99": at(0.99),
@@ -281,35 +289,34 @@ class Watch:
         }
 
     def _of_nodes(
-        self, samples: Sequence[Sample], before: _Look, look: _Look
+        self, samples: Sequence[Sample], before: _Reading, now: _Reading
     ) -> dict[str, dict[str, float | None]]:
         spent = by_labels(samples, catalogue.STEP_SECONDS)
-        aside = by_labels(samples, catalogue.SET_ASIDE)
+        set_aside = by_labels(samples, catalogue.SET_ASIDE)
         found: dict[str, dict[str, float | None]] = {}
         for node, steps in self._nodes.items():
             timed = [spent[step] for step in steps if step in spent]
             count = sum(value.counts[0] for value in timed)
             found[node] = {
-                "rate": sum(_rate("left", step, before, look) for step in steps),
-                "in": sum(look.entered.get(step, 0) for step in steps),
-                "out": sum(look.left.get(step, 0) for step in steps),
-                "set_aside": sum(aside.get(step, 0) for step in steps),
+                "rate": sum(_rate("left", step, before, now) for step in steps),
+                "in": sum(now.entered.get(step, 0) for step in steps),
+                "out": sum(now.left.get(step, 0) for step in steps),
+                "set_aside": sum(set_aside.get(step, 0) for step in steps),
                 "microseconds": 1e6 * sum(value.sum for value in timed) / count if count else None,
             }
         entities_of = by_labels(samples, catalogue.STATE_ENTITIES)
         for state in self._states:
-            entities = entities_of.get((state.name,), 0)
-            found[state.id] = {"entities": entities}
+            found[state.id] = {"entities": entities_of.get((state.name,), 0)}
         return found
 
 
-def _rate(what: str, labels: tuple[str, ...], before: _Look, look: _Look) -> float:
-    was, now = getattr(before, what).get(labels, 0), getattr(look, what).get(labels, 0)
-    return rate(was, now, look.at - before.at)
+def _rate(counter: str, labels: tuple[str, ...], before: _Reading, now: _Reading) -> float:
+    earlier, later = (getattr(reading, counter).get(labels, 0) for reading in (before, now))
+    return rate(earlier, later, now.at - before.at)
 
 
 def _nodes(application: Application) -> dict[str, list[tuple[str, str]]]:
-    """For each node of the graph that messages go through: the steps, by pipeline, that it is."""
+    """The pipelines of each node that messages pass, each with the name of the step."""
     nodes: dict[str, list[tuple[str, str]]] = {}
     for group in graph_of(application).groups:
         for node in group.nodes:
@@ -325,7 +332,7 @@ def _nodes(application: Application) -> dict[str, list[tuple[str, str]]]:
 
 
 def _functions(application: Application) -> dict[str, str]:
-    """Pipeline and step of each function of the application's code, by its place."""
+    """Pipeline and step of each function of the application, by its location in the code."""
     functions: dict[str, str] = {}
     for pipeline in application.pipelines:
         parts = [("decoder", pipeline.source.place)]

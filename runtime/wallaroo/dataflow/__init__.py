@@ -1,7 +1,7 @@
-"""Running user code over chunks of messages, and keeping its state.
+"""Runs user code over chunks of messages, and keeps its state.
 
-`program` is the application made ready to run. `router` runs the first stage, from frames to
-messages for the buckets of their keys; `exchange`, `packing` and `snapshots` are how they cross;
-`worker` runs the stages with state; `entities` keeps it. What a task takes and reports is in
-`records`. Nothing here knows of Spark, of batches or of sockets: engines call it.
+`program` prepares an application for execution. `router` runs the first stage, from frames to
+messages for the buckets of their keys; `exchange`, `packing` and `snapshots` transfer them;
+`worker` runs the stateful stages; `entities` keeps the state. `records` defines the input and the
+report of a task. Nothing here depends on Spark, batches or sockets: engines call it.
 """

@@ -1,9 +1,9 @@
-"""Many entities of one plain class, saved attribute by attribute.
+"""Saves many entities of one plain class attribute by attribute.
 
-Pickling an object costs what a dozen of its values cost. Entities of a class that leaves pickling
-to Python all have the same attributes as a rule: then their values are taken out in bulk, and the
-class and the names are saved once. What comes back is what pickling would have given, as long as
-nothing in the values refers back to an entity: `saved` looks after that.
+Pickling an object costs as much as pickling a dozen of its values. Entities of a class with default
+pickling usually have the same attributes: their values are then extracted in bulk, and the class
+and the names are saved once. The result of loading is the same as with pickle, provided that no
+value refers back to an entity, which `saved_entities` ensures.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Columns(NamedTuple):
     """Entities by key, as columns."""
 
     kind: type
-    """The class of each entity."""
+    """The class of all entities."""
     names: tuple[str, ...]
-    """The attributes that each of them has."""
+    """The attributes that all entities have."""
     keys: list[Any]
-    """The key of each."""
+    """The keys of the entities."""
     values: list[list[Any]]
     """For each name, its value in each entity."""
 
     @classmethod
     def of(cls, entities: Mapping[Any, Any]) -> Columns | None:
-        """The columns of *entities*; None where they are not all of one plain class and shape.
+        """Return the columns of *entities*; None unless all have the same plain class and shape.
 
         Example:
             >>> class Total:
@@ -46,31 +46,31 @@ class Columns(NamedTuple):
             >>> Columns.of({"a": Total(), "b": None}) is None
             True
         """
-        held: list[Any] = list(entities.values())
-        kinds = set(map(type, held))
+        objects: list[Any] = list(entities.values())
+        kinds = set(map(type, objects))
         kind = kinds.pop() if len(kinds) == 1 else None
         slots = None if kind is None else slots_of(kind)
         if kind is None or slots is None:
             return None
         if not slots:
-            held = list(map(vars, held))
-        names = slots or tuple(held[0])
-        if not slots and not all(map(names.__eq__, map(tuple, held))):
+            objects = list(map(vars, objects))
+        names = slots or tuple(objects[0])
+        if not slots and not all(map(names.__eq__, map(tuple, objects))):
             return None
         if not _ALL_HOOKS.isdisjoint(names):
             return None
         get: Callable[[str], Callable[[Any], Any]] = attrgetter if slots else itemgetter
         try:
-            values = [list(map(get(name), held)) for name in names]
+            values = [list(map(get(name), objects)) for name in names]
         except AttributeError:  # a slot without value
             return None
         return cls(kind, names, list(entities), values)
 
     def put_into(self, entities: dict[Any, Any]) -> None:
-        """Make these the entities of their keys in *entities*.
+        """Store these entities in *entities*.
 
-        Objects of the class that are there are kept and changed: that costs half as
-        much as new ones, and leaves the garbage collector nothing to look at.
+        Existing objects of the class are reused: this costs half as much as creating new ones, and
+        produces no garbage.
 
         Example:
             >>> class Total:
@@ -83,29 +83,29 @@ class Columns(NamedTuple):
             (7, 8)
         """
         kind, new = self.kind, object.__new__
-        found: list[Any] = list(map(entities.get, self.keys))
-        if len(set(map(id, found))) != len(found):  # some share one object, or are not there
-            found = [new(kind) for _ in found]
-            entities.update(zip(self.keys, found, strict=True))
-        elif set(map(type, found)) != {kind}:
-            found = [one if type(one) is kind else new(kind) for one in found]
-            entities.update(zip(self.keys, found, strict=True))
+        objects: list[Any] = list(map(entities.get, self.keys))
+        if len(set(map(id, objects))) != len(objects):  # some are shared or missing
+            objects = [new(kind) for _ in objects]
+            entities.update(zip(self.keys, objects, strict=True))
+        elif set(map(type, objects)) != {kind}:
+            objects = [one if type(one) is kind else new(kind) for one in objects]
+            entities.update(zip(self.keys, objects, strict=True))
         if slots_of(kind):
             for name, column in zip(self.names, self.values, strict=True):
-                _exhaust(map(getattr(kind, name).__set__, found, column))
+                _exhaust(map(getattr(kind, name).__set__, objects, column))
             return
-        held: list[Any] = list(map(vars, found))
-        for attributes in held:
+        dicts: list[Any] = list(map(vars, objects))
+        for attributes in dicts:
             if attributes and tuple(attributes) != self.names:
                 attributes.clear()
         for name, column in zip(self.names, self.values, strict=True):
-            for attributes, value in zip(held, column, strict=True):
+            for attributes, value in zip(dicts, column, strict=True):
                 attributes[name] = value
 
 
 @lru_cache(maxsize=1024)
 def is_plain(kind: type) -> bool:
-    """Whether *kind* leaves pickling of its objects to Python."""
+    """Whether objects of *kind* are pickled by default, without custom methods."""
     return (
         all(getattr(kind, hook) is getattr(object, hook) for hook in _HOOKS)
         and not any(hasattr(kind, hook) for hook in _OPTIONAL_HOOKS)
@@ -116,14 +116,14 @@ def is_plain(kind: type) -> bool:
 
 @lru_cache(maxsize=256)
 def slots_of(kind: type) -> tuple[str, ...] | None:
-    """Slots of a plain class, none of them if it has a `__dict__`; None if it is not plain."""
+    """Return the slots of a plain class, () if it has a `__dict__`; None if it is not plain."""
     names = _slot_names(kind)
     has_dict = kind.__dictoffset__ != 0
     if not is_plain(kind) or (has_dict and names):
         return None
     if not all(isinstance(getattr(kind, name, None), MemberDescriptorType) for name in names):
-        return None  # private, or hidden by something of a class derived from it
-    if has_getattr(kind):  # pickling looks for hooks on its objects, and may fail
+        return None  # private, or shadowed in a subclass
+    if has_getattr(kind):  # pickle looks up hooks on its objects, which may fail
         return None
     return tuple(names) if names or has_dict else None
 
@@ -137,7 +137,7 @@ def _slot_names(kind: type) -> list[str]:
 
 
 def has_getattr(kind: type) -> bool:
-    """Whether *kind* finds attributes in a way of its own."""
+    """Whether *kind* customises attribute access."""
     return _has_own(kind, "__getattr__") or _has_own(kind, "__getattribute__")
 
 
@@ -146,5 +146,5 @@ def _has_own(kind: type, method: str) -> bool:
 
 
 def _exhaust(calls: Iterator[object]) -> None:
-    """Make the *calls*, and forget what they return."""
+    """Make the *calls* and discard their results."""
     deque(calls, maxlen=0)

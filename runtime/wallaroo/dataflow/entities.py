@@ -1,13 +1,12 @@
-"""State entities: in memory between batches, safe in a log beside them.
+"""State entities: in memory between batches, and durable in a log.
 
-A worker process keeps the entities of each bucket it has met. A batch appends the entities it
-changed to the bucket's log, in Spark's state store, under a new random version. Now and then
-another process gets a bucket (see `engine/spark/workers.py`): the one that has it as of the last
-version uses what is in memory, one that has it as of a former version takes over the records
-since then, and only one that has it not at all, or as of a version that came to nothing because
-its batch was done over, reads the whole log. So a batch costs what it touches, and not what
-exists. A log that has grown to three times what its entities take is replaced by one record of
-them all.
+A worker process keeps the entities of the buckets that it has processed. A batch appends the
+entities that it changed to the bucket's log, in Spark's state store, under a new random version. A
+bucket sometimes moves to another process (see `engine/spark/workers.py`). A process that has the
+last version uses its memory; a process with an earlier version applies the records since then; only
+a process without the bucket, or with a version of a batch that was reprocessed, reads the whole
+log. The cost of a batch therefore depends on the entities that it touches, not on all entities. A
+log that has grown to three times the size of its entities is replaced by one record of all of them.
 """
 
 from __future__ import annotations
@@ -20,34 +19,32 @@ from typing import Any, ClassVar, Protocol
 
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.timers import Timers
-from wallaroo.dataflow.user_logs import tell
+from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.raised import pass_interrupt, told
+from wallaroo.model.raised import describe_error, pass_interrupt
 from wallaroo.model.savable import Codec, Unsavable, saved
 
 _IN_USE = "in use"
-"""A version that no store tells: entities of a batch that did not reach `commit` are not used."""
-
-
-_MOST_LOGGED = 10
-"""Entities of a bucket that cannot be loaded and are logged one by one."""
+"""A version that no store has, so that entities of an uncommitted batch are not used."""
+_MAX_LOGGED = 10
+"""Maximum number of unloadable entities of a bucket that are logged individually."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """What a bucket's log says of itself."""
+    """The metadata of a bucket's log."""
 
     versions: tuple[str, ...] = ()
-    """The last versions, the newest last: of each but the first the log has the record."""
+    """Recent versions, the newest last; the log has the records of all but the first."""
     count: int = 0
-    """Records that were ever appended: the place of the next one."""
+    """Number of records ever appended, which is the index of the next one."""
     base_bytes: int = 0
-    """Size of the record of all entities that the log begins with."""
+    """Size of the record of all entities at the beginning of the log."""
     tail_bytes: int = 0
-    """Size of the records behind it that it does not take in."""
+    """Size of the later records that are not included in it."""
 
     RECENT: ClassVar[int] = 16
-    """Versions that are remembered."""
+    """Maximum number of versions to keep."""
 
     @property
     def log_bytes(self) -> int:
@@ -55,50 +52,50 @@ class Head:
         return self.base_bytes + self.tail_bytes
 
     def appended(self, size: int) -> Head:
-        """The head behind one more record, of *size* bytes: a new version."""
+        """Return the head after another record of *size* bytes, with a new version."""
         versions = (*self.versions, uuid.uuid4().hex)[-self.RECENT :]
         return Head(versions, self.count + 1, self.base_bytes, self.tail_bytes + size)
 
     def rebased(self, size: int) -> Head:
-        """The head of a log that is a base of *size* bytes, and the last record, which is in it."""
+        """Return the head of a log with a base of *size* bytes that includes the last record."""
         return Head(self.versions[-2:], self.count, size, 0)
 
 
 class BucketLog(Protocol):
-    """The log of one bucket, as the state store keeps it."""
+    """The log of one bucket in the state store."""
 
     def head(self) -> Head | None:
-        """The head of the last commit, None before the first."""
+        """Return the head as of the last commit; None before the first."""
 
     def record(self, place: int) -> bytes:
-        """The record at *place*."""
+        """Return the record with the index *place*."""
 
     def records(self) -> Iterable[bytes]:
-        """The base, if there is one, and all records in order of their places."""
+        """Return the base, if there is one, and all records in order."""
 
     def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
-        """Add *record* at the last place that *head* counts; *base* replaces all before it."""
+        """Append *record* as the last one that *head* counts; *base* replaces all before it."""
 
 
 @dataclass(frozen=True)
 class Unloaded:
-    """An entity that could not be loaded: as it was saved, for code that can load it."""
+    """An entity that could not be loaded, in its saved form, for later code that can load it."""
 
     state: str
     key: Any
     saved: Saved
-    """What it was saved in, perhaps with others; by an application's own codec, what that gave."""
+    """The saved data, possibly with other entities; with a custom codec, the codec's result."""
     error: str
 
     def __str__(self) -> str:
         return (
             f"state {self.state!r}, key {self.key!r:.100}: the entity, of class "
-            f"{self.saved.class_name()}, cannot be loaded: {self.error}; it is kept as it was saved"
+            f"{self.saved.class_name()}, cannot be loaded: {self.error}; its saved data is kept"
         )
 
 
 Kept = tuple[tuple[Any, ...], set[Any]]
-"""What a `Saved` holds, and the keys of those entities in it that could not be loaded."""
+"""The fields of a `Saved`, and the keys of those of its entities that could not be loaded."""
 
 
 class Unloadable(Exception):
@@ -112,27 +109,27 @@ class Bucket:
     entities: list[dict[Any, Any]]
     """Entities by partition number and key."""
     version: str | None = None
-    """Version that `entities` are of; `_IN_USE` while a batch is changing them."""
+    """Version of `entities`; `_IN_USE` while a batch is changing them."""
     head: Head = Head()
     """Head of the log as of the last commit."""
-    dues: Timers | None = None
-    """When its windows are due; None where that has yet to be found out."""
+    timers: Timers | None = None
+    """When its windows close; None if not determined yet."""
     unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
     """Entities that could not be loaded, by partition number and key."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a batch did to the entities of a bucket."""
+    """The changes of a batch to the entities of a bucket."""
 
     changed: list[dict[Any, Any]]
-    """Entities that changed, by partition number and key."""
+    """Changed entities, by partition number and key."""
     forgotten: list[set[Any]]
-    """Keys whose entities are gone, by partition number; those that changed are there again."""
+    """Keys whose entities were deleted, by partition number; some may be in `changed` again."""
 
     @classmethod
     def none(cls, partitions: int) -> Changes:
-        """No changes yet."""
+        """Return empty changes."""
         return cls([{} for _ in range(partitions)], [set() for _ in range(partitions)])
 
     def __bool__(self) -> bool:
@@ -141,79 +138,79 @@ class Changes:
 
 @dataclass
 class EntityCache:
-    """The buckets that this process has in memory, of one application.
+    """The buckets of one application that this process has in memory.
 
     Args:
         partitions: Names of the state partitions by number.
-        codecs: Codecs of those that have one, by number; the entities of others are pickled.
+        codecs: Custom codecs by partition number; entities of other partitions are pickled.
     """
 
     partitions: Sequence[str]
     codecs: Mapping[int, Codec] = field(default_factory=dict)
     _buckets: dict[int, Bucket] = field(default_factory=dict)
     _tried: set[tuple[int, type]] = field(default_factory=set)
-    """Classes, by partition, of which an object was loaded after it was saved."""
+    """Classes, by partition, of which an object was loaded after saving, as a check."""
 
     MIN_LOG_BYTES = 64 * 1024
-    """A log smaller than this is not worth replacing."""
+    """Smaller logs are not compacted."""
 
-    def open(self, bucket: int, log: BucketLog) -> Bucket:
-        """The entities of *bucket* as of the last commit: from memory, as far as they are there."""
+    def open(self, number: int, log: BucketLog) -> Bucket:
+        """Return the bucket *number* as of the last commit, from memory if possible."""
         head = log.head()
-        known = self._buckets.get(bucket)
-        before = {} if known is None else dict(known.unloaded)
-        if known is None or not self._catch_up(known, head, log):
-            known = self._buckets[bucket] = self.read(() if head is None else log.records())
-        if known.unloaded != before:
-            _log([one for where, one in known.unloaded.items() if where not in before])
-        known.version, known.head = _IN_USE, head or Head()
-        return known
+        bucket = self._buckets.get(number)
+        known_unloaded = {} if bucket is None else dict(bucket.unloaded)
+        if bucket is None or not self._catch_up(bucket, head, log):
+            bucket = self._buckets[number] = self.read(() if head is None else log.records())
+        if bucket.unloaded != known_unloaded:
+            _log([one for where, one in bucket.unloaded.items() if where not in known_unloaded])
+        bucket.version, bucket.head = _IN_USE, head or Head()
+        return bucket
 
-    def commit(self, bucket: int, log: BucketLog, changes: Changes) -> None:
-        """Make the *changes* of *bucket* safe, and what is in memory valid again."""
-        known = self._buckets[bucket]
-        if changes or not known.head.versions:
+    def commit(self, number: int, log: BucketLog, changes: Changes) -> None:
+        """Append the *changes* of the bucket *number* to its log, and validate it in memory."""
+        bucket = self._buckets[number]
+        if changes or not bucket.head.versions:
             record = self.record(changes.changed, changes.forgotten)
-            head, base = known.head.appended(len(record)), None
+            head, base = bucket.head.appended(len(record)), None
             if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
-                base = self._base(known, log, record)
+                base = self._base(bucket, log, record)
                 head = head.rebased(len(base))
             log.append(head, record, base)
-            known.head = head
-        known.version = known.head.versions[-1]
+            bucket.head = head
+        bucket.version = bucket.head.versions[-1]
 
-    def _catch_up(self, known: Bucket, head: Head | None, log: BucketLog) -> bool:
-        """Bring *known* up to *head*; tells whether that can be done."""
-        if head is None or known.version is None:
-            return head is None and known.version is None
-        if known.version not in head.versions:
+    def _catch_up(self, bucket: Bucket, head: Head | None, log: BucketLog) -> bool:
+        """Update *bucket* to *head*; returns False if that is impossible."""
+        if head is None or bucket.version is None:
+            return head is None and bucket.version is None
+        if bucket.version not in head.versions:
             return False
-        behind = len(head.versions) - 1 - head.versions.index(known.version)
-        if behind:
-            known.version, known.dues = _IN_USE, None  # nothing, should a record not be read
-            for place in range(head.count - behind, head.count):
-                self._apply(log.record(place), known)
+        missing = len(head.versions) - 1 - head.versions.index(bucket.version)
+        if missing:
+            bucket.version, bucket.timers = _IN_USE, None  # invalid, in case a record is unreadable
+            for place in range(head.count - missing, head.count):
+                self._apply(log.record(place), bucket)
         return True
 
     def read(self, records: Iterable[bytes]) -> Bucket:
-        """The bucket of which *records* tell."""
+        """Return the bucket that results from *records*."""
         bucket = Bucket([{} for _ in self.partitions])
         for record in records:
             self._apply(record, bucket)
         return bucket
 
-    def _base(self, known: Bucket, log: BucketLog, record: bytes) -> bytes:
-        """The record of all that the log says with *record* behind it."""
+    def _base(self, bucket: Bucket, log: BucketLog, record: bytes) -> bytes:
+        """Return one record that is equivalent to the log followed by *record*."""
         none: list[set[Any]] = [set() for _ in self.partitions]
         try:
-            return self.record(known.entities, none, known.unloaded)
-        except RuntimeFailure:  # one that was never said to have changed: the log has others only
+            return self.record(bucket.entities, none, bucket.unloaded)
+        except RuntimeFailure:  # an entity that was never to be saved: the log has only the others
             logged = self.read([*log.records(), record])
             return self.record(logged.entities, none, logged.unloaded)
 
     def _apply(self, record: bytes, bucket: Bucket) -> None:
-        """Do to the entities of *bucket* what *record* says."""
-        for name, (changed, forgotten, *kept) in pickle.loads(record).items():
+        """Apply *record* to the entities of *bucket*."""
+        for name, (changed, forgotten, *unloaded) in pickle.loads(record).items():
             if name not in self.partitions:
                 continue
             number = self.partitions.index(name)
@@ -222,11 +219,11 @@ class EntityCache:
                 entities.pop(key, None)
                 bucket.unloaded.pop((number, key), None)
             self._load(number, Saved(*changed), bucket)
-            for content, keys in kept[0] if kept else ():
+            for content, keys in unloaded[0] if unloaded else ():
                 self._load_kept(number, Saved(*content), keys, bucket)
 
     def _load(self, number: int, changed: Saved, bucket: Bucket) -> None:
-        """Load what is saved, and single out what cannot be loaded."""
+        """Load saved entities, and identify those that cannot be loaded."""
         entities, codec = bucket.entities[number], self.codecs.get(number)
         try:
             if codec is None:
@@ -247,7 +244,7 @@ class EntityCache:
                 bucket.unloaded.pop((number, key), None)
 
     def _load_kept(self, number: int, content: Saved, keys: set[Any], bucket: Bucket) -> None:
-        """Load entities that could not be loaded before: those of *keys* among *content*."""
+        """Load the entities of *keys* in *content*, which could not be loaded before."""
         for key, entity, error in content.one_by_one():
             if key in keys:
                 self._put(number, key, content, entity, error, bucket)
@@ -273,7 +270,7 @@ class EntityCache:
             bucket.unloaded.pop((number, key), None)
             return
         bucket.entities[number].pop(key, None)
-        text = told(error)[:300]
+        text = describe_error(error)[:300]
         unloaded = Unloaded(self.partitions[number], key, content, text)
         bucket.unloaded[number, key] = unloaded
 
@@ -283,7 +280,7 @@ class EntityCache:
         forgotten: Sequence[set[Any]],
         unloaded: Mapping[tuple[int, Any], Unloaded] | None = None,
     ) -> bytes:
-        """The record of a log that says what `Changes` says, and keeps what is *unloaded*.
+        """Return a log record with the given changes, which keeps *unloaded* entities.
 
         Raises:
             RuntimeFailure: An entity cannot be saved, or not be loaded again.
@@ -294,7 +291,7 @@ class EntityCache:
             kept = _kept(number, unloaded or {})
             if entities or gone or kept:
                 content = self._saved(number, entities)
-                # as a plain tuple: a record must not depend on where a class is defined
+                # a plain tuple, because a record must not depend on the location of a class
                 named[name] = (tuple(content), list(gone), *([kept] if kept else []))
         return pickle.dumps(named, protocol=5)
 
@@ -305,44 +302,44 @@ class EntityCache:
                 dumped = {key: codec.dump(entity) for key, entity in entities.items()}
             content = Saved.of(dumped)
             if codec is not None or content.form == "each":
-                self._try(number, entities, codec)
+                self._try_loading(number, entities, codec)
         except BaseException as error:
             pass_interrupt(error)
             problems = self.problems(number, entities)
-            (key, problem), *_ = problems.items() or [(None, told(error))]
+            (key, problem), *_ = problems.items() or [(None, describe_error(error))]
             msg = f"state {self.partitions[number]!r}, key {key!r:.100}: {problem}"
             raise RuntimeFailure(msg) from error
         return content
 
-    def _try(self, number: int, entities: dict[Any, Any], codec: Codec | None) -> None:
-        """Load an object of each class that this process saves for the first time."""
+    def _try_loading(self, number: int, entities: dict[Any, Any], codec: Codec | None) -> None:
+        """Load one object of each class that this process saves for the first time."""
         for kind in set(map(type, entities.values())):
             if (number, kind) not in self._tried:
                 saved(next(one for one in entities.values() if type(one) is kind), codec)
                 self._tried.add((number, kind))
 
     def problems(self, number: int, entities: Mapping[Any, Any]) -> dict[Any, str]:
-        """By key, which of *entities* of a partition cannot be saved and loaded again, and why."""
-        found: dict[Any, str] = {}
+        """Return, by key, why entities of a partition cannot be saved and loaded again."""
+        problems: dict[Any, str] = {}
         for key, entity in entities.items():
             try:
                 saved(entity, self.codecs.get(number))
             except Unsavable as error:
-                found[key] = str(error)
-        return found
+                problems[key] = str(error)
+        return problems
 
 
 def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kept]:
-    """What is *unloaded* of a partition, by what it was saved in."""
-    found: dict[int, Kept] = {}
+    """Return the *unloaded* entities of a partition, grouped by their saved data."""
+    groups: dict[int, Kept] = {}
     for (partition, key), one in unloaded.items():
         if partition == number:
-            found.setdefault(id(one.saved), (tuple(one.saved), set()))[1].add(key)
-    return list(found.values())
+            groups.setdefault(id(one.saved), (tuple(one.saved), set()))[1].add(key)
+    return list(groups.values())
 
 
 def _log(unloaded: list[Unloaded]) -> None:
-    for one in unloaded[:_MOST_LOGGED]:
-        tell("error", str(one))
-    if len(unloaded) > _MOST_LOGGED:
-        tell("error", "more entities cannot be loaded", more=len(unloaded) - _MOST_LOGGED)
+    for one in unloaded[:_MAX_LOGGED]:
+        log_event("error", str(one))
+    if len(unloaded) > _MAX_LOGGED:
+        log_event("error", "more entities cannot be loaded", more=len(unloaded) - _MAX_LOGGED)

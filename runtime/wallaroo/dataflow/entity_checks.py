@@ -1,10 +1,9 @@
-"""Checks of entities after each message, to find the messages after which they cannot be saved.
+"""Checks entities after each message, to find the messages after which they cannot be saved.
 
-They are made in a copy of the process (see `isolation`), for entities that a run before left so
-that they cannot be saved. What such a message did to its entity is taken back in the copy, so that
-one run finds them all; the task itself then does not make the calls that were found. Entities that
-something else spoilt, such as a later step that got a part of one, are checked after the calls of
-such steps, too.
+The checks run in a copy of the process (see `isolation`), for entities that could not be saved
+after a previous run. The copy restores the entity after such a message, so one run finds all of
+them; the task itself then skips these calls. If something else made an entity unsavable, such as a
+later step that had received a part of it, the entity is checked after the calls of such steps, too.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import StateCompute
-from wallaroo.model.savable import RECENT, Held, Unsavable, settled
+from wallaroo.model.savable import RECENT, CheckedEntity, Unsavable, settle_all
 from wallaroo.model.windows import Failed, Windows
 
 
@@ -31,21 +30,21 @@ class Calls(Protocol):
 
 @dataclass(frozen=True)
 class Suspects:
-    """Entities that are to be checked: all of them, or those of some keys by partition number."""
+    """Entities to check: all, or those of some keys by partition number."""
 
     keys: Mapping[int, frozenset[Any]] = field(default_factory=dict)
     all: bool = False
 
-    def holds(self, partition: int, key: Any) -> bool:
-        """Whether the entity of *key* is one."""
+    def contains(self, partition: int, key: Any) -> bool:
+        """Whether the entity of *key* is to be checked."""
         return self.all or key in self.keys.get(partition, ())
 
     def among(self, others: Suspects) -> Suspects:
-        """Those of these, named by their keys, that are among *others*, too."""
-        found = {
-            n: frozenset(k for k in keys if others.holds(n, k)) for n, keys in self.keys.items()
+        """Return those of these keys that are in *others*, too."""
+        common = {
+            n: frozenset(k for k in keys if others.contains(n, k)) for n, keys in self.keys.items()
         }
-        return Suspects({number: keys for number, keys in found.items() if keys})
+        return Suspects({number: keys for number, keys in common.items() if keys})
 
     def __or__(self, other: Suspects) -> Suspects:
         both = self.keys.keys() | other.keys.keys()
@@ -58,21 +57,21 @@ class Suspects:
 
 @dataclass(frozen=True)
 class Saving:
-    """What the entities of a bucket are in, and how they are saved."""
+    """A bucket and the cache that saves it."""
 
     cache: EntityCache
     bucket: Bucket
 
     def unsaved(self, changes: Changes) -> Suspects:
-        """The entities among *changes* that cannot be saved."""
+        """Return the entities among *changes* that cannot be saved."""
         try:
             self.cache.record(changes.changed, changes.forgotten)
         except RuntimeFailure:
-            found = {
+            unsavable = {
                 number: frozenset(self.cache.problems(number, entities))
                 for number, entities in enumerate(changes.changed)
             }
-            return Suspects({number: keys for number, keys in found.items() if keys})
+            return Suspects({number: keys for number, keys in unsavable.items() if keys})
         return Suspects()
 
 
@@ -80,10 +79,10 @@ class Checks:
     """Checks suspects after each call that touches them.
 
     Args:
-        program: What is run.
-        saving: The bucket that it is run over.
-        suspects: What to check after each call that is given it.
-        closely: Those of them to check after every call.
+        program: The program.
+        saving: The bucket that it runs over.
+        suspects: Entities to check after each call that receives them.
+        closely: Those to check after every call.
         calls: Counts the calls.
     """
 
@@ -96,131 +95,131 @@ class Checks:
         calls: Calls,
     ) -> None:
         self.findings: dict[int, str] = {}
-        """Numbers of the calls after which an entity cannot be saved, and why."""
-        self.is_cut_short = False
-        """Whether there may be more of them: what follows the call of a later step that spoilt an
-        entity had a part of it, and would go otherwise if that call were not made."""
+        """Why an entity cannot be saved, by the number of the call after which it cannot."""
+        self.is_incomplete = False
+        """Whether there may be more findings: after a later step has made an entity unsavable,
+        further results may differ once that call is skipped."""
         self._program = program
         self._saving = saving
         self._suspects = suspects
         self._closely = closely
         self._calls = calls
-        self._held: dict[int, tuple[Any, Held]] = {}
-        """Entities as the worker knows them, and as they are, by the identity of the former."""
-        self._where: dict[Held, tuple[int, Any]] = {}
+        self._checked: dict[int, tuple[Any, CheckedEntity]] = {}
+        """Entities as known to the worker, and as checked, by the identity of the former."""
+        self._where: dict[CheckedEntity, tuple[int, Any]] = {}
         """Partition and key of each."""
-        self._recent: deque[Held] = deque(maxlen=RECENT)
-        """Those that were given to calls of late, and are to be checked closely."""
+        self._recent: deque[CheckedEntity] = deque(maxlen=RECENT)
+        """Entities of recent calls that are to be checked closely."""
         for number, keys in suspects.keys.items():
             for key in keys & saving.bucket.entities[number].keys():
-                self._hold(number, key, saving.bucket.entities[number][key])
+                self._add(number, key, saving.bucket.entities[number][key])
 
     def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
-        """The function of *step*, checked."""
+        """Wrap the function of *step* with a check."""
         function, partition = step.function, self._program.partition_numbers[step.partition]
-        counts = _is_saved if step.tells_save else _always
+        counts = _is_saved if step.returns_save else _always
 
-        def checked(message: Any, entity: Any) -> Any:
-            held = self._of(partition, entity)
-            if held is None:
+        def call(message: Any, entity: Any) -> Any:
+            checked = self._find(partition, entity)
+            if checked is None:
                 return function(message, entity)
-            return self.call(held, lambda now: function(message, now), counts)
+            return self.call(checked, lambda current: function(message, current), counts)
 
-        return checked
+        return call
 
     def windows(self, windows: Windows, partition: str) -> Windows:
-        """*windows* of *partition*, checked."""
+        """Wrap the *windows* of *partition* with checks."""
         return _CheckedWindows(windows, self, self._program.partition_numbers[partition])
 
     def call(
         self,
-        held: Held,
+        checked: CheckedEntity,
         function: Callable[[Any], Any],
         counts: Callable[[Any], bool],
         ahead: int = 0,
     ) -> Any:
-        """The result of *function* on the entity of *held*.
+        """Return the result of *function* on the entity of *checked*.
 
         Args:
-            held: Holds the entity.
+            checked: The entity.
             function: Takes the entity.
-            counts: Tells by its result whether the entity is to be saved.
-            ahead: 1 where the function is what makes calls, and not a call itself: the first of
-                them is at fault then, for nothing is changed where that raises.
+            counts: From the function's result to whether the entity is to be saved.
+            ahead: 1 if the function makes calls and is not a call itself: the first of them is then
+                at fault, because skipping it leaves everything unchanged.
 
         Raises:
-            Unsavable: The entity cannot be saved afterwards: it is as if the call were refused.
+            Unsavable: The entity cannot be saved afterwards; the call counts as skipped.
         """
         number = self._calls.number + ahead
-        if self._closely.holds(*self._where[held]):
-            self._recent.append(held)
+        if self._closely.contains(*self._where[checked]):
+            self._recent.append(checked)
         try:
-            return held.call(function, counts)
+            return checked.call(function, counts)
         except Unsavable as error:
-            if not self.is_cut_short:
+            if not self.is_incomplete:
                 self.findings[number] = str(error)
             self._calls.number = number
             raise
 
-    def of_key(self, partition: int, key: Any, entity: Any) -> Held | None:
-        """The *entity* of *key*, if it is to be checked."""
-        found = self._held.get(id(entity))
-        if found is None and self._suspects.holds(partition, key):
-            found = self._hold(partition, key, entity)
-        return None if found is None else found[1]
+    def of_key(self, partition: int, key: Any, entity: Any) -> CheckedEntity | None:
+        """Return the checked form of the *entity* of *key*; None if it is not to be checked."""
+        entry = self._checked.get(id(entity))
+        if entry is None and self._suspects.contains(partition, key):
+            entry = self._add(partition, key, entity)
+        return None if entry is None else entry[1]
 
     def other(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """*function*, which is given no entity, with a check of those to be checked closely."""
+        """Wrap *function*, which receives no entity, with a check of those to check closely."""
         if not self._closely:
             return function
 
-        def checked(*arguments: Any) -> Any:
+        def call(*arguments: Any) -> Any:
             number = self._calls.number
             try:
                 return function(*arguments)
             finally:
-                if not self.is_cut_short and (problem := settled(self._recent)) is not None:
+                if not self.is_incomplete and (problem := settle_all(self._recent)) is not None:
                     self.findings[number] = str(problem)
-                    self.is_cut_short = True
+                    self.is_incomplete = True
 
-        return checked
+        return call
 
-    def loose(self) -> Suspects:
-        """Those that something else than a call that was given them left unsavable."""
-        found: dict[int, frozenset[Any]] = {}
-        for held, (partition, key) in self._where.items():
-            if held.loose:
-                found[partition] = found.get(partition, frozenset()) | {key}
-        return Suspects(found)
+    def changed_outside(self) -> Suspects:
+        """Return the entities that anything but a call that received them made unsavable."""
+        suspects: dict[int, frozenset[Any]] = {}
+        for checked, (partition, key) in self._where.items():
+            if checked.changed_outside:
+                suspects[partition] = suspects.get(partition, frozenset()) | {key}
+        return Suspects(suspects)
 
-    def now(self, entity: Any) -> Any:
-        """What has become of *entity*."""
-        found = self._held.get(id(entity))
-        return entity if found is None else found[1].now
+    def current(self, entity: Any) -> Any:
+        """Return the current object for *entity*, which may have been restored."""
+        entry = self._checked.get(id(entity))
+        return entity if entry is None else entry[1].entity
 
-    def settled(self, changes: Changes) -> Changes:
-        """*changes* without what was taken back."""
+    def current_changes(self, changes: Changes) -> Changes:
+        """Return *changes* with restored entities."""
         changed = [
-            {key: self.now(entity) for key, entity in entities.items()}
+            {key: self.current(entity) for key, entity in entities.items()}
             for entities in changes.changed
         ]
         return Changes(changed, changes.forgotten)
 
-    def _of(self, partition: int, entity: Any) -> Held | None:
-        found = self._held.get(id(entity))
-        if found is None and self._suspects:
+    def _find(self, partition: int, entity: Any) -> CheckedEntity | None:
+        entry = self._checked.get(id(entity))
+        if entry is None and self._suspects:
             entities = self._saving.bucket.entities[partition]
-            last = next(reversed(entities), None)  # a new entity has just been put there
+            last = next(reversed(entities), None)  # where a new entity was just inserted
             if self._suspects.all or (entities.get(last) is entity):
                 return self.of_key(partition, last, entity)
-        return None if found is None else found[1]
+        return None if entry is None else entry[1]
 
-    def _hold(self, partition: int, key: Any, entity: Any) -> tuple[Any, Held]:
-        of = self._program.partitions[partition]
-        held = Held(of.name, entity, self._saving.cache.codecs.get(partition), of.new_entity)
-        self._held[id(entity)] = (entity, held)
-        self._where[held] = partition, key
-        return self._held[id(entity)]
+    def _add(self, number: int, key: Any, entity: Any) -> tuple[Any, CheckedEntity]:
+        partition, codec = self._program.partitions[number], self._saving.cache.codecs.get(number)
+        checked = CheckedEntity(partition.name, entity, codec, partition.new_entity)
+        self._checked[id(entity)] = (entity, checked)
+        self._where[checked] = number, key
+        return self._checked[id(entity)]
 
 
 @dataclass(frozen=True)
@@ -237,26 +236,26 @@ class _CheckedWindows:
     def take(
         self, entity: Any, key: Any, message: Any, arrived_ns: int, failed: Failed
     ) -> list[Any]:
-        def take(now: Any) -> list[Any]:
-            return self._windows.take(now, key, message, arrived_ns, failed)
+        def take(current: Any) -> list[Any]:
+            return self._windows.take(current, key, message, arrived_ns, failed)
 
-        held = self._checks.of_key(self._partition, key, entity)
-        if held is None:
+        checked = self._checks.of_key(self._partition, key, entity)
+        if checked is None:
             return take(entity)
-        made: list[Any] = self._checks.call(held, take, _always, ahead=1)
-        return made
+        outputs: list[Any] = self._checks.call(checked, take, _always, ahead=1)
+        return outputs
 
     def tick(self, entity: Any, key: Any, now_ns: int, failed: Failed) -> list[Any]:
-        return self._windows.tick(self._checks.now(entity), key, now_ns, failed)
+        return self._windows.tick(self._checks.current(entity), key, now_ns, failed)
 
     def due_ns(self, entity: Any) -> int | None:
-        return self._windows.due_ns(self._checks.now(entity))
+        return self._windows.due_ns(self._checks.current(entity))
 
-    def is_spent(self, entity: Any) -> bool:
-        return self._windows.is_spent(self._checks.now(entity))
+    def is_disposable(self, entity: Any) -> bool:
+        return self._windows.is_disposable(self._checks.current(entity))
 
-    def converted(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
-        return self._windows.converted(self._checks.now(entity), convert)
+    def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
+        return self._windows.convert_accumulators(self._checks.current(entity), convert)
 
 
 def _is_saved(result: Any) -> bool:

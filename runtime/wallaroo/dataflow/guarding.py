@@ -1,4 +1,4 @@
-"""An application whose functions are guarded: counted, refused, or checked when they are called."""
+"""Wraps the functions of an application in guards that count, skip or check calls."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from wallaroo.model.application import (
 from wallaroo.model.windows import CountWindows, RangeWindows, Windows
 
 Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Makes what is called in the place of a function."""
+"""Wraps a function."""
 
 
 class Checks(Protocol):
     """Checks entities after the calls that touch them."""
 
     def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
-        """The function of *step*, checked."""
+        """Wrap the function of *step* with a check."""
 
     def windows(self, windows: Windows, partition: str) -> Windows:
-        """*windows* of *partition*, checked."""
+        """Wrap the *windows* of *partition* with checks."""
 
     def other(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A *function* that is given no entity, checked: it may have a part of one."""
+        """Wrap a *function* that takes no entity, but may hold a part of one, with a check."""
 
 
 def guarded(application: Application, guard: Guard, checks: Checks | None = None) -> Application:
-    """*application* with what *guard* makes of its functions, and its entities under *checks*."""
+    """Return a copy of *application* with guarded functions, whose entities *checks* checks."""
     return _Guarding(guard, checks).application(application)
 
 
@@ -66,25 +66,25 @@ class _GuardedAggregation(Aggregation[Any, Any, Any]):
 
 
 class _Guarding:
-    """Makes guarded copies of the parts of an application; of each part one."""
+    """Creates guarded copies of the parts of an application, one of each."""
 
     def __init__(self, guard: Guard, checks: Checks | None) -> None:
         self._guard = guard
         self._checks = checks
         self._other = guard if checks is None else lambda function: guard(checks.other(function))
-        """For functions that are given no entity."""
+        """For functions that take no entity."""
         self._sources: dict[int, Source] = {}
         self._sinks: dict[int, Sink] = {}
 
-    def application(self, whole: Application) -> Application:
-        guard, own = self._guard, whole.serialization
+    def application(self, application: Application) -> Application:
+        guard, custom = self._guard, application.serialization
         return dataclasses.replace(
-            whole,
-            pipelines=tuple(self._pipeline(pipeline) for pipeline in whole.pipelines),
-            partitions={name: self._partition(of) for name, of in whole.partitions.items()},
+            application,
+            pipelines=tuple(self._pipeline(pipeline) for pipeline in application.pipelines),
+            partitions={name: self._partition(of) for name, of in application.partitions.items()},
             serialization=None
-            if own is None
-            else Serialization(guard(own.serialize), guard(own.deserialize)),
+            if custom is None
+            else Serialization(guard(custom.serialize), guard(custom.deserialize)),
         )
 
     def _pipeline(self, pipeline: Pipeline) -> Pipeline:

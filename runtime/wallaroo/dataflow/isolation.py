@@ -1,15 +1,15 @@
-"""Finding the message that kills or blocks the process that runs user code on it.
+"""Finds messages that kill or block the process that runs user code on them.
 
-A task that is tried again runs its messages in a copy of its process first, a fork, which notes in
-shared memory which call of a function of the application is under way, and in the end that it got
-through. If the copy ends in any other way, or does not go on, twice at the same call, the call is
-refused in the next copy, and so on until one gets through. Then the task itself runs, and the
-refused calls raise: their messages are set aside like all others on which user code raises. What
-the copies do to state and outputs is lost with them. Messages on which user code raises what is no
-`Exception`, which fails a task, are set aside, too.
+A retried task first runs its messages in a copy of its process, a fork, which records in shared
+memory which call of user code is running, and finally that it has finished. If the copy ends or
+hangs without finishing, twice at the same call, that call is skipped in the next copy, and so on
+until a copy finishes. The task itself then runs, and the skipped calls raise: their messages are
+dead-lettered like all others on which user code raises. Changes of the copies to state and outputs
+are discarded. Messages on which user code raises a non-`Exception`, which fails a task, are
+dead-lettered, too.
 
-A copy that got through also looks whether the entities that it changed can be saved. If some
-cannot, the next copies find the calls that are at fault (see `checks`); they are refused as well.
+A copy that finishes also checks whether the entities that it changed can be saved. If not, the next
+copies find the calls at fault (see `entity_checks`), which are skipped as well.
 """
 
 from __future__ import annotations
@@ -31,103 +31,103 @@ from wallaroo.dataflow.entity_checks import Checks, Saving, Suspects
 from wallaroo.dataflow.guarding import guarded
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.user_logs import tell
-from wallaroo.model.callers import limited
+from wallaroo.dataflow.user_logs import log_event
+from wallaroo.model.callers import time_limited
 from wallaroo.model.raised import raising_exceptions
-from wallaroo.model.savable import Refused, Unsavable
+from wallaroo.model.savable import SkippedCall, Unsavable
 from wallaroo.system.lifeline import die_with_parent
 
 _NUMBERS = struct.Struct("=QQQ")
-"""The call under way; whether the copy got through; a call that returned in a further fork."""
+"""The running call; whether the copy has finished; a call that returned in a nested fork."""
 _NUMBER = struct.Struct("=Q")
 _SAVING = 2**64 - 1
-"""In the place of a call: the entities are being saved."""
-_LOOK_EVERY_S = 0.01
-_SURE = 2
-"""Copies that have to end at the same call: one may have been killed from outside."""
-_MOST_COPIES = 1_000
+"""Instead of the number of a call: the entities are being saved."""
+_POLL_S = 0.01
+_CONFIRMATIONS = 2
+"""Number of copies that must end at the same call: one may have been killed from outside."""
+_MAX_COPIES = 1_000
 
 T = TypeVar("T")
 Run = Callable[[Program, TaskResults], T]
-"""Runs messages through a program; the same way each time."""
+"""Runs messages through a program, identically each time."""
 
 
 class Saves(NamedTuple):
-    """What a run changes, to be saved behind it."""
+    """The changes of a run, which are saved after it."""
 
     saving: Saving
     changes: Callable[[Any], Changes]
-    """What the run changed, of what it returned."""
+    """From the result of the run to its changes."""
 
 
 def run_isolated(
     program: Program, results: TaskResults, limit_s: float, run: Run[T], saves: Saves | None = None
 ) -> T:
-    """Call *run* with a program of which calls that kill or block the process raise `Refused`.
+    """Call *run* with a program in which calls that kill or block the process raise `SkippedCall`.
 
-    So do calls that leave an entity that cannot be saved, with `Unsavable`.
+    Calls that make an entity unsavable raise `Unsavable`.
 
     Args:
-        program: What to run.
-        results: Takes outputs and what is set aside.
-        limit_s: Seconds that a call may take; 0 for as long as it likes.
+        program: The program.
+        results: Collects outputs and failed messages.
+        limit_s: Time limit of a call, in seconds; 0 to disable it.
         run: Runs the messages of the task.
-        saves: What the run changes, if it changes entities.
+        saves: The changes of the run; None if it does not change entities.
     """
-    refused = _find_refused(program, limit_s, run, saves)
-    return run(_guarded(program, _Calls(refused)), results)
+    skipped = _find_fatal_calls(program, limit_s, run, saves)
+    return run(_guarded(program, _Calls(skipped)), results)
 
 
 class _Report(NamedTuple):
-    """What a copy that got through has to say of entities."""
+    """The report of a finished copy on its entities."""
 
     unsaved: Suspects
-    """Those that cannot be saved."""
-    loose: Suspects
-    """Those that something else than a call that was given them left unsavable."""
+    """Entities that cannot be saved."""
+    changed_outside: Suspects
+    """Entities that anything but a call that received them made unsavable."""
     findings: dict[int, str]
-    """Calls after which one could not be saved."""
-    is_cut_short: bool = False
-    """Whether there may be more of these."""
+    """Why an entity could not be saved, by the number of the call."""
+    is_incomplete: bool = False
+    """Whether there may be more findings."""
 
 
-def _find_refused(
+def _find_fatal_calls(
     program: Program, limit_s: float, run: Run[Any], saves: Saves | None
-) -> dict[int, Refused]:
-    refused: dict[int, Refused] = {}
+) -> dict[int, SkippedCall]:
+    skipped: dict[int, SkippedCall] = {}
     suspects, closely = Suspects(), Suspects()
     last, times = 0, 0
     with mmap.mmap(-1, _NUMBERS.size) as shared, tempfile.TemporaryFile() as file:
-        for _ in range(_MOST_COPIES):
-            copy = _Copy(program, _Calls(refused, shared), shared, file, (suspects, closely))
-            ended = copy.run(limit_s, run, saves)
+        for _ in range(_MAX_COPIES):
+            copy = _Copy(program, _Calls(skipped, shared), shared, file, (suspects, closely))
+            reason = copy.run(limit_s, run, saves)
             number, _, forked = _NUMBERS.unpack_from(shared)
-            if forked and forked not in refused:
-                reason = "it forked its process, and returned in the new one, too"
-                tell("warning", "a message forks its process", call=forked)
-                refused[forked] = Refused(reason)
+            if forked and forked not in skipped:
+                reason = "the call forked its process and also returned in the child process"
+                log_event("warning", "a message forks its process", call=forked)
+                skipped[forked] = SkippedCall(reason)
                 continue
-            if ended is None:
+            if reason is None:
                 report = _read_report(file)
-                wider = suspects | report.unsaved
-                closer = closely | report.loose | report.unsaved.among(suspects)
-                if not report.is_cut_short and (wider, closer) != (suspects, closely):
-                    suspects, closely = wider, closer
+                more = suspects | report.unsaved
+                more_closely = closely | report.changed_outside | report.unsaved.among(suspects)
+                if not report.is_incomplete and (more, more_closely) != (suspects, closely):
+                    suspects, closely = more, more_closely
                     continue
-                refused |= {n: Unsavable(why) for n, why in report.findings.items()}
-                if not report.is_cut_short:
-                    _log_findings(refused)
+                skipped |= {n: Unsavable(problem) for n, problem in report.findings.items()}
+                if not report.is_incomplete:
+                    _log_findings(skipped)
                     break
             elif number == _SAVING and not suspects.all:
                 suspects = Suspects(all=True)  # saving one of them ends the process
-            elif number in {0, _SAVING} or number in refused:
-                break  # it was no function of the application
+            elif number in {0, _SAVING} or number in skipped:
+                break  # not caused by a function of the application
             else:
                 last, times = number, times + 1 if number == last else 1
-                if times == _SURE:
-                    tell("warning", "a message ends its process", call=number, reason=ended)
-                    refused[number] = Refused(ended)
-    return refused
+                if times == _CONFIRMATIONS:
+                    log_event("warning", "a message ends its process", call=number, reason=reason)
+                    skipped[number] = SkippedCall(reason)
+    return skipped
 
 
 def _read_report(file: IO[bytes]) -> _Report:
@@ -136,22 +136,22 @@ def _read_report(file: IO[bytes]) -> _Report:
     return _Report(*pickle.loads(written)) if written else _Report(Suspects(), Suspects(), {})
 
 
-def _log_findings(refused: Mapping[int, Refused]) -> None:
-    found = [error for _, error in sorted(refused.items()) if isinstance(error, Unsavable)]
-    if found:
-        told = "messages leave entities that cannot be saved"
-        tell("warning", told, messages=len(found), first=str(found[0]))
+def _log_findings(skipped: Mapping[int, SkippedCall]) -> None:
+    errors = [error for _, error in sorted(skipped.items()) if isinstance(error, Unsavable)]
+    if errors:
+        event = "messages leave entities that cannot be saved"
+        log_event("warning", event, messages=len(errors), first=str(errors[0]))
 
 
 class _Copy:
-    """A copy of this process that runs what the task is to run.
+    """A copy of this process that runs the messages of the task.
 
     Args:
-        program: What to run.
-        calls: Counts its calls, and refuses some.
-        shared: Memory of `_NUMBERS`, which the copy shares with this process.
-        file: Takes the report.
-        suspects: Entities to check, and those of them to check after every call.
+        program: The program.
+        calls: Counts calls and skips some.
+        shared: Shared memory with `_NUMBERS`.
+        file: Receives the report.
+        suspects: Entities to check, and those to check after every call.
     """
 
     def __init__(
@@ -169,12 +169,12 @@ class _Copy:
         self._suspects = suspects
 
     def run(self, limit_s: float, run: Run[Any], saves: Saves | None) -> str | None:
-        """Make the copy and let it run; how it ended, None if it got through."""
+        """Run a copy; returns how it ended, or None if it finished."""
         _NUMBERS.pack_into(self._shared, 0, 0, 0, 0)
         self._file.seek(0)
         self._file.truncate()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the copy leaves other threads
+            warnings.simplefilter("ignore", DeprecationWarning)  # the copy has no other threads
             child = os.fork()
         if child == 0:
             try:
@@ -182,10 +182,10 @@ class _Copy:
                 self._run_here(run, saves)
             finally:
                 _NUMBER.pack_into(self._shared, _NUMBER.size, 1)
-                os._exit(0)  # what it raised, the task itself will raise
-        ended = self._wait(child, limit_s)
-        _, through, _ = _NUMBERS.unpack_from(self._shared)
-        return None if through else ended
+                os._exit(0)  # the task itself will raise the same exception
+        reason = self._wait(child, limit_s)
+        _, finished, _ = _NUMBERS.unpack_from(self._shared)
+        return None if finished else reason
 
     def _run_here(self, run: Run[Any], saves: Saves | None) -> None:
         results = TaskResults(lambda _outputs, _tally: None)
@@ -193,62 +193,62 @@ class _Copy:
             run(_guarded(self._program, self._calls), results)
             return
         checks = Checks(self._program, saves.saving, *self._suspects, self._calls)
-        made = run(_guarded(self._program, self._calls, checks), results)
+        result = run(_guarded(self._program, self._calls, checks), results)
         _NUMBER.pack_into(self._shared, 0, _SAVING)
-        unsaved = saves.saving.unsaved(checks.settled(saves.changes(made)))
-        report = unsaved, checks.loose(), checks.findings, checks.is_cut_short
+        unsaved = saves.saving.unsaved(checks.current_changes(saves.changes(result)))
+        report = unsaved, checks.changed_outside(), checks.findings, checks.is_incomplete
         self._file.write(pickle.dumps(report, protocol=5))
         self._file.flush()
 
     def _wait(self, child: int, limit_s: float) -> str:
-        """Wait for the end of the copy; how it ended."""
-        seen, since = 0, time.monotonic()
+        """Wait for the end of the copy; returns how it ended."""
+        last, since = 0, time.monotonic()
         while True:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
-                return _told(status)
+                return _describe_exit(status)
             (number,) = _NUMBER.unpack_from(self._shared)
             now = time.monotonic()
-            if number != seen:
-                seen, since = number, now
+            if number != last:
+                last, since = number, now
             elif limit_s and number != _SAVING and now - since > limit_s:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                return f"it took longer than {limit_s:g} s"
-            time.sleep(_LOOK_EVERY_S)
+                return f"the call took longer than {limit_s:g} s"
+            time.sleep(_POLL_S)
 
 
-def _told(status: int) -> str:
+def _describe_exit(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return f"it killed its process ({signal.Signals(-code).name})"
-    return f"it ended its process (exit code {code})"
+        return f"the call killed its process ({signal.Signals(-code).name})"
+    return f"the call ended its process (exit code {code})"
 
 
-@limited
+@time_limited
 class _Calls:
-    """Counts calls of functions of an application, and refuses some.
+    """Counts calls of functions of an application, and skips some.
 
     Args:
-        refused: Numbers of the calls that are refused, and what they raise instead.
-        shared: Where to note the number of the call under way.
+        skipped: The calls to skip, by number, with the exception to raise instead.
+        shared: Shared memory for the number of the running call.
     """
 
-    def __init__(self, refused: Mapping[int, Refused], shared: mmap.mmap | None = None) -> None:
+    def __init__(self, skipped: Mapping[int, SkippedCall], shared: mmap.mmap | None = None) -> None:
         self.number = 0
         """Number of the last call."""
-        self._refused = refused
+        self._skipped = skipped
         self._shared = shared
 
     def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """*function*, counted."""
+        """Wrap *function*."""
         call = raising_exceptions(function, interruptible=False)
 
         def guarded(*arguments: Any) -> Any:
             self.number += 1
             if self._shared is not None:
                 _NUMBER.pack_into(self._shared, 0, self.number)
-            if (error := self._refused.get(self.number)) is not None:
+            if (error := self._skipped.get(self.number)) is not None:
                 raise error
             process = os.getpid()
             try:
@@ -263,6 +263,6 @@ class _Calls:
 
 
 def _guarded(program: Program, calls: _Calls, checks: Checks | None = None) -> Program:
-    """*program* with every function of the application guarded."""
+    """Return a copy of *program* with all functions of the application guarded."""
     application = guarded(program.application, calls.guard, checks)
     return Program(application, program.buckets, program.repeated)

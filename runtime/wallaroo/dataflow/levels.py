@@ -1,9 +1,9 @@
-"""Which state partition is run at which level, so that messages only ever go on to later ones.
+"""Assigns state partitions to levels so that messages only move to later levels.
 
-Within a level every bucket runs its messages in the order of their arrival, each message through
-all that it leads to before the next. A hop between two partitions stays within a level where the
-key stays the same, because then the bucket does. Partitions that messages go round in a circle
-between have no order of levels: one bucket runs all their keys. That is right, but not parallel.
+Within a level, every bucket processes its messages in order of arrival, each to completion before
+the next. A hop between two partitions stays within a level if the key stays the same, because the
+bucket does, too. State that forms a cycle has no order of levels and runs in one bucket: correct,
+but not parallel.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class Hop:
     origin: int
     to: int
     same_key: bool
-    """Whether they keep the key that they had there."""
+    """Whether messages keep their key."""
 
 
 class Levels:
-    """The levels of some state partitions.
+    """The levels of state partitions.
 
     Args:
-        partitions: How many there are.
-        hops: The hops between them.
+        partitions: Number of partitions.
+        hops: Hops between them.
 
     Example:
         >>> levels = Levels(3, [Hop(0, 1, same_key=False), Hop(1, 2, same_key=True)])
@@ -40,7 +40,7 @@ class Levels:
     def __init__(self, partitions: int, hops: Sequence[Hop]) -> None:
         self._hops = hops
         reached = [self._reached_from(start) for start in range(partitions)]
-        self._circles = [
+        self._cycles = [
             frozenset(
                 q for q in range(partitions) if q == p or (q in reached[p] and p in reached[q])
             )
@@ -48,7 +48,7 @@ class Levels:
         ]
         self._levels = [0] * partitions
         for partition in range(partitions):
-            self._levels[partition] = self._level_of(self._circles[partition])
+            self._levels[partition] = self._level_of(self._cycles[partition])
 
     @property
     def count(self) -> int:
@@ -56,16 +56,16 @@ class Levels:
         return max(self._levels, default=0)
 
     def level(self, partition: int) -> int:
-        """The level that runs *partition*, from 1."""
+        """Return the level of *partition*, from 1."""
         return self._levels[partition]
 
     def serial_number(self, partition: int) -> int | None:
-        """A number for the circle that *partition* is in; None if its keys can be spread."""
-        circle = self._circles[partition]
+        """Return a number for the cycle of *partition*; None if its keys can be distributed."""
+        cycle = self._cycles[partition]
         changes_key = any(
-            not hop.same_key and hop.origin in circle and hop.to in circle for hop in self._hops
+            not hop.same_key and hop.origin in cycle and hop.to in cycle for hop in self._hops
         )
-        return min(circle) if changes_key else None
+        return min(cycle) if changes_key else None
 
     def _reached_from(self, start: int) -> set[int]:
         reached: set[int] = set()
@@ -75,14 +75,14 @@ class Levels:
             reached |= new
         return reached
 
-    def _level_of(self, circle: frozenset[int]) -> int:
+    def _level_of(self, cycle: frozenset[int]) -> int:
         level = 1
         for hop in self._hops:
-            if hop.to in circle and hop.origin not in circle:
-                before = self._level_of(self._circles[hop.origin])
-                stays = hop.same_key and self._spread_alike(hop)
-                level = max(level, before if stays else before + 1)
+            if hop.to in cycle and hop.origin not in cycle:
+                level_before = self._level_of(self._cycles[hop.origin])
+                stays = hop.same_key and self._same_buckets(hop)
+                level = max(level, level_before if stays else level_before + 1)
         return level
 
-    def _spread_alike(self, hop: Hop) -> bool:
+    def _same_buckets(self, hop: Hop) -> bool:
         return self.serial_number(hop.origin) == self.serial_number(hop.to) is None

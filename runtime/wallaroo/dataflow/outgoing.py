@@ -1,9 +1,9 @@
-"""Messages on their way to the buckets of later levels, each with its stamp.
+"""Messages on their way to the buckets of later levels, each with a stamp.
 
-Where the order of arrival does not show by itself, messages are stamped with their place in it;
-what steps make of a message gets its stamp, and which it was of what they made. So wherever such
-messages meet, sorting by stamp gives the order in which one process would have run them, each
-through all that it leads to before the next.
+Unless the order of arrival is implicit, messages are stamped with their position in it. Outputs of
+steps get the stamp of their message, extended by their index among its outputs. Sorting by stamp
+therefore yields the order in which a single process would run the messages, each to completion
+before the next.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from wallaroo.dataflow.results import NOWHERE, Origin, TaskResults
 
 
 class Outgoing:
-    """Collects what goes to each level and bucket.
+    """Collects messages by level and bucket.
 
     Args:
-        program: What is run.
-        results: Takes what is set aside.
-        fresh: Whether no state has seen the messages before.
+        program: The program.
+        results: Collects failed messages.
+        fresh: Whether the messages have not passed through state yet.
     """
 
     def __init__(self, program: Program, results: TaskResults, *, fresh: bool) -> None:
@@ -31,26 +31,26 @@ class Outgoing:
         self._results = results
         self._items: dict[tuple[int, int], list[Stamped]] = defaultdict(list)
 
-    def add(self, leg: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
-        """Send *message* to the level and bucket of the leg's partition and its key."""
+    def add(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
+        """Send *message* to the level and bucket of *stage* and *key*."""
         origin = Origin(None, stamp[0]) if self._fresh else NOWHERE
         try:
             taken = self._program.carrier.take(message)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, leg.step, message, error, origin)
+            self._results.failed(stage, stage.step, message, error, origin)
             return
-        bucket = self._program.bucket_in(leg.partition, key)
-        level = self._program.levels.level(leg.partition)
-        self._items[level, bucket].append((stamp, leg.number, key, taken))
+        bucket = self._program.bucket_in(stage.partition, key)
+        level = self._program.levels.level(stage.partition)
+        self._items[level, bucket].append((stamp, stage.number, key, taken))
 
     def add_tick(self, tick: Stamped) -> None:
-        """Send *tick* to every bucket of every level that has windows."""
+        """Send *tick* to all buckets of all levels with windows."""
         for level in {self._program.levels.level(number) for number in self._program.timed}:
             for bucket in range(self._program.buckets):
                 self._items[level, bucket].append(tick)
 
     def packed(self) -> list[Packed]:
-        """What there is to send; nothing is left here afterwards."""
+        """Return the packed messages and clear the collection."""
         packed = [
             Packed(level, bucket, packed_items(items))
             for (level, bucket), items in self._items.items()

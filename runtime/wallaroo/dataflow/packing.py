@@ -1,7 +1,7 @@
-"""What crosses the exchange, as bytes: snapshots of messages of one bucket.
+"""Packs snapshots of messages for one bucket into bytes, to cross the exchange.
 
-They go by `marshal`, which costs a fraction of pickling; it never meets anything that was not
-packed by this module a moment ago.
+Packing uses `marshal`, which costs a fraction of pickling; it is only applied to data that this
+module has packed shortly before.
 """
 
 from __future__ import annotations
@@ -13,33 +13,32 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.snapshots import PLAIN, Snapshot, packed, unpacked
-from wallaroo.model.callers import limited
+from wallaroo.model.callers import time_limited
 
 Arrivals = list[int]
-"""Arrival numbers of what messages were made of."""
+"""Offsets of the messages from which items originate."""
 Runs = list[tuple[int, list[Any], Arrivals]]
-"""What one key gets: in order of arrival, the number of a leg, items that go there, and where they
-come from."""
+"""Items of one key in order of arrival: (number of a stage, items, their offsets)."""
 Group = list[tuple[int, Any, Runs]]
-"""What one bucket gets: (number of a state partition, key, runs)."""
+"""Items of one bucket: (number of a state partition, key, runs)."""
 Rows = tuple[int, int, list[Any], list[Any], Arrivals]
-"""Items of many keys: number of a state partition, number of a leg, keys, an item for each, and
-where they come from."""
+"""Items of many keys: number of a state partition, number of a stage, keys, one item for each, and
+their offsets."""
 Stamp = tuple[int, ...]
-"""Place in the order of arrival: arrival number, wall clock at arrival in nanoseconds, number of
-the way; then, for what steps and forks made of the message, which it was of what they made."""
+"""Position in the order of arrival: offset, wall clock at arrival in nanoseconds, number of the
+source path; then, for each step or fork passed, the index among its outputs."""
 Stamped = tuple[Stamp, int, Any, Any]
-"""An item on its own: (stamp, number of a leg, key, item); a tick has leg `TICK`."""
+"""A single item: (stamp, number of a stage, key, item); a tick has the stage `TICK`."""
 TICK = -1
-"""Number in the place of a leg where an item is not a message but the clock."""
+"""Instead of the number of a stage: the item is a tick of the clock, not a message."""
 
 _GROUP, _ROWS, _STAMPED = b"g", b"r", b"s"
 _WITHOUT_REFERENCES = 2
-"""A version of `marshal`; later ones look up each value, in case it occurs again."""
+"""A version of `marshal`; later versions look up each value to detect repetitions."""
 
 
 class Packed(NamedTuple):
-    """What goes to one bucket at one level."""
+    """Packed items for one bucket at one level."""
 
     level: int
     bucket: int
@@ -47,82 +46,85 @@ class Packed(NamedTuple):
 
 
 def packed_group(group: Group) -> bytes:
-    """*group*, whose items are snapshots, as bytes."""
-    of_leg: dict[int, list[Snapshot]] = defaultdict(list)
-    """What goes to a leg is of one class as a rule: packed together, it takes the least."""
+    """Pack *group*, whose items are snapshots."""
+    of_stage: dict[int, list[Snapshot]] = defaultdict(list)
+    """Items by stage: they usually have the same class, so packing them together is compact."""
     runs_of_keys: list[list[tuple[int, int, Arrivals]]] = []
     for _, _, runs in group:
-        runs_of_keys.append([(leg, len(items), arrivals) for leg, items, arrivals in runs])
-        for leg, items, _ in runs:
-            of_leg[leg] += items
+        runs_of_keys.append([(stage, len(items), arrivals) for stage, items, arrivals in runs])
+        for stage, items, _ in runs:
+            of_stage[stage] += items
     partitions = [partition for partition, _, _ in group]
     keys = _packed_keys([key for _, key, _ in group])
-    parcels = [(leg, packed(items)) for leg, items in of_leg.items()]
+    parcels = [(stage, packed(items)) for stage, items in of_stage.items()]
     return _GROUP + _marshalled((partitions, keys, runs_of_keys, parcels))
 
 
 def unpacked_group(blob: bytes) -> Group:
-    """The group that `packed_group` made *blob* of, with messages in the place of snapshots."""
+    """Unpack the result of `packed_group`, with messages instead of snapshots."""
     partitions, keys, runs_of_keys, parcels = marshal.loads(memoryview(blob)[1:])
-    of_leg = {leg: iter(unpacked(parcel)) for leg, parcel in parcels}
+    of_stage = {stage: iter(unpacked(parcel)) for stage, parcel in parcels}
     return [
         (
             partition,
             key,
-            [(leg, list(islice(of_leg[leg], count)), arrivals) for leg, count, arrivals in runs],
+            [
+                (stage, list(islice(of_stage[stage], count)), arrivals)
+                for stage, count, arrivals in runs
+            ],
         )
         for partition, key, runs in zip(partitions, _unpacked_keys(keys), runs_of_keys, strict=True)
     ]
 
 
 def packed_rows(rows: list[Rows]) -> bytes:
-    """*rows*, whose items are snapshots, as bytes: for keys that have few items each."""
-    made = [
-        (partition, leg, _packed_keys(keys), packed(items), arrivals)
-        for partition, leg, keys, items, arrivals in rows
+    """Pack *rows*, whose items are snapshots; for keys with few items each."""
+    packed_columns = [
+        (partition, stage, _packed_keys(keys), packed(items), arrivals)
+        for partition, stage, keys, items, arrivals in rows
     ]
-    return _ROWS + _marshalled(made)
+    return _ROWS + _marshalled(packed_columns)
 
 
 def unpacked_rows(blob: bytes) -> list[Rows]:
-    """The rows that `packed_rows` made *blob* of, with messages in the place of snapshots."""
+    """Unpack the result of `packed_rows`, with messages instead of snapshots."""
     return [
-        (partition, leg, _unpacked_keys(keys), unpacked(parcel), arrivals)
-        for partition, leg, keys, parcel, arrivals in marshal.loads(memoryview(blob)[1:])
+        (partition, stage, _unpacked_keys(keys), unpacked(parcel), arrivals)
+        for partition, stage, keys, parcel, arrivals in marshal.loads(memoryview(blob)[1:])
     ]
 
 
 def packed_items(items: list[Stamped]) -> bytes:
-    """*items*, which hold snapshots, as bytes."""
-    stamps, legs, keys, taken = zip(*items, strict=True)
-    return _STAMPED + _marshalled((stamps, legs, _packed_keys(list(keys)), packed(taken)))
+    """Pack *items*, which contain snapshots."""
+    stamps, stages, keys, snapshots = zip(*items, strict=True)
+    return _STAMPED + _marshalled((stamps, stages, _packed_keys(list(keys)), packed(snapshots)))
 
 
 def unpacked_items(blob: bytes) -> list[Stamped]:
-    """The items that `packed_items` made *blob* of, with messages in the place of snapshots."""
-    stamps, legs, keys, parcel = marshal.loads(memoryview(blob)[1:])
-    return list(zip(stamps, legs, _unpacked_keys(keys), unpacked(parcel), strict=True))
+    """Unpack the result of `packed_items`, with messages instead of snapshots."""
+    stamps, stages, keys, parcel = marshal.loads(memoryview(blob)[1:])
+    return list(zip(stamps, stages, _unpacked_keys(keys), unpacked(parcel), strict=True))
 
 
 def holds_items(blob: bytes) -> bool:
-    """Whether `packed_items` made *blob*."""
+    """Whether *blob* is a result of `packed_items`."""
     return blob[:1] == _STAMPED
 
 
 def holds_rows(blob: bytes) -> bool:
-    """Whether `packed_rows` made *blob*."""
+    """Whether *blob* is a result of `packed_rows`."""
     return blob[:1] == _ROWS
 
 
-@limited
+@time_limited
 def _packed_keys(keys: list[Any]) -> list[Any] | bytes:
-    # the copy brings them all into the processor's cache: a loop waits for one after the other
+    # the copy loads them all into the processor's cache; a loop would wait for each
     if PLAIN.issuperset(map(type, [*keys])):
         return keys
     return pickle.dumps(keys, protocol=5)
 
 
-@limited
+@time_limited
 def _unpacked_keys(keys: list[Any] | bytes) -> list[Any]:
     return pickle.loads(keys) if isinstance(keys, bytes) else keys
 

@@ -1,12 +1,12 @@
-"""The path of messages through stateless steps, forks and sinks: one message at a time.
+"""Paths of messages through stateless steps, forks and sinks, one message at a time.
 
-A message goes through all that it leads to before the next one moves, as in one loop of plain
-Python: whatever steps share with each other or with state, an output is encoded as it was when it
-was yielded. A path is a chain of closures, each of which calls the next: for a message that costs
-little more than a loop over lists of messages for each step.
+Each message is processed to completion before the next, as in a loop of plain Python: whatever
+steps share with each other or with state, an output is encoded as it was when it was yielded. A
+path is a chain of closures, each of which calls the next. Per message, this costs little more than
+a loop over a list of messages in each step.
 
-An exception sets aside the one message on which it was raised, and that step gives nothing for it;
-None is no output.
+If a step raises, its message is dead-lettered and the step emits nothing for it. A result of None
+emits nothing.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
 from wallaroo.dataflow.task_metrics import StepMetrics
 from wallaroo.model.application import Compute, KeyBy, Sink
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 
 At = int | Stamp | None
-"""What a message was made of: its arrival number, or its stamp; None if neither is known."""
+"""The origin of a message: its offset or its stamp; None if neither is known."""
 Path = Callable[[At, Any, Any], None]
-"""Takes a message on: (what it was made of, key in force, message)."""
+"""Processes a message: (origin, current key, message)."""
 
 SAMPLE = 16
-"""Of so many messages that go through a step one by one, the first is timed."""
+"""One in this number of messages that pass through a step individually is timed."""
 _UNTIMED = SAMPLE - 1
-"""Bits of a message's number that are not all zero where it is not timed."""
+"""A message is timed if none of these bits of its number are set."""
 _NONE = -1
-"""Number of the last message, before the first one."""
+"""Number of the last message before the first one."""
 
 
-@limited
+@time_limited
 class Paths:
-    """Makes the paths of a program's stretches.
+    """Creates the paths of a program's operator chains.
 
     Args:
-        program: What to run.
-        results: Takes outputs and what is set aside.
-        arrival: Makes what takes messages that have come to a leg.
-        fresh: Whether no state has seen the messages before.
+        program: The program.
+        results: Collects outputs and failed messages.
+        arrival: Returns the path for messages that arrive at a stage.
+        fresh: Whether the messages have not passed through state yet.
     """
 
     def __init__(
@@ -59,47 +59,47 @@ class Paths:
         self._results = results
         self._arrival = arrival
         self._fresh = fresh
-        self._counted: list[Callable[[], None]] = []
+        self._counters: list[Callable[[], None]] = []
 
-    def of(self, stretch: OperatorChain, *, stamped: bool) -> Path:
-        """The path through *stretch* and all that it leads to.
+    def of(self, chain: OperatorChain, *, stamped: bool) -> Path:
+        """Return the path through *chain* and everything that follows.
 
         Args:
-            stretch: The stretch.
-            stamped: Whether messages bear stamps, which have to tell apart what is made of one.
+            chain: The operator chain.
+            stamped: Whether messages carry stamps, which must distinguish the outputs of a message.
         """
-        path = self._end(stretch, stamped=stamped)
-        for step in reversed(stretch.steps):
+        path = self._end(chain, stamped=stamped)
+        for step in reversed(chain.steps):
             if isinstance(step, KeyBy):
-                path = self._keyed(stretch, step, path)
+                path = self._keyed(chain, step, path)
             elif step.multi:
-                path = self._computed_multi(stretch, step, path, stamped=stamped)
+                path = self._computed_multi(chain, step, path, stamped=stamped)
             else:
-                path = self._computed(stretch, step, path)
+                path = self._computed(chain, step, path)
         return path
 
     def count(self) -> None:
-        """Add what paths have counted to the figures."""
-        for counted in self._counted:
-            counted()
+        """Add the counts of the paths to the metrics."""
+        for add_counts in self._counters:
+            add_counts()
 
     def failed(self, owner: Owner, step: Named, message: Any, error: BaseException, at: At) -> None:
-        """Set *message* aside: *step* of *owner* raised *error* on it."""
+        """Dead-letter *message*, on which *step* of *owner* raised *error*."""
         self._results.failed(owner, step, message, error, self.origin(at))
 
     def origin(self, at: At) -> Origin:
-        """Where a message comes from."""
+        """Return the origin of a message."""
         if not self._fresh or at is None:
             return NOWHERE
         return Origin(None, at if isinstance(at, int) else at[0])
 
-    def _end(self, stretch: OperatorChain, *, stamped: bool) -> Path:
-        """What comes behind the steps of *stretch*."""
-        if stretch.leg is not None:
-            return self._arrival(self._program.legs[stretch.leg])
-        if not stretch.forks:
-            return _each([self._encoded(stretch, index, sink) for index, sink in stretch.sinks])
-        forks = list(enumerate(self.of(fork, stamped=stamped) for fork in stretch.forks))
+    def _end(self, chain: OperatorChain, *, stamped: bool) -> Path:
+        """Return the path after the steps of *chain*."""
+        if chain.stage is not None:
+            return self._arrival(self._program.stages[chain.stage])
+        if not chain.forks:
+            return _each([self._encoded(chain, index, sink) for index, sink in chain.sinks])
+        forks = list(enumerate(self.of(fork, stamped=stamped) for fork in chain.forks))
         if not stamped:
             return _each([fork for _, fork in forks])
 
@@ -110,9 +110,9 @@ class Paths:
 
         return forked
 
-    @speaks_for("stretch", "step")
-    def _computed(self, stretch: OperatorChain, step: Compute, then: Path) -> Path:
-        function, failed, count = step.function, self.failed, self._count_of(stretch, step)
+    @runs_step("chain", "step")
+    def _computed(self, chain: OperatorChain, step: Compute, then: Path) -> Path:
+        function, failed, count = step.function, self.failed, self._count_of(chain, step)
         entered, dropped = _NONE, 0
 
         def computed(at: At, key: Any, message: Any) -> None:
@@ -123,7 +123,7 @@ class Paths:
                 result = function(message)
             except (Exception, SystemExit) as error:
                 dropped += 1
-                failed(stretch, step, message, error, at)
+                failed(chain, step, message, error, at)
                 return
             if began:
                 count.time(began)
@@ -132,19 +132,19 @@ class Paths:
             else:
                 then(at, key, result)
 
-        def counted() -> None:
+        def add_counts() -> None:
             nonlocal entered, dropped
             count.add(entered - _NONE, entered - _NONE - dropped)
             entered, dropped = _NONE, 0
 
-        self._counted.append(counted)
+        self._counters.append(add_counts)
         return computed
 
-    @speaks_for("stretch", "step")
+    @runs_step("chain", "step")
     def _computed_multi(
-        self, stretch: OperatorChain, step: Compute, then: Path, *, stamped: bool
+        self, chain: OperatorChain, step: Compute, then: Path, *, stamped: bool
     ) -> Path:
-        function, failed, count = step.function, self.failed, self._count_of(stretch, step)
+        function, failed, count = step.function, self.failed, self._count_of(chain, step)
         entered, left = _NONE, 0
 
         def computed(at: At, key: Any, message: Any) -> None:
@@ -152,76 +152,76 @@ class Paths:
             entered += 1
             began = 0.0 if entered & _UNTIMED else perf_counter()
             try:
-                several = function(message)
-                # all of them first: of a message on which it raises, nothing comes
-                made = [] if several is None else [one for one in several if one is not None]
+                result = function(message)
+                # evaluated completely first: if it raises, the step emits nothing
+                outputs = [] if result is None else [one for one in result if one is not None]
             except (Exception, SystemExit) as error:
-                failed(stretch, step, message, error, at)
+                failed(chain, step, message, error, at)
                 return
             if began:
                 count.time(began)
-            left += len(made)
+            left += len(outputs)
             if stamped:
                 assert isinstance(at, tuple)
-                for number, one in enumerate(made):
-                    then((*at, number), key, one)
+                for number, output in enumerate(outputs):
+                    then((*at, number), key, output)
             else:
-                for one in made:
-                    then(at, key, one)
+                for output in outputs:
+                    then(at, key, output)
 
-        def counted() -> None:
+        def add_counts() -> None:
             nonlocal entered, left
             count.add(entered - _NONE, left)
             entered, left = _NONE, 0
 
-        self._counted.append(counted)
+        self._counters.append(add_counts)
         return computed
 
-    @speaks_for("stretch", "step")
-    def _keyed(self, stretch: OperatorChain, step: KeyBy, then: Path) -> Path:
+    @runs_step("chain", "step")
+    def _keyed(self, chain: OperatorChain, step: KeyBy, then: Path) -> Path:
         key_of, failed, bucket_of = step.key, self.failed, self._program.bucket_of
-        figures = self._results.figures.step(stretch.pipeline, step.name)
+        metrics = self._results.metrics.step(chain.pipeline, step.name)
 
         def keyed(at: At, _key: Any, message: Any) -> None:
-            figures.entered += 1
+            metrics.entered += 1
             try:
                 key = key_of(message)
-                bucket_of(key)  # raises where it is not a valid key
+                bucket_of(key)  # raises if it is not a valid key
             except (Exception, SystemExit) as error:
-                failed(stretch, NamedStep(step.name, step.place), message, error, at)
+                failed(chain, NamedStep(step.name, step.place), message, error, at)
                 return
-            figures.left += 1
+            metrics.left += 1
             then(at, key, message)
 
         return keyed
 
-    @speaks_for("leg")
-    def keyed_at(self, leg: StatefulStage, then: Path) -> Path:
-        """Finds the keys of messages at *leg*, and leaves out those whose keys it does not hold."""
-        key_of, partition = leg.step.key, self._program.partitions[leg.partition]
+    @runs_step("stage")
+    def keyed_at(self, stage: StatefulStage, then: Path) -> Path:
+        """Extract keys of messages at *stage*, and drop messages with keys that are not listed."""
+        key_of, partition = stage.step.key, self._program.partitions[stage.partition]
         bucket_of = self._program.bucket_of
 
         def keyed_at(at: At, key: Any, message: Any) -> None:
             try:
                 if key_of is not None:
                     key = key_of(message)
-                    bucket_of(key)  # raises where it is not a valid key
-                if not partition.holds(key):
+                    bucket_of(key)  # raises if it is not a valid key
+                if not partition.accepts(key):
                     origin = self.origin(at)
-                    self._results.unroutable(leg, leg.step, partition, key, message, origin)
+                    self._results.unroutable(stage, stage.step, partition, key, message, origin)
                     return
             except (Exception, SystemExit) as error:
-                key_failed(leg, message, error, self._results, self.origin(at))
+                key_failed(stage, message, error, self._results, self.origin(at))
                 return
             then(at, key, message)
 
         return keyed_at
 
-    @speaks_for("stretch", "step")
-    def _encoded(self, stretch: OperatorChain, index: int, sink: Sink) -> Path:
+    @runs_step("chain", "step")
+    def _encoded(self, chain: OperatorChain, index: int, sink: Sink) -> Path:
         encode, failed, add = sink.encode, self.failed, self._results.adder(index)
         step = NamedStep("encoder", sink.place)
-        count = self._count_of(stretch, step)
+        count = self._count_of(chain, step)
         entered, dropped = _NONE, 0
 
         def encoded(at: At, _key: Any, message: Any) -> None:
@@ -241,22 +241,22 @@ class Paths:
                     add(as_bytes(output))
             except (Exception, SystemExit) as error:
                 dropped += 1
-                failed(stretch, step, message, error, at)
+                failed(chain, step, message, error, at)
 
-        def counted() -> None:
+        def add_counts() -> None:
             nonlocal entered, dropped
             count.add(entered - _NONE, entered - _NONE - dropped)
             entered, dropped = _NONE, 0
 
-        self._counted.append(counted)
+        self._counters.append(add_counts)
         return encoded
 
-    def _count_of(self, stretch: OperatorChain, step: Named) -> StepMetrics:
-        return self._results.figures.step(stretch.pipeline, step.name)
+    def _count_of(self, chain: OperatorChain, step: Named) -> StepMetrics:
+        return self._results.metrics.step(chain.pipeline, step.name)
 
 
 def _each(paths: list[Path]) -> Path:
-    """Takes each message through all of *paths*, one after the other."""
+    """Return a path that passes each message through all *paths* in turn."""
     if len(paths) == 1:
         return paths[0]
 
@@ -268,11 +268,11 @@ def _each(paths: list[Path]) -> Path:
 
 
 def as_bytes(encoded: Any) -> bytes:
-    """What an encoder returned, as bytes.
+    """Convert the result of an encoder to bytes.
 
     Raises:
         TypeError: It is neither bytes nor text.
-        UnicodeEncodeError: It is text with half of a surrogate pair.
+        UnicodeEncodeError: It is text with an unpaired surrogate.
     """
     if isinstance(encoded, str):
         return encoded.encode()
@@ -283,9 +283,9 @@ def as_bytes(encoded: Any) -> bytes:
 
 
 def key_failed(
-    leg: StatefulStage, message: Any, error: BaseException, results: TaskResults, origin: Origin
+    stage: StatefulStage, message: Any, error: BaseException, results: TaskResults, origin: Origin
 ) -> None:
-    """Set *message* aside, because its key at *leg* cannot be found or used."""
-    # finding the place costs more than all the rest of a small chunk: only where it is reported
-    place = leg.step.place if leg.step.key is None else place_of(leg.step.key)
-    results.failed(leg, NamedStep(f"key of {leg.step.name}", place), message, error, origin)
+    """Dead-letter *message*, whose key at *stage* cannot be extracted or is invalid."""
+    # finding the location is expensive, so it is done only for reports
+    place = stage.step.place if stage.step.key is None else place_of(stage.step.key)
+    results.failed(stage, NamedStep(f"key of {stage.step.name}", place), message, error, origin)

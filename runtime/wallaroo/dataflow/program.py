@@ -1,9 +1,9 @@
-"""An application made ready to run in stages, with Spark's exchange between them.
+"""Prepares an application to run in stages, with an exchange between them.
 
-The first stage (`router`) decodes, runs stateless steps, finds keys and sends each message to the
-bucket of its key. Behind it come one or more levels (`worker`): each runs the state computations
-of some state partitions, in order of arrival, and the steps behind them; what then needs state of
-another key goes on to a later level. `levels` tells which partition is run at which level.
+The first stage (`router`) decodes, runs stateless steps, extracts keys and sends each message to
+the bucket of its key. One or more levels (`worker`) follow. Each runs the state computations of
+some state partitions, in order of arrival, and the steps after them; messages that then need the
+state of another key move to a later level. `levels` assigns partitions to levels.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from wallaroo.model.purity import is_repeatable
 from wallaroo.model.savable import Codec, codec_of
 
 _MAX_KNOWN_KEYS = 1 << 16
-"""Keys whose buckets are remembered: more of them would not stay in the processor's cache."""
+"""Number of keys whose buckets are cached; more would not fit into the processor's cache."""
 
 
 @dataclass(frozen=True)
 class OperatorChain:
-    """Stateless steps of a pipeline, and what comes behind them: forks, a leg, or the sinks."""
+    """Stateless steps of a pipeline, and what follows them: forks, a stage, or the sinks."""
 
     pipeline: str
     steps: tuple[Stateless, ...]
     forks: tuple[OperatorChain, ...]
-    """Stretches that go on with every message."""
-    leg: int | None
-    """Number of the leg that comes next."""
+    """Chains that follow, each of which receives every message."""
+    stage: int | None
+    """Number of the stage that follows."""
     sinks: tuple[tuple[int, Sink], ...]
-    """Sinks with their indices in the application; none where the pipeline goes on."""
+    """Sinks with their indices in the application; empty unless the pipeline ends here."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is computations, and then the sinks or a leg."""
+        """Whether it consists of computations only, without forks."""
         return not self.forks and all(isinstance(step, Compute) for step in self.steps)
 
 
 @dataclass(frozen=True)
 class StatefulStage:
-    """A step with state, where messages of one key meet, and the stretch behind it."""
+    """A stateful step, to which messages are sent by key, and the chain after it."""
 
     number: int
     pipeline: str
@@ -63,31 +63,31 @@ class StatefulStage:
     """Number of the state partition."""
     after: OperatorChain
     source: Source
-    """Whose messages come this way."""
+    """Source of the messages that arrive here."""
     fresh: bool
-    """Whether no state has seen the messages before."""
+    """Whether the messages have not passed through state yet."""
     at_once: bool
-    """Whether nothing comes between the decoder and it."""
+    """Whether it directly follows the decoder."""
 
 
 @dataclass(frozen=True)
 class SourcePath:
-    """What the messages of a pipeline go through before any state."""
+    """The part of a pipeline before any state."""
 
     number: int
     pipeline: str
     source: Source
-    before: OperatorChain
+    chain: OperatorChain
 
 
 class Program:
-    """An application made ready to run: its ways, its legs, its partitions by number, its buckets.
+    """An executable application: paths, stages, numbered partitions and buckets.
 
     Args:
-        application: What to run.
-        buckets: Number of buckets that keys are spread over; fixed for the life of the state.
-        repeated: Numbers of the legs to which payloads cross, to be decoded there once more; all
-            processes of a run have to agree on them. None to find out which can be.
+        application: The application.
+        buckets: Number of buckets that keys are distributed to; fixed for the life of the state.
+        repeated: Numbers of the stages to which payloads cross, to be decoded again there; all
+            processes of a run must agree on them. None to determine them.
     """
 
     def __init__(
@@ -100,37 +100,40 @@ class Program:
         self.partition_numbers = {p.name: number for number, p in enumerate(self.partitions)}
         self._sink_indices = {sink: index for index, sink in enumerate(application.sinks)}
         self.carrier = Carrier(application.serialization)
-        """Takes messages over to the workers of their keys."""
+        """Takes and restores snapshots of messages."""
         self._hops: list[Hop] = []
-        self.legs: list[StatefulStage] = []
-        self.ways = [self._way(number) for number in range(len(application.pipelines))]
-        self.ways_of_source = [
-            [way for way in self.ways if way.source is source] for source in application.sources
+        self.stages: list[StatefulStage] = []
+        self.source_paths = [
+            self._source_path(number) for number in range(len(application.pipelines))
+        ]
+        self.paths_of_source = [
+            [source_path for source_path in self.source_paths if source_path.source is source]
+            for source in application.sources
         ]
         self.levels = Levels(len(self.partitions), self._hops)
         self.stamped = frozenset(
             number for number in range(len(self.partitions)) if self._needs_stamps(number)
         )
-        """Partitions whose messages carry their place in the order of arrival, because it does
-        not show by itself, or because of what comes behind them."""
+        """Partitions whose messages carry stamps, because their order of arrival is not implicit,
+        or because of what follows them."""
         self.repeated = self._repeatable() if repeated is None else repeated
-        """Legs to which payloads cross, because decoding them again gives nothing else."""
+        """Stages to which payloads cross, because decoding them again yields equal messages."""
         self.sparse: set[int] = set()
-        """Partitions that had few messages for a key in the last block; the exchange keeps it."""
+        """Partitions with few messages per key in the last block; maintained by the exchange."""
 
     @property
     def timed(self) -> frozenset[int]:
-        """Partitions for which the clock matters."""
+        """Partitions that depend on the clock."""
         return frozenset(n for n, partition in enumerate(self.partitions) if partition.windows)
 
     def bucket_of(self, key: Any) -> int:
-        """The bucket of *key*.
+        """Return the bucket of *key*.
 
         Raises:
             Exception: It is not a valid key.
         """
         if type(key) not in SAFE and not is_safe(key):
-            # it may be equal to a key that is known, and not be valid itself
+            # it may equal a cached key without being valid itself
             return bucket_of(key, self.buckets)
         bucket = self._bucket_of_key.get(key)
         if bucket is None:
@@ -140,62 +143,64 @@ class Program:
         return bucket
 
     def bucket_in(self, partition: int, key: Any) -> int:
-        """The bucket of *key* in *partition*: one for all keys where one worker has to run them.
+        """Return the bucket of *key* in *partition*; the same for all keys if it is in a cycle.
 
         Raises:
             Exception: It is not a valid key.
         """
         serial = self.levels.serial_number(partition)
-        bucket = self.bucket_of(key)  # so that a bad key is found here in any case
+        bucket = self.bucket_of(key)  # in any case, to detect invalid keys
         return bucket if serial is None else serial % self.buckets
 
-    def restores(self, leg: StatefulStage) -> Callable[[Any], Any] | None:
-        """What makes the message of what crosses to *leg*; None where that is the message."""
-        return leg.source.decode if leg.number in self.repeated else self.carrier.restore
+    def restores(self, stage: StatefulStage) -> Callable[[Any], Any] | None:
+        """Return the function that restores messages that cross to *stage*; None if unnecessary."""
+        return stage.source.decode if stage.number in self.repeated else self.carrier.restore
 
     def partitions_at(self, level: int) -> list[int]:
-        """Numbers of the partitions that *level* runs."""
+        """Return the numbers of the partitions of *level*."""
         return [n for n in range(len(self.partitions)) if self.levels.level(n) == level]
 
-    def _way(self, number: int) -> SourcePath:
+    def _source_path(self, number: int) -> SourcePath:
         pipeline = self.application.pipelines[number]
-        before = self._stretch(pipeline, pipeline.trunk, None, keyed=False)
-        return SourcePath(number, pipeline.name, pipeline.source, before)
+        chain = self._chain(pipeline, pipeline.trunk, None, keyed=False)
+        return SourcePath(number, pipeline.name, pipeline.source, chain)
 
-    def _stretch(
-        self, pipeline: Pipeline, branch: Branch, behind: int | None, *, keyed: bool
+    def _chain(
+        self, pipeline: Pipeline, branch: Branch, previous: int | None, *, keyed: bool
     ) -> OperatorChain:
-        """The beginning of *branch*, up to its first step with state.
+        """Return the beginning of *branch*, up to its first stateful step.
 
         Args:
-            pipeline: Whose path it is.
-            branch: What is still to come.
-            behind: Partition that the messages come from, if any.
-            keyed: Whether they have their key from there.
+            pipeline: The pipeline.
+            branch: The remaining steps.
+            previous: Partition from which the messages come, if any.
+            keyed: Whether they keep their key from there.
         """
         steps: list[Stateless] = []
         for place, step in enumerate(branch.steps):
             if isinstance(step, Stateful):
                 rest = Branch(branch.steps[place + 1 :], branch.forks)
                 number = self.partition_numbers[step.partition]
-                if behind is not None:
-                    self._hops.append(Hop(behind, number, same_key=keyed and step.key is None))
+                if previous is not None:
+                    self._hops.append(Hop(previous, number, same_key=keyed and step.key is None))
                 at_once = branch is pipeline.trunk and not steps
-                leg = self._leg(pipeline, step, rest, fresh=behind is None, at_once=at_once)
-                return OperatorChain(pipeline.name, tuple(steps), (), leg, ())
+                stage = self._add_stage(
+                    pipeline, step, rest, fresh=previous is None, at_once=at_once
+                )
+                return OperatorChain(pipeline.name, tuple(steps), (), stage, ())
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
-        forks = tuple(self._stretch(pipeline, fork, behind, keyed=keyed) for fork in branch.forks)
+        forks = tuple(self._chain(pipeline, fork, previous, keyed=keyed) for fork in branch.forks)
         sinks = () if forks else tuple((self._sink_indices[s], s) for s in pipeline.sinks)
         return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks)
 
-    def _leg(
+    def _add_stage(
         self, pipeline: Pipeline, step: Stateful, rest: Branch, *, fresh: bool, at_once: bool
     ) -> int:
         partition = self.partition_numbers[step.partition]
-        after = self._stretch(pipeline, rest, partition, keyed=True)
-        number = len(self.legs)
-        self.legs.append(
+        after = self._chain(pipeline, rest, partition, keyed=True)
+        number = len(self.stages)
+        self.stages.append(
             StatefulStage(
                 number, pipeline.name, step, partition, after, pipeline.source, fresh, at_once
             )
@@ -203,36 +208,43 @@ class Program:
         return number
 
     def _repeatable(self) -> frozenset[int]:
-        if self.application.serialization is not None:  # what that makes of messages has to be seen
+        if self.application.serialization is not None:  # its results must be used
             return frozenset()
         return frozenset(
-            leg.number
-            for leg in self.legs
-            if leg.at_once
-            and leg.partition not in self.stamped
-            and leg.step.key is not None
-            and is_repeatable(leg.source.decode, leg.step.key)
+            stage.number
+            for stage in self.stages
+            if stage.at_once
+            and stage.partition not in self.stamped
+            and stage.step.key is not None
+            and is_repeatable(stage.source.decode, stage.step.key)
         )
 
     def _needs_stamps(self, partition: int) -> bool:
-        legs = [leg for leg in self.legs if leg.partition == partition]
+        stages = [stage for stage in self.stages if stage.partition == partition]
         return (
             self.partitions[partition].windows is not None
             or any(hop.to == partition for hop in self._hops)
-            or any(leg.step.key is None for leg in legs)
-            or not all(leg.after.is_plain and leg.after.leg is None for leg in legs)
-            or not all(self._is_reached_plainly(leg) for leg in legs)
+            or any(stage.step.key is None for stage in stages)
+            or not all(stage.after.is_plain and stage.after.stage is None for stage in stages)
+            or not all(self._is_reached_plainly(stage) for stage in stages)
             or any(
-                sum(way.before.leg in {leg.number for leg in legs} for way in ways) > 1
-                for ways in self.ways_of_source
+                sum(
+                    source_path.chain.stage in {stage.number for stage in stages}
+                    for source_path in source_paths
+                )
+                > 1
+                for source_paths in self.paths_of_source
             )
         )
 
-    def _is_reached_plainly(self, leg: StatefulStage) -> bool:
-        return any(way.before.leg == leg.number and way.before.is_plain for way in self.ways)
+    def _is_reached_plainly(self, stage: StatefulStage) -> bool:
+        return any(
+            source_path.chain.stage == stage.number and source_path.chain.is_plain
+            for source_path in self.source_paths
+        )
 
 
 def codecs_of(program: Program) -> dict[int, Codec]:
-    """Codecs by partition number, where the application says how to save its objects."""
-    found = [codec_of(program.application, partition) for partition in program.partitions]
-    return {number: codec for number, codec in enumerate(found) if codec is not None}
+    """Return the custom codecs of the application by partition number."""
+    codecs = [codec_of(program.application, partition) for partition in program.partitions]
+    return {number: codec for number, codec in enumerate(codecs) if codec is not None}

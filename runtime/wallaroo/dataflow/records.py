@@ -1,4 +1,4 @@
-"""What a task takes from the gateway and what it reports: chunks in, outputs and counts out."""
+"""The input and the report of a task: chunks of messages, outputs and counts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,36 @@ from typing import Any, NamedTuple
 
 from wallaroo.dataflow.task_metrics import TaskMetrics
 
+JOURNAL = "journal"
+"""Name of the log that the gateway's journal is."""
 TICK_SOURCE = -1
-"""Source of a chunk that is no message but tells what the clock shows."""
+"""Source of a chunk that is not a message but a reading of the clock."""
+
+
+class Position(NamedTuple):
+    """The place of a message among all messages."""
+
+    log: str
+    """Name of the log that has it."""
+    number: int
+    """Its number in that log, where numbers have no gaps."""
 
 
 class Chunk(NamedTuple):
-    """Messages that one connection sent in a row, as the journal keeps them."""
+    """Messages that one connection sent in a row, as stored in the journal."""
 
     first: int
-    """Arrival number of the first message; numbers run over all sources without gaps."""
+    """Offset of the first message; offsets run over all sources of a log without gaps."""
     messages: int
-    """Messages in it."""
+    """Number of messages."""
     source: int
     """Index of the source in `Application.sources`."""
     arrived_ns: int
-    """Wall clock at arrival, in nanoseconds since the epoch."""
+    """Wall clock at arrival, in nanoseconds since the Unix epoch."""
     data: bytes
-    """The frames, headers included."""
+    """The messages, in the format of their source."""
+    log: str = JOURNAL
+    """Name of the log."""
 
 
 class Outputs(NamedTuple):
@@ -33,13 +46,13 @@ class Outputs(NamedTuple):
     sink: int
     """Index of the sink in `Application.sinks`."""
     lengths: bytes
-    """Length of each output as unsigned 32-bit integers of this machine."""
+    """Length of each output, as unsigned 32-bit integers in native byte order."""
     data: bytes
     """The outputs, one after the other."""
 
 
 class FailedMessage(NamedTuple):
-    """A message that was taken out of the stream: user code raised on it, or its key is unknown."""
+    """A message removed from the stream: user code raised on it, or its key is not listed."""
 
     pipeline: str
     step: str
@@ -50,13 +63,13 @@ class FailedMessage(NamedTuple):
     message: str
     """Start of the message, printable."""
     key: str | None = None
-    """Its key, printable, where that was known."""
+    """Its key, printable, if known."""
     arrival: int | None = None
-    """Arrival number of what it was made of; None behind a state, which a second arrival would
-    change twice."""
+    """Offset of the message that it originates from; None after a state, which replaying that
+    message would change twice."""
 
     def storable(self) -> FailedMessage:
-        r"""The same, with unpaired surrogates escaped: no database and no file takes them.
+        r"""Return a copy with unpaired surrogates escaped, as databases and files reject them.
 
         Example:
             >>> FailedMessage("p", "s", "a.py:1", "ValueError: \ud800", "").storable().error
@@ -72,31 +85,31 @@ class FailedMessage(NamedTuple):
 
 @dataclass
 class Tally:
-    """What a task has to report besides outputs."""
+    """The report of a task, except for outputs."""
 
     set_aside: int = 0
-    """Messages set aside."""
+    """Number of messages on which user code raised."""
     examples: list[FailedMessage] = field(default_factory=list)
     """The first few of them."""
     letters: list[FailedMessage] = field(default_factory=list)
-    """All that was set aside or has an unknown key, until the gateway keeps it."""
+    """All failed messages and those with unlisted keys, until the gateway stores them."""
     unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Messages dropped by (state partition, printable key), because the key is not listed."""
+    """Number of messages dropped because of an unlisted key, by (state, printable key)."""
     late: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Late messages dropped by (pipeline, windows)."""
+    """Number of late messages dropped, by (pipeline, windows)."""
     due: dict[tuple[int, int], int | None] = field(default_factory=dict)
-    """When the clock has to close windows, in nanoseconds since the epoch, by (level, bucket);
-    None for never."""
-    figures: TaskMetrics = field(default_factory=TaskMetrics)
-    """What it counted and timed."""
+    """When the clock closes the next window, in nanoseconds since the Unix epoch, by (level,
+    bucket); None for never."""
+    metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    """Metrics of the task."""
 
     MAX_EXAMPLES = 20
-    """Examples that a task keeps: enough to see what is wrong, whatever the flood."""
+    """Maximum number of examples that a task keeps."""
     MAX_UNKNOWN_KEYS = 1_000
-    """Keys counted one by one; the others are counted together under `…`."""
+    """Maximum number of keys to count individually; others are counted together as `…`."""
 
     def add_set_aside(self, example: FailedMessage) -> None:
-        """Count a message set aside, and keep it as an example while there are few."""
+        """Count a failed message, and keep it as an example if there are few."""
         self.set_aside += 1
         example = example.storable()
         self.letters.append(example)
@@ -104,17 +117,17 @@ class Tally:
             self.examples.append(example)
 
     def add_unknown_key(self, partition: str, letter: FailedMessage) -> None:
-        """Count a message whose key is not listed in the state *partition*, and keep it."""
+        """Count a message whose key is not listed for the state *partition*, and keep it."""
         letter = letter.storable()
         self.letters.append(letter)
         self._count_unknown_key((partition, letter.key or ""), 1)
 
     def add_late(self, pipeline: str, step: str) -> None:
-        """Count a message that came too late for its windows."""
+        """Count a message that was too late for its windows."""
         self.late[pipeline, step] = self.late.get((pipeline, step), 0) + 1
 
     def merge(self, other: Tally) -> None:
-        """Add what *other* has."""
+        """Add the contents of *other*."""
         self.set_aside += other.set_aside
         self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
         self.letters += other.letters
@@ -123,10 +136,10 @@ class Tally:
         for step, count in other.late.items():
             self.late[step] = self.late.get(step, 0) + count
         self.due |= other.due
-        self.figures.merge(other.figures)
+        self.metrics.merge(other.metrics)
 
     def __bool__(self) -> bool:
-        return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.figures)
+        return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.metrics)
 
     def _count_unknown_key(self, entry: tuple[str, str], count: int) -> None:
         if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
@@ -134,7 +147,7 @@ class Tally:
         self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Convert to plain JSON values."""
         return {
             "set_aside": self.set_aside,
             "examples": [list(example) for example in self.examples],
@@ -142,12 +155,12 @@ class Tally:
             "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
             "late": [[*step, count] for step, count in self.late.items()],
             "due": [[*bucket, due] for bucket, due in self.due.items()],
-            "figures": self.figures.to_json(),
+            "figures": self.metrics.to_json(),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Tally:
-        """The tally that `to_json` wrote."""
+        """Convert the result of `to_json` back."""
         return cls(
             value["set_aside"],
             [FailedMessage(*example) for example in value["examples"]],

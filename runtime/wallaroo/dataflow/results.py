@@ -1,4 +1,4 @@
-"""What a task has made: outputs by sink, and messages that it set aside."""
+"""The results of a task: outputs by sink, and failed messages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wallaroo.api.places import RUNTIME, Place, place_of_error
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.model.application import StatePartition
-from wallaroo.model.callers import speaks_for
-from wallaroo.model.raised import pass_interrupt, raised, told
+from wallaroo.model.callers import runs_step
+from wallaroo.model.raised import describe_error, raised, short_repr
 
-_LETTER_BYTES = 500
-"""What a letter takes besides its payload, about."""
+_DEAD_LETTER_BYTES = 500
+"""Approximate size of a dead letter without its payload."""
 
 
 class Named(Protocol):
-    """A part of a pipeline that an error can name."""
+    """A part of a pipeline that an error can refer to."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -29,74 +29,74 @@ class Named(Protocol):
 
 
 class Owner(Protocol):
-    """What belongs to a pipeline."""
+    """An object that belongs to a pipeline."""
 
     @property
     def pipeline(self) -> str: ...  # noqa: D102
 
 
 class NamedStep(NamedTuple):
-    """A part of a pipeline that is no step of the model: decoder, key function, encoder."""
+    """A part of a pipeline that is not a step of the model: decoder, key function, encoder."""
 
     name: str
     place: Place
 
 
 class Origin(NamedTuple):
-    """Where a message comes from, as far as a task knows it."""
+    """The origin of a message, as far as the task knows it."""
 
     key: str | None = None
     """Its key, printable."""
     arrival: int | None = None
-    """Its arrival number; None behind a state."""
+    """Its offset; None after a state."""
 
 
 NOWHERE = Origin()
-"""The origin of what has come through a state, or of no message."""
+"""The origin of messages that have passed through a state, or of no message."""
 
 
 class TaskResults:
-    """Outputs of one task by sink, and what it has to report.
+    """Collects the outputs of one task by sink, and its report.
 
     Args:
-        deliver: Called with outputs whenever enough have come together, and by `close`.
+        deliver: Called with outputs when enough have accumulated, and by `close`.
     """
 
     FLUSH_BYTES = 1024 * 1024
-    """Bytes of outputs that a task collects before it delivers them: bounds its memory, and what
-    a gateway that died has to send again."""
+    """Bytes of outputs to collect before delivery: limits memory, and the data to resend after a
+    failure of the gateway."""
 
     def __init__(self, deliver: Callable[[Sequence[Outputs], Tally], None]) -> None:
         self.tally = Tally()
-        self.figures = TaskMetrics()
-        """What the whole task counts; delivered by `close`."""
+        self.metrics = TaskMetrics()
+        """Metrics of the whole task; delivered by `close`."""
         self._deliver = deliver
-        self._held: dict[int, list[bytes]] = defaultdict(list)
+        self._outputs: dict[int, list[bytes]] = defaultdict(list)
         self._counted: dict[int, int] = defaultdict(int)
-        """By sink: how many of the outputs held are in the sum of bytes."""
-        self._held_bytes = 0
+        """Number of collected outputs that are included in `_bytes`, by sink."""
+        self._bytes = 0
         self._delivered = False
 
     def adder(self, sink: int) -> Callable[[bytes], None]:
-        """What takes outputs for *sink*, one by one, in order; `settle` has to follow."""
-        return self._held[sink].append
+        """Return a function that adds an output for *sink*; call `settle` after adding outputs."""
+        return self._outputs[sink].append
 
     def settle(self) -> None:
-        """Deliver the outputs that were taken, if enough have come together."""
-        for sink, held in self._held.items():
-            self._held_bytes += sum(map(len, held[self._counted[sink] :]))
-            self._counted[sink] = len(held)
-        if self._held_bytes >= self.FLUSH_BYTES:
+        """Deliver the collected outputs if enough have accumulated."""
+        for sink, outputs in self._outputs.items():
+            self._bytes += sum(map(len, outputs[self._counted[sink] :]))
+            self._counted[sink] = len(outputs)
+        if self._bytes >= self.FLUSH_BYTES:
             self._flush()
 
     def close(self, *, always: bool = False) -> bool:
-        """Deliver what is held, if anything or *always*; tells whether anything ever was."""
-        self.tally.figures, self.figures = self.figures, TaskMetrics()
-        if any(self._held.values()) or self.tally or (always and not self._delivered):
+        """Deliver what remains, if anything or *always*; returns whether anything was delivered."""
+        self.tally.metrics, self.metrics = self.metrics, TaskMetrics()
+        if any(self._outputs.values()) or self.tally or (always and not self._delivered):
             self._flush()
         return self._delivered
 
-    @speaks_for("owner", "step")
+    @runs_step("owner", "step")
     def failed(
         self,
         owner: Owner,
@@ -105,15 +105,15 @@ class TaskResults:
         error: BaseException,
         origin: Origin = NOWHERE,
     ) -> None:
-        """Set *message* aside: user code raised *error* on it in *step* of *owner*."""
-        self.figures.step(owner.pipeline, step.name).set_aside += 1
+        """Dead-letter *message*, on which *step* of *owner* raised *error*."""
+        self.metrics.step(owner.pipeline, step.name).set_aside += 1
         place = _place_of_error(raised(error), step)
-        text, start = told(error)[:500], shown(message)
-        letter = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
-        self.tally.add_set_aside(letter)
-        self._note_letter()
+        text, start = describe_error(error)[:500], preview(message)
+        failed = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
+        self.tally.add_set_aside(failed)
+        self._count_dead_letter()
 
-    @speaks_for("owner", "step")
+    @runs_step("owner", "step")
     def unroutable(
         self,
         owner: Owner,
@@ -123,48 +123,44 @@ class TaskResults:
         message: Any,
         origin: Origin,
     ) -> None:
-        """Set *message* aside: its *key* is not among those that *partition* lists."""
-        self.figures.step(owner.pipeline, step.name).unlisted += 1
-        text = partition.refusal(key)
-        letter = FailedMessage(
-            owner.pipeline, step.name, str(step.place), text, shown(message), *origin
+        """Dead-letter *message*, whose *key* is not listed for *partition*."""
+        self.metrics.step(owner.pipeline, step.name).unlisted += 1
+        text = partition.explain_refusal(key)
+        failed = FailedMessage(
+            owner.pipeline, step.name, str(step.place), text, preview(message), *origin
         )
-        self.tally.add_unknown_key(partition.name, letter._replace(key=shown(key, 100)))
-        self._note_letter()
+        self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, 100)))
+        self._count_dead_letter()
 
-    def _note_letter(self) -> None:
-        """Deliver before letters, too, take more memory than they may."""
-        self._held_bytes += _LETTER_BYTES
-        if self._held_bytes >= self.FLUSH_BYTES:
+    def _count_dead_letter(self) -> None:
+        """Count a dead letter towards the memory limit, and deliver if it is reached."""
+        self._bytes += _DEAD_LETTER_BYTES
+        if self._bytes >= self.FLUSH_BYTES:
             self._flush()
 
     def _flush(self) -> None:
-        outputs = [
-            Outputs(sink, array("I", map(len, held)).tobytes(), b"".join(held))
-            for sink, held in self._held.items()
-            if held
+        batches = [
+            Outputs(sink, array("I", map(len, outputs)).tobytes(), b"".join(outputs))
+            for sink, outputs in self._outputs.items()
+            if outputs
         ]
-        self._deliver(outputs, self.tally)
+        self._deliver(batches, self.tally)
         self._delivered = True
         self.tally = Tally()
-        for held in self._held.values():
-            held.clear()  # and not another list: paths add to this one
+        for outputs in self._outputs.values():
+            outputs.clear()  # keep the list: paths append to it
         self._counted.clear()
-        self._held_bytes = 0
+        self._bytes = 0
 
 
-def shown(value: Any, most: int = 200) -> str:
-    """The start of *value*, printable."""
+def preview(value: Any, limit: int = 200) -> str:
+    """Return at most *limit* characters of the repr of *value*, of bytes only the first 60."""
     start = bytes(value[:60]) if isinstance(value, (bytes, bytearray)) else value
-    try:
-        return repr(start)[:most]
-    except BaseException as unprintable:
-        pass_interrupt(unprintable)
-        return f"<{type(value).__name__} whose repr raises {told(unprintable)}>"[:most]
+    return short_repr(start, limit)
 
 
 def _place_of_error(error: BaseException, step: Named) -> str:
-    """The deepest line of the traceback, or where *step* is defined if no user code is in it."""
+    """Return the innermost line of the traceback, or of *step* if it contains no user code."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or frames[-1].filename.startswith(RUNTIME):
         return str(place_of_error(error) or step.place)

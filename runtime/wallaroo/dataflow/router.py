@@ -18,21 +18,21 @@ from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
 from wallaroo.dataflow.snapshots import PLAIN
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 
 _DECODER = "decoder"
-"""Name of the step that a decoder is; where nothing comes between, finding the key counts to it."""
+"""Name of the decoder in metrics; includes extracting the key if that follows immediately."""
 
 
-@limited
+@time_limited
 class Router:
     """The first stage of a program, over chunks of the journal.
 
-    Messages for legs whose order shows by itself go through an `Exchange`; the others are stamped.
+    Messages for stages with an implicit order go through an `Exchange`; the others are stamped.
 
     Args:
-        program: What to run.
-        results: Takes the outputs of pipelines without a stateful step, and what is set aside.
+        program: The program.
+        results: Collects the outputs of pipelines without stateful steps, and failed messages.
     """
 
     def __init__(self, program: Program, results: TaskResults) -> None:
@@ -41,23 +41,25 @@ class Router:
         self._outgoing = Outgoing(program, results, fresh=True)
         self._take = program.carrier.take
         self._fixed = PLAIN if program.carrier.restore is None else frozenset[type]()
-        """Classes of messages that are their own snapshots."""
+        """Classes whose objects are their own snapshots."""
         self._fixed_tuples: set[type] = set()
-        """Classes of those that are if what they hold is of such classes."""
+        """Classes of tuples that are their own snapshots if all items are."""
         self._paths = Paths(program, results, self._arrival, fresh=True)
         self._collected: dict[int, _Collected] = {}
-        """By number of the leg: what has come there, and waits for the exchange."""
-        self._stamped = [self._leads_to_stamps(way.before) for way in program.ways]
+        """Messages that wait for the exchange, by number of the stage."""
+        self._stamped = [
+            self._leads_to_stamps(source_path.chain) for source_path in program.source_paths
+        ]
         self._path_of = [
-            self._paths.of(way.before, stamped=stamped)
-            for way, stamped in zip(program.ways, self._stamped, strict=True)
+            self._paths.of(source_path.chain, stamped=stamped)
+            for source_path, stamped in zip(program.source_paths, self._stamped, strict=True)
         ]
 
     def route(self, chunks: Iterable[Chunk]) -> list[Packed]:
         """Run the first stage over *chunks*.
 
         Returns:
-            What goes to each bucket, for `Worker.run` of its level.
+            Packed messages by level and bucket, for `Worker.run`.
         """
         exchange = Exchange(self._program, self._results)
         arrived: list[tuple[int, int, int]] = []
@@ -66,59 +68,66 @@ class Router:
                 self._outgoing.add_tick(((chunk.first, chunk.arrived_ns), TICK, None, None))
                 continue
             arrived.append((chunk.source, chunk.arrived_ns, chunk.messages))
-            ways = self._program.ways_of_source[chunk.source]
-            payloads = ways[0].source.framing.split(chunk.data)
-            for way in ways:
-                if way.before.leg is None or way.before.steps or self._stamped[way.number]:
-                    self._run(way, chunk, payloads)
+            source_paths = self._program.paths_of_source[chunk.source]
+            payloads = source_paths[0].source.framing.split(chunk.data)
+            for source_path in source_paths:
+                if (
+                    source_path.chain.stage is None
+                    or source_path.chain.steps
+                    or self._stamped[source_path.number]
+                ):
+                    self._run(source_path, chunk, payloads)
                 else:
-                    leg = self._program.legs[way.before.leg]
-                    exchange.add(leg, self._keyed(way, leg, chunk.first, payloads))
+                    stage = self._program.stages[source_path.chain.stage]
+                    exchange.add(stage, self._keyed(source_path, stage, chunk.first, payloads))
             for collected in self._collected.values():
                 if collected.keys:
-                    exchange.add(collected.leg, collected.taken())
+                    exchange.add(collected.stage, collected.taken())
         self._paths.count()
         self._results.settle()
-        self._results.figures.add_arrivals(arrived)
+        self._results.metrics.add_arrivals(arrived)
         return exchange.packed() + self._outgoing.packed()
 
-    @speaks_for("way", "step")
-    def _run(self, way: SourcePath, chunk: Chunk, payloads: list[bytes]) -> None:
-        """Take each message of *payloads* through all that it leads to."""
-        path, decode = self._path_of[way.number], way.source.decode
-        stamped = self._stamped[way.number]
-        step, figures = _decoder(way), self._results.figures.step(way.pipeline, _DECODER)
+    @runs_step("source_path", "step")
+    def _run(self, source_path: SourcePath, chunk: Chunk, payloads: list[bytes]) -> None:
+        """Process each message in *payloads* to completion."""
+        path, decode = self._path_of[source_path.number], source_path.source.decode
+        stamped = self._stamped[source_path.number]
+        step, metrics = (
+            _decoder(source_path),
+            self._results.metrics.step(source_path.pipeline, _DECODER),
+        )
         at: At
         left = 0
         for arrival, payload in enumerate(payloads, chunk.first):
-            at = (arrival, chunk.arrived_ns, way.number) if stamped else arrival
+            at = (arrival, chunk.arrived_ns, source_path.number) if stamped else arrival
             began = 0.0 if arrival % SAMPLE else perf_counter()
             try:
                 message = decode(payload)
             except (Exception, SystemExit) as error:
-                self._results.failed(way, step, payload, error, Origin(None, arrival))
+                self._results.failed(source_path, step, payload, error, Origin(None, arrival))
                 continue
             if began:
-                figures.time(began)
+                metrics.time(began)
             if message is not None:
                 left += 1
                 path(at, None, message)
-        figures.add(len(payloads), left)
+        metrics.add(len(payloads), left)
 
-    @speaks_for("leg")
+    @runs_step("stage")
     def _keyed(
-        self, way: SourcePath, leg: StatefulStage, first: int, payloads: list[bytes]
+        self, source_path: SourcePath, stage: StatefulStage, first: int, payloads: list[bytes]
     ) -> Keyed:
-        """Snapshots with their keys, where nothing comes between decoder and key: in one loop."""
-        key_of, decode, take = leg.step.key, way.source.decode, self._take
+        """Decode, extract keys and take snapshots in one loop, if no step comes between them."""
+        key_of, decode, take = stage.step.key, source_path.source.decode, self._take
         assert key_of is not None
         keys: list[Any] = []
         items: list[Any] = []
         arrivals: list[int] = []
-        # in the loop itself, for a call would cost as much again
+        # inlined, because calls would double the cost of the loop
         fixed, tuples, are_plain = self._fixed, self._fixed_tuples, PLAIN.issuperset
-        own = self._program.carrier.restore is not None
-        repeats = leg.number in self._program.repeated
+        custom = self._program.carrier.restore is not None
+        repeats = stage.number in self._program.repeated
         left = 0
         began = perf_counter()
         for arrival, payload in enumerate(payloads, first):
@@ -126,7 +135,7 @@ class Router:
                 message = decode(payload)
             except (Exception, SystemExit) as error:
                 origin = Origin(None, arrival)
-                self._results.failed(way, _decoder(way), payload, error, origin)
+                self._results.failed(source_path, _decoder(source_path), payload, error, origin)
                 continue
             if message is None:
                 continue
@@ -134,7 +143,7 @@ class Router:
             try:
                 key = key_of(message)
             except (Exception, SystemExit) as error:
-                key_failed(leg, message, error, self._results, Origin(None, arrival))
+                key_failed(stage, message, error, self._results, Origin(None, arrival))
                 continue
             kind = type(message)
             if repeats:
@@ -144,30 +153,32 @@ class Router:
                     message = take(message)
                 except (Exception, SystemExit) as error:
                     origin = Origin(None, arrival)
-                    self._results.failed(leg, leg.step, message, error, origin)
+                    self._results.failed(stage, stage.step, message, error, origin)
                     continue
-                if type(message) is kind and kind is not tuple and not own:
+                if type(message) is kind and kind is not tuple and not custom:
                     tuples.add(kind)
             keys.append(key)
             items.append(message)
             arrivals.append(arrival)
         seconds = perf_counter() - began
-        self._results.figures.step(way.pipeline, _DECODER).note(len(payloads), left, seconds)
+        self._results.metrics.step(source_path.pipeline, _DECODER).note(
+            len(payloads), left, seconds
+        )
         return Keyed(keys, items, arrivals)
 
-    @speaks_for("leg")
-    def _arrival(self, leg: StatefulStage) -> Path:
-        """What takes messages that have come to *leg*."""
-        if leg.partition in self._program.stamped:
+    @runs_step("stage")
+    def _arrival(self, stage: StatefulStage) -> Path:
+        """Return the path for messages that arrive at *stage*."""
+        if stage.partition in self._program.stamped:
             outgoing = self._outgoing
 
             def stamped(at: At, key: Any, message: Any) -> None:
                 assert isinstance(at, tuple)
-                outgoing.add(leg, at, key, message)
+                outgoing.add(stage, at, key, message)
 
-            return self._paths.keyed_at(leg, stamped)
-        collected = self._collected[leg.number] = _Collected(leg)
-        key_of, fixed, take = leg.step.key, self._fixed, self._take
+            return self._paths.keyed_at(stage, stamped)
+        collected = self._collected[stage.number] = _Collected(stage)
+        key_of, fixed, take = stage.step.key, self._fixed, self._take
         assert key_of is not None
         add_key, add_item = collected.keys.append, collected.items.append
         add_arrival = collected.arrivals.append
@@ -176,13 +187,13 @@ class Router:
             try:
                 key = key_of(message)
             except (Exception, SystemExit) as error:
-                key_failed(leg, message, error, self._results, self._paths.origin(at))
+                key_failed(stage, message, error, self._results, self._paths.origin(at))
                 return
             if type(message) not in fixed:
                 try:
                     message = take(message)
                 except (Exception, SystemExit) as error:
-                    self._paths.failed(leg, leg.step, message, error, at)
+                    self._paths.failed(stage, stage.step, message, error, at)
                     return
             add_key(key)
             add_item(message)
@@ -190,23 +201,23 @@ class Router:
 
         return arrived
 
-    def _leads_to_stamps(self, stretch: OperatorChain) -> bool:
-        if stretch.leg is not None:
-            return self._program.legs[stretch.leg].partition in self._program.stamped
-        return any(map(self._leads_to_stamps, stretch.forks))
+    def _leads_to_stamps(self, chain: OperatorChain) -> bool:
+        if chain.stage is not None:
+            return self._program.stages[chain.stage].partition in self._program.stamped
+        return any(map(self._leads_to_stamps, chain.forks))
 
 
 class _Collected:
-    """Messages that have come to a leg, one by one."""
+    """Messages that arrive at a stage individually."""
 
-    def __init__(self, leg: StatefulStage) -> None:
-        self.leg = leg
+    def __init__(self, stage: StatefulStage) -> None:
+        self.stage = stage
         self.keys: list[Any] = []
         self.items: list[Any] = []
         self.arrivals: list[Any] = []
 
     def taken(self) -> Keyed:
-        """All of them; none is left here."""
+        """Return all messages and clear the collection."""
         taken = Keyed(self.keys.copy(), self.items.copy(), self.arrivals.copy())
         self.keys.clear()
         self.items.clear()
@@ -214,5 +225,5 @@ class _Collected:
         return taken
 
 
-def _decoder(way: SourcePath) -> NamedStep:
-    return NamedStep(_DECODER, way.source.place)
+def _decoder(source_path: SourcePath) -> NamedStep:
+    return NamedStep(_DECODER, source_path.source.place)

@@ -1,4 +1,4 @@
-"""Messages of many keys, sorted by the buckets of their keys: in bulk, without a loop over them."""
+"""Sorts messages of many keys by bucket, in bulk, without a loop over messages."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ if TYPE_CHECKING:
     from wallaroo.dataflow.program import StatefulStage
 
 _BYTES = 8
-"""Of a number's hash."""
+"""Size of a number's hash."""
 
 
 class Keyed(NamedTuple):
-    """Messages on their way to a step with state, in order of arrival."""
+    """Messages on their way to a stateful step, in order of arrival."""
 
     keys: Sequence[Any]
     items: Sequence[Snapshot]
     """Snapshots of the messages."""
     arrivals: Sequence[int]
-    """Arrival numbers of what they were made of."""
+    """Offsets of the messages from which they originate."""
 
 
 def rows_by_bucket(
     arrived: Sequence[tuple[StatefulStage, Keyed]], buckets: int
 ) -> Iterator[tuple[int, Rows]]:
-    """What has come to the legs of one partition, by bucket; within a bucket in order of arrival.
+    """Yield messages for the stages of one partition by bucket, each in order of arrival.
 
     Raises:
         Exception: A key is not valid.
     """
-    legs = {leg.number: leg for leg, _ in arrived}
+    stages = {stage.number: stage for stage, _ in arrived}
     counts = [len(keyed.keys) for _, keyed in arrived]
-    leg_of = np.repeat([leg.number for leg, _ in arrived], counts)
+    stage_of = np.repeat([stage.number for stage, _ in arrived], counts)
     keys = list(chain.from_iterable(keyed.keys for _, keyed in arrived))
     bucket_of = buckets_of(keys, buckets)
     order = np.argsort(bucket_of, kind="stable")
-    leg_of, bucket_of = leg_of[order], bucket_of[order]
-    begins = np.flatnonzero(np.diff(bucket_of, prepend=-1) | np.diff(leg_of, prepend=-1))
+    stage_of, bucket_of = stage_of[order], bucket_of[order]
+    begins = np.flatnonzero(np.diff(bucket_of, prepend=-1) | np.diff(stage_of, prepend=-1))
 
     places = order.tolist()
     keys = _sorted(keys, places)
     items = _sorted(chain.from_iterable(keyed.items for _, keyed in arrived), places)
     arrivals = _sorted(chain.from_iterable(keyed.arrivals for _, keyed in arrived), places)
     for begin, end in pairwise([*begins.tolist(), len(keys)]):
-        leg = legs[leg_of[begin]]
-        row = leg.partition, leg.number, keys[begin:end], items[begin:end], arrivals[begin:end]
+        stage = stages[stage_of[begin]]
+        row = stage.partition, stage.number, keys[begin:end], items[begin:end], arrivals[begin:end]
         yield int(bucket_of[begin]), row
 
 
 def buckets_of(keys: Sequence[Any], buckets: int) -> NDArray[np.unsignedinteger[Any]]:
-    """The bucket of each of *keys*, as `wallaroo.model.keys.buckets.bucket_of` tells it.
+    """Return the bucket of each key, as `wallaroo.model.keys.buckets.bucket_of` does.
 
     Raises:
         Exception: A key is not valid.
@@ -78,16 +78,16 @@ def buckets_of(keys: Sequence[Any], buckets: int) -> NDArray[np.unsignedinteger[
         hashes = np.fromiter(map(zlib.crc32, keys), np.uint32, len(keys))
     elif kinds:
         hashes = np.fromiter(map(stable_hash, keys), np.uint32, len(keys))
-    return (hashes % buckets).astype(np.min_scalar_type(buckets))  # 16 bits are sorted at once
+    return (hashes % buckets).astype(np.min_scalar_type(buckets))  # 16-bit values are radix-sorted
 
 
-def kept_of(kept: Sequence[bool], *columns: Sequence[Any]) -> list[list[Any]]:
-    """What *columns* have where *kept* is true."""
-    return [list(compress(column, kept)) for column in columns]
+def selected(mask: Sequence[bool], *columns: Sequence[Any]) -> list[list[Any]]:
+    """Return the values of each column where *mask* is true."""
+    return [list(compress(column, mask)) for column in columns]
 
 
 def _hashes(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The CRC-32 of each of *numbers*: what its bytes contribute, each on its own, put together."""
+    """Return the CRC-32 of each number, combined from the contributions of its bytes."""
     of_zero, tables = _contributions()
     hashes = np.full(len(numbers), of_zero, np.uint32)
     for table, column in zip(tables, numbers.view(np.uint8).reshape(-1, _BYTES).T, strict=True):
@@ -97,7 +97,7 @@ def _hashes(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _contributions() -> tuple[int, list[NDArray[np.uint32]]]:
-    """The CRC-32 of zero, and for each byte of a number what changes it by, by the byte's value."""
+    """Return the CRC-32 of zero, and for each byte its contribution by value."""
     of_zero = zlib.crc32(bytes(_BYTES))
     places = [
         [zlib.crc32((value << 8 * place).to_bytes(_BYTES, "little")) for value in range(256)]
@@ -107,5 +107,5 @@ def _contributions() -> tuple[int, list[NDArray[np.uint32]]]:
 
 
 def _sorted(column: Iterable[Any], places: Sequence[int]) -> list[Any]:
-    """What *column* has at *places*."""
+    """Return the values of *column* at *places*."""
     return list(map(list(column).__getitem__, places))

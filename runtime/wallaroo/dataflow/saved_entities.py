@@ -1,10 +1,10 @@
-"""Entities of one state partition as bytes, in one of three forms.
+"""Serializes the entities of one state partition, in one of three forms.
 
-* Columns (see `columns`): the fastest. Only where nothing in an entity refers back to an entity,
-  because that would come back as another object.
-* All in one pickle: what one entity holds comes back as pickling that entity would give it.
-* Each in a pickle of its own, where they hold objects of classes that pickle in their own way: that
-  an object cannot be saved, or not be loaded, concerns one entity then.
+* Columns (see `columns`), the fastest form: only if no part of an entity refers to an entity,
+  because that would be loaded as another object.
+* Together in one pickle.
+* Each in a separate pickle, if they contain objects with custom pickling, so that an object that
+  cannot be saved or loaded affects only one entity.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _SURE = frozenset(
         *(decimal.Decimal, fractions.Fraction, uuid.UUID),
     }
 )
-"""Classes with a way of their own to pickle that loads again for sure."""
+"""Classes with custom pickling that can always be loaded again."""
 
 
 class Saved(NamedTuple):
     """Entities by key, as bytes."""
 
     keys: list[Any]
-    """The key of each."""
+    """The keys of the entities."""
     form: Literal["columns", "together", "each"]
     content: Any
-    """The pickle of all; for `each`, a list of pickles."""
+    """The pickle of all entities; a list of pickles if the form is `each`."""
 
     @classmethod
     def of(cls, entities: dict[Any, Any]) -> Saved:
-        """*entities* saved.
+        """Serialize *entities*.
 
         Raises:
-            Exception: One does not pickle.
+            Exception: One of them cannot be pickled.
 
         Example:
             >>> entities = {}
@@ -65,15 +65,15 @@ class Saved(NamedTuple):
                 except _RefersBack:
                     pass
             return cls(keys, "together", _dumped(list(entities.values()), None))
-        except BaseException as error:  # found again, if it is more than a way of its own
+        except BaseException as error:  # raised again unless it is due to custom pickling
             pass_interrupt(error)
             return cls(keys, "each", [pickle.dumps(e, protocol=5) for e in entities.values()])
 
     def put_into(self, entities: dict[Any, Any]) -> None:
-        """Make these the entities of their keys in *entities*.
+        """Load these entities into *entities*.
 
         Raises:
-            Exception: One cannot be loaded; some of the others may be there.
+            Exception: One of them cannot be loaded; others may have been loaded.
         """
         if self.form == "columns":
             kind, names, values = pickle.loads(self.content)
@@ -84,7 +84,7 @@ class Saved(NamedTuple):
             entities.update(zip(self.keys, map(pickle.loads, self.content), strict=True))
 
     def one_by_one(self) -> Iterator[tuple[Any, Any, BaseException | None]]:
-        """Each key with its entity, or with what its loading raises."""
+        """Yield each key with its entity, or with the exception that loading it raises."""
         if self.form != "each":
             loaded: dict[Any, Any] = {}
             error = None
@@ -105,37 +105,37 @@ class Saved(NamedTuple):
             yield key, entity, error
 
     def only(self, place: int) -> Saved:
-        """What has to be kept of the entity at *place*, to load it by itself."""
+        """Return the part that is necessary to load the entity at *place*."""
         if self.form != "each":
             return self
         return Saved([self.keys[place]], "each", [self.content[place]])
 
     def class_name(self) -> str:
-        """Name of the class of the (first) entity, also where there is no such class any more."""
+        """Return the name of the class of the (first) entity, even if it no longer exists."""
         content = self.content[0] if self.form == "each" else self.content
         try:
             _Naming(io.BytesIO(content)).load()
         except _Named as named:
             return str(named)
-        except Exception:  # no class comes before what cannot be read
+        except Exception:  # unreadable before the first class
             return "?"
         return "a built-in class"
 
 
 class _RefersBack(Exception):
-    """Something in the attributes of entities refers to an entity."""
+    """An attribute of an entity refers to an entity."""
 
 
-class _OwnWay(Exception):
-    """An object pickles in its own way, of which nothing is known."""
+class _CustomPickling(Exception):
+    """An object has custom pickling, which may fail to load."""
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses what loads otherwise, or perhaps not at all.
+    """Rejects objects that load differently, or might not load at all.
 
     Args:
-        file: Where to write.
-        entities: Class whose objects are refused.
+        file: File to write to.
+        entities: Class whose objects to reject.
     """
 
     def __init__(self, file: io.BytesIO, entities: type | None) -> None:
@@ -143,20 +143,20 @@ class _Pickler(pickle.Pickler):
         self._entities = entities
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for each object that is not of a built-in class; leaves it to `pickle`."""
+        """Check each object that is not of a built-in class, and leave pickling it to `pickle`."""
         kind: Any = type(value)
         if kind is self._entities:
             raise _RefersBack
         if not _loads_for_sure(kind):
-            raise _OwnWay
+            raise _CustomPickling
         return NotImplemented
 
 
 @lru_cache(maxsize=1024)
 def _loads_for_sure(kind: type) -> bool:
-    """Whether objects of *kind* load if their class is there; classes load by their names."""
+    """Whether objects of *kind* can be loaded if their class exists; classes load by name."""
     named_tuple = kind.__mro__[1:2] == (tuple,) and hasattr(kind, "_fields")
-    plain = is_plain(kind) and not has_getattr(kind)  # unpickling looks for hooks on the object
+    plain = is_plain(kind) and not has_getattr(kind)  # unpickling looks up hooks on the object
     return kind in _SURE or issubclass(kind, type) or named_tuple or plain
 
 
@@ -167,7 +167,7 @@ def _dumped(value: Any, entities: type | None) -> bytes:
 
 
 class _Named(Exception):
-    """The name that was looked for."""
+    """Carries the name of the first class in a pickle."""
 
 
 class _Naming(pickle.Unpickler):

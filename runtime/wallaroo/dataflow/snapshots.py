@@ -1,13 +1,13 @@
-"""What a message is at the moment it is yielded, whatever happens to it afterwards.
+"""Snapshots of messages as of the moment when they are emitted.
 
-Messages on their way to a step with state wait until many can be packed. In the meantime user code
-may change what it still refers to: a buffer that it fills again, a list that its state grows. So
-what waits is a snapshot. A value that nothing can change is its own snapshot; the snapshot of an
-object of a plain class whose attributes are such values is a row of them; anything else is pickled
-on the spot. Packed, snapshots of one class are columns, one for each attribute, which `marshal`
-writes and reads at a fraction of what pickling costs.
+Messages on their way to a stateful step wait until many of them can be packed. In the meantime user
+code may modify objects that it still refers to, such as a buffer that it reuses or a list in its
+state. Snapshots wait instead. An immutable value is its own snapshot; the snapshot of an object of
+a plain class with immutable attributes is a row of their values; anything else is pickled
+immediately. Snapshots of one class are packed as columns, one per attribute, which `marshal`
+processes at a fraction of the cost of pickling.
 
-What comes back is what pickling the message would have given.
+The result is the same as if the message had been pickled.
 
 Example:
     >>> taken = [snapshot(message) for message in ("text", ("a", 1), ["a", 1])]
@@ -30,36 +30,36 @@ from typing import Any, NamedTuple, NoReturn
 
 from wallaroo.dataflow.columns import slots_of
 from wallaroo.model.application import Serialization
-from wallaroo.model.callers import limited
-from wallaroo.model.raised import Raised, pass_interrupt, raising_exceptions, told
+from wallaroo.model.callers import time_limited
+from wallaroo.model.raised import Raised, describe_error, pass_interrupt, raising_exceptions
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None)})
-"""Types of values that cannot change, and that `marshal` gives back as they were: no subclasses."""
+"""Immutable types that `marshal` preserves; excludes subclasses."""
 
 Snapshot = Any
 """A value of a type in `PLAIN`; a named tuple of such values; a row, which is a tuple of a `Shape`
 and such values; or a `Pickled`."""
 Parcel = tuple[int, list[tuple[bytes, list[Any]]], bytes | list[int] | None]
-"""Packed snapshots, for `marshal`: how many there are; for each shape, the shape and its columns;
-and which of the shapes each has, where there are several."""
+"""Packed snapshots, for `marshal`: their number; each shape with its columns; and, if there are
+several shapes, the shape of each snapshot."""
 
 _MAX_SHAPES = 64
-"""Shapes of a class that are told apart: objects of further ones are pickled."""
+"""Maximum number of shapes per class; objects of further shapes are pickled."""
 _MAX_CLASSES = 1_000
-"""Classes that are remembered: applications that make classes as they run must not fill memory."""
+"""Number of cached classes, limited in case an application creates classes dynamically."""
 
 
 class Unsendable(TypeError):
-    """A message that does not pickle cannot be sent to the worker that has the state of its key."""
+    """A message cannot be pickled, so it cannot be sent to the worker of its key."""
 
 
 class Lost(NamedTuple):
-    """Stands in the place of a message that was pickled and cannot be loaded."""
+    """Replaces a pickled message that cannot be loaded."""
 
     error: BaseException
 
     def fail(self) -> NoReturn:
-        """Raise what loading it raised."""
+        """Raise the exception that loading it raised."""
         raise Raised from self.error
 
 
@@ -70,7 +70,7 @@ class Pickled(bytes):
 
 
 class Shape(NamedTuple):
-    """What objects have in common whose attributes can stand in columns."""
+    """Class and attributes that objects in the same columns share."""
 
     kind: type
     names: tuple[str, ...]
@@ -85,12 +85,12 @@ _load = raising_exceptions(pickle.loads, interruptible=True)
 _takers: dict[type, Callable[[Any], Snapshot | None] | None] = {}
 
 
-@limited
+@time_limited
 def snapshot(message: Any) -> Snapshot:
-    """What *message* is now.
+    """Take a snapshot of *message*.
 
     Raises:
-        Unsendable: It does not pickle.
+        Unsendable: It cannot be pickled.
     """
     kind = type(message)
     if kind in PLAIN:
@@ -110,15 +110,15 @@ def snapshot(message: Any) -> Snapshot:
     except BaseException as error:
         pass_interrupt(error)
         msg = (
-            f"a message of class {kind.__qualname__} cannot be sent to the worker that has the "
-            f"state of its key, because it does not pickle: {told(error)}"
+            f"a message of class {kind.__qualname__} cannot be sent to the worker with the state "
+            f"of its key, because it cannot be pickled: {describe_error(error)}"
         )
         raise Unsendable(msg) from error
 
 
-@limited
+@time_limited
 def restored(taken: Snapshot) -> Any:
-    """The message of which *taken* is the snapshot.
+    """Restore the message of the snapshot *taken*.
 
     Raises:
         Exception: It was pickled, and loading it raises.
@@ -132,17 +132,17 @@ def restored(taken: Snapshot) -> Any:
 
 
 def copied(message: Any) -> Any:
-    """*message* as its snapshot gives it: the message itself where nothing can change it.
+    """Copy *message* via its snapshot; an immutable message is returned itself.
 
     Raises:
-        Exception: It does not pickle, or loading it raises.
+        Exception: It cannot be pickled, or loading it raises.
     """
     return message if type(message) in PLAIN else restored(snapshot(message))
 
 
 def packed(taken: Sequence[Snapshot]) -> Parcel:
-    """Snapshots, packed."""
-    kinds = set(map(type, [*taken]))  # the copy brings them all into the processor's cache
+    """Pack snapshots."""
+    kinds = set(map(type, [*taken]))  # the copy loads them all into the processor's cache
     if kinds <= PLAIN:
         return len(taken), [(_named(_PLAIN_VALUES), [list(taken)])], None
     if len(kinds) == 1:
@@ -160,13 +160,13 @@ def packed(taken: Sequence[Snapshot]) -> Parcel:
             groups[shape] = []
         groups[shape].append(one)
         which.append(number)
-    few = len(numbers) <= 256  # noqa: PLR2004 - as many as a byte can tell apart
+    few = len(numbers) <= 256  # noqa: PLR2004 - the numbers fit into a byte
     of_shapes = [_group(shape, members) for shape, members in groups.items()]
     return len(taken), of_shapes, bytes(which) if few else which
 
 
 def unpacked(parcel: Parcel) -> list[Any]:
-    """The messages of the snapshots in *parcel*; `Lost` where one cannot be loaded."""
+    """Restore the messages in *parcel*; those that cannot be loaded are replaced by `Lost`."""
     count, of_shapes, which = parcel
     if which is None:
         ((shape, columns),) = of_shapes
@@ -182,9 +182,9 @@ def unpacked(parcel: Parcel) -> list[Any]:
 
 
 def _taker(kind: type) -> Callable[[Any], Snapshot | None] | None:
-    """What takes snapshots of objects of *kind* that need no pickling; None where there is none.
+    """Return a function that takes snapshots of *kind* without pickling; None if impossible.
 
-    It returns None for an object that has to be pickled after all.
+    The function returns None for an object that must be pickled nevertheless.
     """
     if kind is tuple:
         return _row_of_tuple
@@ -204,7 +204,7 @@ def _taker(kind: type) -> Callable[[Any], Snapshot | None] | None:
 
 
 def _can_be_found(kind: type) -> bool:
-    """Whether other processes can find *kind* by its name."""
+    """Whether other processes can import *kind* by name."""
     try:
         pickle.dumps(kind, protocol=5)
     except Exception:
@@ -237,7 +237,7 @@ def _row_of_attributes(
     values = attributes.values()
     if not _are_plain(map(type, values)):
         return None
-    names = tuple(attributes)  # in their order, which shows
+    names = tuple(attributes)  # in their order, which is observable
     shape = shapes.get(names)
     if shape is None:
         if len(shapes) >= _MAX_SHAPES or set(map(type, names)) - {str}:
@@ -248,19 +248,19 @@ def _row_of_attributes(
 
 @lru_cache(maxsize=1_000)
 def _tuple_shape(length: int) -> Shape:
-    """The shape of tuples of *length*, which have no names but as many columns."""
+    """Return the shape of tuples of *length*, with numbers instead of names."""
     return Shape(tuple, tuple(map(str, range(length))))
 
 
 def _is_named_tuple(kind: type) -> bool:
-    """Whether *kind* is a named tuple as Python makes them, which pickling treats as a tuple."""
-    made = getattr(kind.__new__, "__module__", None) or ""
-    own = getattr(kind, "__getnewargs__", None)
+    """Whether *kind* is a named tuple created by Python, without custom pickling."""
+    creator = getattr(kind.__new__, "__module__", None) or ""
+    getnewargs = getattr(kind, "__getnewargs__", None)
     return (
         issubclass(kind, tuple)
         and kind.__dictoffset__ == 0
-        and made.startswith("namedtuple_")
-        and getattr(own, "__module__", None) == "collections"
+        and creator.startswith("namedtuple_")
+        and getattr(getnewargs, "__module__", None) == "collections"
         and all(getattr(kind, hook) is getattr(object, hook) for hook in _OBJECT_HOOKS)
         and not hasattr(kind, "__setstate__")
         and not hasattr(kind, "__getnewargs_ex__")
@@ -282,7 +282,7 @@ def _shape_of(taken: Snapshot) -> Shape:
 
 
 def _group(shape: Shape, taken: Sequence[Snapshot]) -> tuple[bytes, list[Any]]:
-    """Snapshots of one shape, packed."""
+    """Pack snapshots of one shape."""
     if shape in {_PLAIN_VALUES, _PICKLES}:
         return _named(shape), [list(taken)]
     columns = list(zip(*taken, strict=True))
@@ -313,17 +313,17 @@ def _rebuilt(shape: Shape, columns: Sequence[Sequence[Any]], count: int) -> list
         return list(rows)
     if issubclass(kind, tuple):
         return list(map(partial(tuple.__new__, kind), rows))
-    made: list[Any] = list(map(object.__new__, repeat(kind, count)))
+    objects: list[Any] = list(map(object.__new__, repeat(kind, count)))
     if kind.__dictoffset__:
-        for one, row in zip(made, rows, strict=True):
+        for one, row in zip(objects, rows, strict=True):
             vars(one).update(zip(names, row, strict=True))
-        return made
+        return objects
     for name, column in zip(names, columns, strict=True):
-        deque(map(getattr(kind, name).__set__, made, column), maxlen=0)
-    return made
+        deque(map(getattr(kind, name).__set__, objects, column), maxlen=0)
+    return objects
 
 
-@limited
+@time_limited
 def _loaded(pickles: Sequence[bytes]) -> list[Any]:
     try:
         return list(map(pickle.loads, pickles))
@@ -332,7 +332,7 @@ def _loaded(pickles: Sequence[bytes]) -> list[Any]:
         return list(map(_loaded_one, pickles))
 
 
-@limited
+@time_limited
 def _loaded_one(pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
@@ -341,34 +341,34 @@ def _loaded_one(pickled: bytes) -> Any:
         return Lost(error)
 
 
-@limited
+@time_limited
 class Carrier:
-    """Takes and restores snapshots of an application's messages, in its own way if it has one.
+    """Takes and restores snapshots of an application's messages.
 
     Args:
-        serialization: How the application serializes its objects; None to leave that to us.
+        serialization: Custom serialization of the application; None if it has none.
     """
 
     def __init__(self, serialization: Serialization | None) -> None:
-        self._own = serialization
-        self.take: Callable[[Any], Snapshot] = snapshot if serialization is None else self._taken
-        """Takes the snapshot of a message; raises where it cannot be serialized."""
+        self._custom = serialization
+        self.take: Callable[[Any], Snapshot] = snapshot if serialization is None else self._take
+        """Takes the snapshot of a message; raises if it cannot be serialized."""
 
     @property
     def restore(self) -> Callable[[Any], Any] | None:
-        """What turns an unpacked item into the message; None where it is the message already."""
-        return None if self._own is None else self._own.deserialize
+        """Function that restores a message from an unpacked item; None if they are the same."""
+        return None if self._custom is None else self._custom.deserialize
 
-    def _taken(self, message: Any) -> Snapshot:
-        assert self._own is not None
-        return snapshot(self._own.serialize(message))
+    def _take(self, message: Any) -> Snapshot:
+        assert self._custom is not None
+        return snapshot(self._custom.serialize(message))
 
     def copied(self, message: Any) -> Any:
-        """*message* as a step with state gets it: a copy, where it could change.
+        """Copy *message* as if it crossed to a stateful step; immutable messages are not copied.
 
         Raises:
             Exception: It cannot be serialized, or not be loaded.
         """
-        if self._own is None:
+        if self._custom is None:
             return copied(message)
-        return self._own.deserialize(copied(self._own.serialize(message)))
+        return self._custom.deserialize(copied(self._custom.serialize(message)))

@@ -1,7 +1,8 @@
-"""What a task has counted and timed, to be added up at the gateway with the batch that it is of.
+"""Metrics of a task, which the gateway aggregates when the batch is published.
 
-Figures travel with what a task reports, and count when the batch is published: once, whatever was
-killed or done over on the way. All of them are taken in bulk, by chunk or by run of messages.
+Metrics travel with the task's report and count when the batch is published: exactly once, even if
+processes are killed or batches reprocessed. All of them are recorded in bulk, per chunk or per run
+of messages.
 """
 
 from __future__ import annotations
@@ -12,47 +13,47 @@ from time import perf_counter
 from typing import Any
 
 _MAX_HOT_KEYS = 20
-"""Keys that a task tells of."""
+"""Maximum number of keys that a task reports."""
 _ARRIVAL_STEPS = 64
-"""Moments of arrival that a block of messages is told by at most."""
+"""Maximum number of arrival times that are reported for a block of messages."""
 _MILLISECOND_NS = 1_000_000
 
 
 @dataclass(slots=True)
 class StepMetrics:
-    """What went through one step of a pipeline."""
+    """Metrics of one step of a pipeline."""
 
     entered: int = 0
-    """Messages that it was given."""
+    """Number of input messages."""
     left: int = 0
-    """Messages, or outputs, that came out of it."""
+    """Number of output messages."""
     set_aside: int = 0
-    """Messages on which it raised."""
+    """Number of messages on which it raised."""
     timed: int = 0
-    """Messages that were timed: all of them, or a sample."""
+    """Number of timed messages: all of them, or a sample."""
     seconds: float = 0.0
-    """Seconds that the timed ones took."""
+    """Total time of the timed messages, in seconds."""
     unlisted: int = 0
-    """Messages that did not get to it, because their keys are not listed."""
+    """Number of messages that did not reach it because their keys are not listed."""
 
     def note(self, entered: int, left: int, seconds: float) -> None:
-        """Count *entered* messages, all of them timed, of which *left* came."""
+        """Count *entered* input messages, all of them timed, and *left* outputs."""
         self.add(entered, left)
         self.timed += entered
         self.seconds += seconds
 
     def add(self, entered: int, left: int) -> None:
-        """Count *entered* messages, of which *left* came."""
+        """Count *entered* input messages and *left* outputs."""
         self.entered += entered
         self.left += left
 
     def time(self, began: float) -> None:
-        """Add the time of one message, which entered when `perf_counter` showed *began*."""
+        """Add the time of one message, which began at *began* according to `perf_counter`."""
         self.timed += 1
         self.seconds += perf_counter() - began
 
     def merge(self, other: StepMetrics) -> None:
-        """Add what *other* has."""
+        """Add the contents of *other*."""
         self.entered += other.entered
         self.left += other.left
         self.set_aside += other.set_aside
@@ -61,45 +62,45 @@ class StepMetrics:
         self.unlisted += other.unlisted
 
     def to_json(self) -> list[float]:
-        """As plain JSON values."""
+        """Convert to plain JSON values."""
         counts = (self.entered, self.left, self.set_aside, self.timed)
         return [*counts, self.seconds, self.unlisted]
 
 
 @dataclass
 class TaskMetrics:
-    """What a task, or all tasks of a batch, counted.
+    """Metrics of a task, or of all tasks of a batch.
 
     Example:
-        >>> figures = TaskMetrics()
-        >>> figures.step("Votes", "count").note(3, 2, 0.5)
-        >>> figures.merge(TaskMetrics.from_json(figures.to_json()))
-        >>> figures.steps["Votes", "count"].entered, figures.steps["Votes", "count"].seconds
+        >>> metrics = TaskMetrics()
+        >>> metrics.step("Votes", "count").note(3, 2, 0.5)
+        >>> metrics.merge(TaskMetrics.from_json(metrics.to_json()))
+        >>> metrics.steps["Votes", "count"].entered, metrics.steps["Votes", "count"].seconds
         (6, 1.0)
     """
 
     steps: dict[tuple[str, str], StepMetrics] = field(default_factory=dict)
     """By pipeline and name of the step."""
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Messages by source and time of arrival, in nanoseconds since the epoch."""
+    """Messages by source and time of arrival, in nanoseconds since the Unix epoch."""
     entities: dict[tuple[str, int], int] = field(default_factory=dict)
-    """State entities by state partition and slot, of the slots that the task had."""
+    """Number of entities by state and bucket, of the buckets that the task processed."""
     log_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Bytes of state's log by slot and the state partitions, one or several, that share it."""
+    """Size of the state's log by the states that share it and by bucket, in bytes."""
     hot_keys: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Messages by state partition and printable key: the keys with the most."""
+    """Messages by state and printable key, of the keys with the most messages."""
 
     def step(self, pipeline: str, name: str) -> StepMetrics:
-        """The figures of a step; what is added to them counts here."""
-        figures = self.steps.get((pipeline, name))
-        if figures is None:
-            figures = self.steps[pipeline, name] = StepMetrics()
-        return figures
+        """Return the metrics of a step, which the caller may update."""
+        metrics = self.steps.get((pipeline, name))
+        if metrics is None:
+            metrics = self.steps[pipeline, name] = StepMetrics()
+        return metrics
 
     def add_arrivals(self, arrived: Iterable[tuple[int, int, int]]) -> None:
-        """Count what arrived together: (source, nanoseconds, messages), in order of arrival.
+        """Count arrivals: (source, nanoseconds, messages), in order.
 
-        Times are kept to a sixty-fourth of the time that lies between the first and the last.
+        Times are rounded to a sixty-fourth of the interval between the first and the last.
         """
         arrived = list(arrived)
         if not arrived:
@@ -112,15 +113,15 @@ class TaskMetrics:
             arrivals[entry] = arrivals.get(entry, 0) + messages
 
     def add_hot_keys(self, state: str, counts: Mapping[Any, int]) -> None:
-        """Count messages by key, for the keys that have the most."""
+        """Count messages by key, for the keys with the most messages."""
         for key, count in _most(counts):
             entry = (state, _printable(key))
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
 
     def merge(self, other: TaskMetrics) -> None:
-        """Add what *other* has."""
-        for (pipeline, name), figures in other.steps.items():
-            self.step(pipeline, name).merge(figures)
+        """Add the contents of *other*."""
+        for (pipeline, name), metrics in other.steps.items():
+            self.step(pipeline, name).merge(metrics)
         for arrival, messages in other.arrivals.items():
             self.arrivals[arrival] = self.arrivals.get(arrival, 0) + messages
         self.entities |= other.entities
@@ -133,9 +134,9 @@ class TaskMetrics:
         return bool(self.steps or self.arrivals or self.entities)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Convert to plain JSON values."""
         return {
-            "steps": [[*step, *figures.to_json()] for step, figures in self.steps.items()],
+            "steps": [[*step, *metrics.to_json()] for step, metrics in self.steps.items()],
             "arrivals": [[*arrival, count] for arrival, count in self.arrivals.items()],
             "entities": [[*slot, count] for slot, count in self.entities.items()],
             "log_bytes": [[*slot, size] for slot, size in self.log_bytes.items()],
@@ -144,7 +145,7 @@ class TaskMetrics:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TaskMetrics:
-        """The figures that `to_json` wrote."""
+        """Convert the result of `to_json` back."""
         return cls(
             {(pipeline, name): StepMetrics(*rest) for pipeline, name, *rest in value["steps"]},
             {(source, at): count for source, at, count in value["arrivals"]},
@@ -163,5 +164,5 @@ def _most(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
 def _printable(key: Any) -> str:
     try:
         return repr(key)[:100]
-    except Exception:  # the user's own class
+    except Exception:  # raised by user code
         return f"<{type(key).__name__}>"

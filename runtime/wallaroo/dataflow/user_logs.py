@@ -1,8 +1,8 @@
-"""What user code prints and logs, as events that say where it was said; and what the engine says.
+"""Turns the output of user code (prints and logs) into log events with their origin.
 
-In a worker each line goes past stdout and stderr, as one JSON object, with application, pipeline,
-step and worker; the driver of local Spark, or the cluster, collects that. Which step speaks is read
-off the stack when it speaks, so that steps which are silent cost nothing.
+In a worker, each line becomes a JSON object with application, pipeline, step and worker, which
+bypasses stdout and stderr; the local driver, or the cluster, collects these. The running step is
+read from the stack when something is written, so steps without output cost nothing.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from wallaroo.model.callers import speaker_at
+from wallaroo.model.callers import running_step
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write
 
-_LINES_A_SECOND = 20
-"""Lines from one place in the code that are passed on in a second; the others are counted."""
-_OUTPUT_LINES_A_SECOND = 200
-"""The same for lines whose place nobody knows, of all processes together."""
-_LONGEST = 8192
-"""Characters of an event; a longer line becomes several events."""
-_MOST_PLACES = 1_000
+_LINES_PER_SECOND = 20
+"""Maximum number of lines per second from one location in the code; others are counted."""
+_OUTPUT_LINES_PER_SECOND = 200
+"""The same for lines of unknown location, from all processes together."""
+_MAX_LENGTH = 8192
+"""Maximum length of an event, in characters; longer lines become several events."""
+_MAX_PLACES = 1_000
 _MESSENGERS = {"logging", "structlog", "warnings", "traceback", "codecs", "contextlib"}
-"""Packages whose code says what other code told them to say."""
+"""Packages that write on behalf of other code."""
 _LIBRARIES = tuple(
     os.path.join(sysconfig.get_path(name), "")  # noqa: PTH118
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -39,80 +39,80 @@ _LIBRARIES = tuple(
 
 
 def worker_name() -> str:
-    """What events call this process where it is a worker."""
+    """Return the name of this worker in events."""
     return os.environ.get("SPARK_EXECUTOR_ID", f"pid {os.getpid()}")
 
 
-def tell(level: str, event: str, **more: object) -> None:
-    """Log an event of the runtime's own in this worker, past what user code prints and logs.
+def log_event(level: str, event: str, **more: object) -> None:
+    """Log an event of the runtime in this worker, separate from the output of user code.
 
     Args:
-        level: How severe it is.
-        event: What happened.
-        more: What else there is to say of it.
+        level: Severity.
+        event: Name of the event.
+        more: Additional fields.
     """
-    from wallaroo.observability.logs import line_of  # takes longer to load than the engine
+    from wallaroo.observability.logs import line_of  # imported late, because it loads slowly
 
     where: dict[str, object] = {"worker": worker_name()}
     stream = sys.stdout
-    if isinstance(stream, UserStream) and stream.spoken.application is not None:
-        where["application"] = stream.spoken.application
+    if isinstance(stream, UserStream) and stream.logs.application is not None:
+        where["application"] = stream.logs.application
     log_channel.write(line_of(event, level, "worker", {**where, **more}))
 
 
-def listen(application: str | None, **where: str) -> None:
-    """Turn what this worker prints and logs into events.
+def capture_worker_logs(application: str | None, **where: str) -> None:
+    """Turn the output of user code in this worker into events.
 
     Args:
-        application: Name of the application; None while it is not known.
-        where: What else events say of where they come from.
+        application: Name of the application; None while it is unknown.
+        where: Additional fields on the origin of events.
     """
     stream = sys.stdout
     if isinstance(stream, UserStream):
-        stream.spoken.application = application
+        stream.logs.application = application
         return
     _take(UserLogs(application, log_channel.write, where), ())
 
 
 @contextlib.contextmanager
-def heard(write: Write, **where: str) -> Iterator[UserLogs]:
-    """Inside the block, what this process prints and logs becomes events, but for libraries' logs.
+def captured_logs(write: Write, **where: str) -> Iterator[UserLogs]:
+    """Within the block, turn the output of this process, except libraries' logs, into events.
 
     Args:
-        write: Takes each event, a line of JSON.
-        where: What events say of where they come from.
+        write: Called with each event, a line of JSON.
+        where: Additional fields on the origin of events.
     """
-    before, root = (sys.stdout, sys.stderr), logging.getLogger()
+    streams, root = (sys.stdout, sys.stderr), logging.getLogger()
     level, handlers = root.level, tuple(root.handlers)
-    spoken = UserLogs(None, write, where)
-    own = _take(spoken, handlers)
+    logs = UserLogs(None, write, where)
+    user_handler = _take(logs, handlers)
     for handler in handlers:
         handler.addFilter(is_of_library)
     try:
-        yield spoken
+        yield logs
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(ValueError):  # user code has closed it
                 stream.flush()
-        sys.stdout, sys.stderr = before
-        root.removeHandler(own)
+        sys.stdout, sys.stderr = streams
+        root.removeHandler(user_handler)
         root.setLevel(level)
         for handler in handlers:
             handler.removeFilter(is_of_library)
 
 
 def is_of_library(record: logging.LogRecord) -> bool:
-    """Whether *record* was logged by a library, and not by user code."""
+    """Whether *record* was logged by a library rather than by user code."""
     return record.pathname.startswith(_LIBRARIES)
 
 
 class UserLogs:
-    """Writes events, not too many from one place.
+    """Writes events, with a rate limit per location in the code.
 
     Args:
-        application: Name of the application; None while it is not known.
-        write: Takes each event, a line of JSON.
-        where: What all events say of where they come from.
+        application: Name of the application; None while it is unknown.
+        write: Called with each event, a line of JSON.
+        where: Additional fields on the origin of all events.
     """
 
     def __init__(self, application: str | None, write: Write, where: Mapping[str, str]) -> None:
@@ -120,85 +120,90 @@ class UserLogs:
         self._write = write
         self._where = where
         self._places: dict[str, tuple[int, int]] = {}
-        """By place: the second, and the lines in it."""
+        """The current second, and the number of lines in it, by location."""
 
-    def tell(
-        self, text: str, level: str, place: str, more: dict[str, Any], most: int = _LINES_A_SECOND
+    def emit(
+        self,
+        text: str,
+        level: str,
+        place: str,
+        more: dict[str, Any],
+        limit: int = _LINES_PER_SECOND,
     ) -> None:
-        """Pass *text* on, which was said at *place*, if there were not *most* in this second."""
+        """Write *text* from *place*, unless that exceeds *limit* lines per second."""
         second = int(time.monotonic())
-        if len(self._places) > _MOST_PLACES:
+        if len(self._places) > _MAX_PLACES:
             self._places.clear()
         then, lines = self._places.get(place, (second, 0))
         if then != second:
-            if lines > most:
-                more = {**more, "left_out": lines - most}
+            if lines > limit:
+                more = {**more, "left_out": lines - limit}
             lines = 0
         self._places[place] = (second, lines + 1)
-        if lines >= most:
+        if lines >= limit:
             return
-        from wallaroo.observability.logs import line_of  # takes longer to load than the engine
+        from wallaroo.observability.logs import line_of  # imported late, because it loads slowly
 
-        where: dict[str, Any] = {**_speaker(), **self._where, **more}
+        where: dict[str, Any] = {**_running_step(), **self._where, **more}
         if place:
             where["place"] = place
         if self.application is not None:
             where["application"] = self.application
-        for start in range(0, len(text), _LONGEST):
-            self._write(line_of(text[start : start + _LONGEST], level, "application", where))
+        for start in range(0, len(text), _MAX_LENGTH):
+            self._write(line_of(text[start : start + _MAX_LENGTH], level, "application", where))
 
     def output(self, line: str) -> None:
-        """Pass *line* on, which a process wrote to a file descriptor: nobody knows where."""
-        self.tell(line, "info", "", {"said": "output"}, _OUTPUT_LINES_A_SECOND)
+        """Write *line*, which a process wrote to a file descriptor, without a location."""
+        self.emit(line, "info", "", {"said": "output"}, _OUTPUT_LINES_PER_SECOND)
 
 
 class UserStream(io.TextIOWrapper):
-    """Takes the place of stdout or stderr.
+    """Replaces stdout or stderr.
 
     Args:
-        spoken: Takes the lines.
-        said: How events call what was written here.
-        descriptor: The file descriptor that it stands for, which programs inherit.
+        logs: Writes the lines.
+        said: Value of the field `said` of events.
+        descriptor: The file descriptor that it replaces, which child processes inherit.
     """
 
-    def __init__(self, spoken: UserLogs, said: str, descriptor: int) -> None:
-        lines = _Bytes(spoken, said, descriptor)
+    def __init__(self, logs: UserLogs, said: str, descriptor: int) -> None:
+        lines = _Bytes(logs, said, descriptor)
         super().__init__(lines, "utf-8", "backslashreplace", write_through=True)
-        self.spoken = spoken
+        self.logs = logs
         self._lines = lines
-        self._begun = _Begun()
+        self._partial = _PartialLine()
 
     def write(self, text: str, /) -> int:
-        """Take *text*; a line at a time goes on, for `print` writes each of its arguments."""
-        begun = self._begun
-        if "\n" in text or len(begun.text) > _LONGEST:
-            self._lines.write((begun.text + text).encode("utf-8", "backslashreplace"))
-            begun.text = ""
+        """Write *text*; only whole lines are passed on, because `print` writes each argument."""
+        partial = self._partial
+        if "\n" in text or len(partial.text) > _MAX_LENGTH:
+            self._lines.write((partial.text + text).encode("utf-8", "backslashreplace"))
+            partial.text = ""
         else:
-            begun.text += text
+            partial.text += text
         return len(text)
 
     def flush(self) -> None:
-        """Take what has been written as a line."""
-        if text := self._begun.text:
-            self._begun.text = ""
+        """Write the partial line as a line."""
+        if text := self._partial.text:
+            self._partial.text = ""
             self._lines.write(text.encode("utf-8", "backslashreplace"))
         self._lines.flush()
 
 
-class _Begun(threading.local):
-    """The line that a thread has begun."""
+class _PartialLine(threading.local):
+    """The partial line of a thread."""
 
     text = ""
     data = b""
 
 
 class _Bytes(io.BufferedIOBase):
-    """Cuts bytes into lines, for each thread its own."""
+    """Splits bytes into lines, separately for each thread."""
 
-    def __init__(self, spoken: UserLogs, said: str, descriptor: int) -> None:
-        self._spoken, self._said, self._descriptor = spoken, said, descriptor
-        self._begun = _Begun()
+    def __init__(self, logs: UserLogs, said: str, descriptor: int) -> None:
+        self._logs, self._said, self._descriptor = logs, said, descriptor
+        self._partial = _PartialLine()
 
     @property
     def name(self) -> str:
@@ -212,38 +217,38 @@ class _Bytes(io.BufferedIOBase):
 
     def write(self, data: Any) -> int:
         piece = bytes(data)
-        *lines, rest = (self._begun.data + piece).split(b"\n")
-        if len(rest) > _LONGEST:
+        *lines, rest = (self._partial.data + piece).split(b"\n")
+        if len(rest) > _MAX_LENGTH:
             lines, rest = [*lines, rest], b""
-        self._begun.data = rest
+        self._partial.data = rest
         for line in lines:
-            self._tell(line)
+            self._emit(line)
         return len(piece)
 
     def flush(self) -> None:
-        rest, self._begun.data = self._begun.data, b""
-        self._tell(rest)
+        rest, self._partial.data = self._partial.data, b""
+        self._emit(rest)
 
     def close(self) -> None:
-        self.flush()  # and stays open, for what speaks next
+        self.flush()  # stays open for later output
 
-    def _tell(self, line: bytes) -> None:
+    def _emit(self, line: bytes) -> None:
         if line:
             text = line.decode("utf-8", "backslashreplace")
-            self._spoken.tell(text, "info", _place(), {"said": self._said})
+            self._logs.emit(text, "info", _place(), {"said": self._said})
 
 
 class _Handler(logging.Handler):
-    """Takes what user code logs.
+    """Handles the log records of user code.
 
     Args:
-        spoken: Takes the records.
-        others: Handlers that take what libraries log; where there are none, this one does.
+        logs: Writes the records.
+        others: Handlers for records of libraries; if there are none, this one handles them, too.
     """
 
-    def __init__(self, spoken: UserLogs, others: tuple[logging.Handler, ...] = ()) -> None:
+    def __init__(self, logs: UserLogs, others: tuple[logging.Handler, ...] = ()) -> None:
         super().__init__()
-        self._spoken, self._others = spoken, others
+        self._logs, self._others = logs, others
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._others and is_of_library(record):
@@ -253,28 +258,28 @@ class _Handler(logging.Handler):
         place = f"{os.path.basename(record.pathname)}:{record.lineno}"  # noqa: PTH119
         try:
             text = record.getMessage()
-        except Exception as error:  # Python tells that, and goes on
+        except Exception as error:  # Python reports this and continues, too
             text, level = f"{record.msg!r:.200} cannot be logged: {error}", "error"
         more: dict[str, Any] = {"said": record.name}
         if record.exc_info and record.exc_info[1] is not None:
             more["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
-        self._spoken.tell(text or " ", level, place, more)
+        self._logs.emit(text or " ", level, place, more)
 
 
-def _take(spoken: UserLogs, others: tuple[logging.Handler, ...]) -> logging.Handler:
+def _take(logs: UserLogs, others: tuple[logging.Handler, ...]) -> logging.Handler:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-    sys.stdout = UserStream(spoken, "print", 1)
-    sys.stderr = UserStream(spoken, "stderr", 2)
-    root, own = logging.getLogger(), _Handler(spoken, others)
-    root.addHandler(own)
+    sys.stdout = UserStream(logs, "print", 1)
+    sys.stderr = UserStream(logs, "stderr", 2)
+    root, handler = logging.getLogger(), _Handler(logs, others)
+    root.addHandler(handler)
     root.setLevel(min(root.level or logging.INFO, logging.INFO))
-    return own
+    return handler
 
 
 def _place() -> str:
-    """The line of code that speaks."""
+    """Return the line of code that is writing."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -285,7 +290,7 @@ def _place() -> str:
     return ""
 
 
-def _speaker() -> dict[str, str]:
-    """The pipeline and the step that are under way."""
-    speaker = speaker_at(sys._getframe(1))  # noqa: SLF001
-    return {} if speaker is None else speaker._asdict()
+def _running_step() -> dict[str, str]:
+    """Return the pipeline and the step that are running."""
+    running = running_step(sys._getframe(1))  # noqa: SLF001
+    return {} if running is None else running._asdict()

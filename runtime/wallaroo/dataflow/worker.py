@@ -1,4 +1,4 @@
-"""The levels behind the first stage: state computations and windows, in order of arrival."""
+"""The levels after the first stage: state computations and windows, in order of arrival."""
 
 from __future__ import annotations
 
@@ -24,31 +24,32 @@ from wallaroo.dataflow.packing import (
 )
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
-from wallaroo.dataflow.results import Origin, TaskResults, shown
+from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.snapshots import Lost
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute, WindowCompute
-from wallaroo.model.callers import limited, speaks_for
+from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.multiple_outputs import pair_of
-from wallaroo.model.savable import Refused
+from wallaroo.model.savable import SkippedCall
 from wallaroo.model.windows import Late
 
 _MISSING = object()
 _TIMED_RUNS = 16
-"""Of so many runs of messages through a state computation, one is timed, message by message."""
+"""One in this number of runs of messages through a state computation is timed."""
 _FEW_KEYS = 64
-"""In a group of at most so many keys, the messages of each are counted."""
+"""In groups of at most this number of keys, the messages of all keys are counted."""
 _HOT = 16
-"""In other groups, those of keys with at least so many messages; of rows, one of so many counts."""
+"""In other groups, only keys with at least this number of messages are counted; in rows, one in
+this number of messages."""
 
 
-@limited
+@time_limited
 class Worker:
-    """One level of a program, over one bucket at a time.
+    """Runs one level of a program, over one bucket at a time.
 
     Args:
-        program: What to run.
-        results: Takes outputs and what is set aside.
+        program: The program.
+        results: Collects outputs and failed messages.
         level: The level.
     """
 
@@ -57,32 +58,34 @@ class Worker:
         self._results = results
         self._level = level
         self._timed = [n for n in program.partitions_at(level) if n in program.timed]
-        self._leg_of = {leg.partition: leg for leg in reversed(program.legs)}
-        """A leg for each partition; of windows, all legs go on alike."""
+        self._stage_of = {stage.partition: stage for stage in reversed(program.stages)}
+        """One stage of each partition; all stages of a partition with windows continue alike."""
         self._outgoing = Outgoing(program, results, fresh=False)
         self._paths = Paths(program, results, self._arrival, fresh=False)
         self._after = {
-            leg.number: self._paths.of(leg.after, stamped=leg.partition in program.stamped)
-            for leg in program.legs
-            if program.levels.level(leg.partition) == level
+            stage.number: self._paths.of(stage.after, stamped=stage.partition in program.stamped)
+            for stage in program.stages
+            if program.levels.level(stage.partition) == level
         }
-        """By number of the leg: what its outputs go through."""
-        self._figures = [results.figures.step(leg.pipeline, leg.step.name) for leg in program.legs]
-        """By number of the leg."""
+        """The path of outputs, by number of the stage."""
+        self._metrics = [
+            results.metrics.step(stage.pipeline, stage.step.name) for stage in program.stages
+        ]
+        """Metrics by number of the stage."""
         self._names = {n: program.partitions[n].name for n in program.partitions_at(level)}
-        self._restores = [program.restores(leg) for leg in program.legs]
-        """By number of the leg: what makes the messages of what was sent to it, if need be."""
+        self._restores = [program.restores(stage) for stage in program.stages]
+        """Functions that restore messages, by number of the stage; None if unnecessary."""
         self._runs = -1
 
     def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
-        """Run the level over what was sent to a bucket, in order of arrival.
+        """Process the messages for a bucket, in order of arrival.
 
         Args:
-            packed: Blobs that routers, and the workers of former levels, sent to the bucket.
-            bucket: The bucket.
-            state: What the bucket has in memory; it is changed.
+            packed: Packed messages from routers and from workers of earlier levels.
+            bucket: Number of the bucket.
+            state: The bucket in memory, which is modified.
         """
-        self._bucket, self._state, self._dues = bucket, state, self._dues_of(state)
+        self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
         self._changes = Changes.none(len(state.entities))
         self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
@@ -100,13 +103,13 @@ class Worker:
         self._paths.count()
         self._results.settle()
         for number, name in self._names.items():
-            self._results.figures.add_hot_keys(name, self._hot[number])
+            self._results.metrics.add_hot_keys(name, self._hot[number])
         if self._timed:
-            self._results.tally.due[self._level, bucket] = self._dues.next_ns()
+            self._results.tally.due[self._level, bucket] = self._timers.next_ns()
         return self._changes
 
     def sent(self) -> list[Packed]:
-        """What the runs so far have sent to later levels; it is forgotten here."""
+        """Return the packed messages for later levels and clear them."""
         return self._outgoing.packed()
 
     def _run_group(self, blob: bytes) -> None:
@@ -114,19 +117,19 @@ class Worker:
         hot_from = 1 if len(group) <= _FEW_KEYS else _HOT
         for number, key, runs in group:
             entities = self._state.entities[number]
-            for leg_number, items, arrivals in runs:
+            for stage_number, items, arrivals in runs:
                 if len(items) >= hot_from:
                     self._hot[number][key] += len(items)
-                found = repeat(entities.get(key, _MISSING), len(items))
-                leg = self._program.legs[leg_number]
-                self._compute(leg, repeat(key, len(items)), found, items, arrivals)
+                entity = repeat(entities.get(key, _MISSING), len(items))
+                stage = self._program.stages[stage_number]
+                self._compute(stage, repeat(key, len(items)), entity, items, arrivals)
         self._results.settle()
 
     def _run_rows(self, blob: bytes) -> None:
-        for number, leg_number, keys, items, arrivals in unpacked_rows(blob):
-            # all at once: one by one, each would wait until it is in the processor's cache
-            found = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
-            self._compute(self._program.legs[leg_number], keys, found, items, arrivals)
+        for number, stage_number, keys, items, arrivals in unpacked_rows(blob):
+            # in bulk, because a loop would wait for the processor's cache at each entity
+            entities = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
+            self._compute(self._program.stages[stage_number], keys, entities, items, arrivals)
             every = 1 if len(keys) <= _FEW_KEYS * _HOT else _HOT
             for key, count in Counter(keys[::every]).items():
                 if count > 1 or every == 1:
@@ -134,11 +137,11 @@ class Worker:
             self._results.settle()
 
     def _entity(self, number: int, key: Any) -> Any:
-        """The entity of *key*, made if need be.
+        """Return the entity of *key*, creating it if necessary.
 
         Raises:
-            Unloadable: There is one, which could not be loaded.
-            Exception: User code raised when it was to be made.
+            Unloadable: The entity exists but could not be loaded.
+            Exception: Creating it raised.
         """
         entities = self._state.entities[number]
         entity = entities.get(key, _MISSING)
@@ -148,25 +151,25 @@ class Worker:
             entity = entities[key] = self._program.partitions[number].new_entity()
         return entity
 
-    @speaks_for("leg")
-    def _compute(  # noqa: PLR0912 - the innermost loop: a call for each part would cost
+    @runs_step("stage")
+    def _compute(  # noqa: PLR0912 - the innermost loop, where calls would be expensive
         self,
-        leg: StatefulStage,
+        stage: StatefulStage,
         keys: Iterable[Any],
         entities: Iterable[Any],
         items: Sequence[Any],
         arrivals: Sequence[int | None],
         stamp: Stamp | None = None,
     ) -> None:
-        """Run a state computation over *items*, each over the entity of its key.
+        """Run a state computation over *items* with the entities of their keys.
 
-        What it gives for a message goes through all that it leads to before the next message.
+        Each message is processed to completion before the next.
         """
-        step, then, figures = leg.step, self._after[leg.number], self._figures[leg.number]
+        step, then, metrics = stage.step, self._after[stage.number], self._metrics[stage.number]
         assert isinstance(step, StateCompute)
-        function, multi, tells_save = step.function, step.multi, step.tells_save
-        restore = self._restores[leg.number] if stamp is None else None
-        changed = self._changes.changed[leg.partition]
+        function, multi, returns_save = step.function, step.multi, step.returns_save
+        restore = self._restores[stage.number] if stamp is None else None
+        changed = self._changes.changed[stage.partition]
         save, changing, left = True, None, 0
         self._runs += 1
         timed = not self._runs % _TIMED_RUNS
@@ -175,27 +178,27 @@ class Worker:
             began = perf_counter() if timed else 0.0
             try:
                 if entity is _MISSING:
-                    entity = self._entity(leg.partition, key)  # noqa: PLW2901
+                    entity = self._entity(stage.partition, key)  # noqa: PLW2901
                 if restore is not None:
                     message = restore(item)
                 elif type(item) is Lost:
                     item.fail()
                 result = function(message, entity)
-                if tells_save:
+                if returns_save:
                     if type(result) is not tuple or len(result) != 2:  # noqa: PLR2004
                         result = pair_of(result)
                     result, save = result
                 if multi and result is not None:
-                    # all of them first: of a message on which it raises, nothing comes
+                    # evaluated completely first: if it raises, the step emits nothing
                     result = [output for output in result if output is not None]
             except (Exception, SystemExit) as error:
-                if entity is not _MISSING and not isinstance(error, Refused):
-                    changed[key] = entity  # it may have changed the entity before it raised
-                origin = Origin(shown(key, 100), arrival)
-                self._results.failed(leg, step, message, error, origin)
+                if entity is not _MISSING and not isinstance(error, SkippedCall):
+                    changed[key] = entity  # may have been changed before the exception
+                origin = Origin(preview(key, 100), arrival)
+                self._results.failed(stage, step, message, error, origin)
                 continue
             if timed:
-                figures.time(began)
+                metrics.time(began)
             if save and entity is not changing:
                 changed[key] = changing = entity
             if result is None:
@@ -207,15 +210,15 @@ class Worker:
             left += len(result)
             for number, output in enumerate(result):
                 then(stamp and (*stamp, number), key, output)
-        figures.add(len(items), left)
+        metrics.add(len(items), left)
 
-    @speaks_for("leg")
+    @runs_step("stage")
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, message = item
         if number == TICK:
             self._tick(stamp)
             return
-        leg = self._program.legs[number]
+        stage = self._program.stages[number]
         try:
             if type(message) is Lost:
                 message.fail()
@@ -223,119 +226,119 @@ class Worker:
             if restore is not None:
                 message = restore(message)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, leg.step, message, error, _origin(leg, stamp, key))
+            self._results.failed(stage, stage.step, message, error, _origin(stage, stamp, key))
             return
-        self._take(leg, stamp, key, message)
+        self._take(stage, stamp, key, message)
 
-    def _arrival(self, leg: StatefulStage) -> Path:
-        """What takes messages that have come to *leg* from a state of this level."""
+    def _arrival(self, stage: StatefulStage) -> Path:
+        """Return the path for messages that arrive at *stage* from a state of this level."""
         outgoing = self._outgoing
 
         def sent(at: At, key: Any, message: Any) -> None:
             assert isinstance(at, tuple)
-            outgoing.add(leg, at, key, message)
+            outgoing.add(stage, at, key, message)
 
         def arrived(at: At, key: Any, message: Any) -> None:
             assert isinstance(at, tuple)
             try:
-                message = self._program.carrier.copied(message)  # as if it had been sent
+                message = self._program.carrier.copied(message)  # as if sent
             except (Exception, SystemExit) as error:
-                self._results.failed(leg, leg.step, message, error, _origin(leg, at, key))
+                self._results.failed(stage, stage.step, message, error, _origin(stage, at, key))
                 return
-            self._take(leg, at, key, message)
+            self._take(stage, at, key, message)
 
-        here = self._program.levels.level(leg.partition) == self._level
-        return self._paths.keyed_at(leg, arrived if here else sent)
+        same_level = self._program.levels.level(stage.partition) == self._level
+        return self._paths.keyed_at(stage, arrived if same_level else sent)
 
-    def _take(self, leg: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
-        """Run *message* through the step of *leg*, and what becomes of it through the rest."""
-        self._hot[leg.partition][key] += 1
-        if isinstance(leg.step, WindowCompute):
-            self._gather(leg, leg.step, stamp, key, message)
+    def _take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
+        """Run *message* through the step of *stage*, and its outputs through what follows."""
+        self._hot[stage.partition][key] += 1
+        if isinstance(stage.step, WindowCompute):
+            self._aggregate(stage, stage.step, stamp, key, message)
             return
-        entity = self._state.entities[leg.partition].get(key, _MISSING)
-        arrival = stamp[0] if leg.fresh else None
-        self._compute(leg, (key,), (entity,), (message,), (arrival,), stamp)
+        entity = self._state.entities[stage.partition].get(key, _MISSING)
+        arrival = stamp[0] if stage.fresh else None
+        self._compute(stage, (key,), (entity,), (message,), (arrival,), stamp)
 
-    def _gather(
-        self, leg: StatefulStage, step: WindowCompute, stamp: Stamp, key: Any, message: Any
+    def _aggregate(
+        self, stage: StatefulStage, step: WindowCompute, stamp: Stamp, key: Any, message: Any
     ) -> None:
         """Run *message* through windows."""
-        figures, failed = self._figures[leg.number], partial(self._results.failed, leg, step)
+        metrics, failed = self._metrics[stage.number], partial(self._results.failed, stage, step)
         outputs: list[Any] = []
-        began = 0.0 if figures.entered % SAMPLE else perf_counter()
-        figures.entered += 1
+        began = 0.0 if metrics.entered % SAMPLE else perf_counter()
+        metrics.entered += 1
         try:
-            entity = self._entity(leg.partition, key)
+            entity = self._entity(stage.partition, key)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, step, message, error, _origin(leg, stamp, key))
+            self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
             return
         try:
             outputs += step.windows.take(entity, key, message, stamp[1], failed)
         except Late:
-            self._results.tally.add_late(leg.pipeline, step.name)
+            self._results.tally.add_late(stage.pipeline, step.name)
         except (Exception, SystemExit) as error:
-            self._results.failed(leg, step, message, error, _origin(leg, stamp, key))
-        self._note(leg.partition, step, key, entity)
+            self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
+        self._note(stage.partition, step, key, entity)
         if began:
-            figures.timed += 1
-            figures.seconds += perf_counter() - began
-        figures.left += len(outputs)
-        after = self._after[leg.number]
+            metrics.timed += 1
+            metrics.seconds += perf_counter() - began
+        metrics.left += len(outputs)
+        after = self._after[stage.number]
         for number, output in enumerate(outputs):
             after((*stamp, number), key, output)
 
-    @speaks_for("leg")
+    @runs_step("stage")
     def _tick(self, stamp: Stamp) -> None:
-        """Close the windows that the clock closes."""
+        """Close the windows whose timers have expired."""
         now = stamp[1]
-        for order, (number, key) in enumerate(self._dues.take_due(now)):
-            leg = self._leg_of[number]
-            step, entity = leg.step, self._state.entities[number].get(key)
+        for order, (number, key) in enumerate(self._timers.take_due(now)):
+            stage = self._stage_of[number]
+            step, entity = stage.step, self._state.entities[number].get(key)
             assert isinstance(step, WindowCompute)
             if entity is None:
                 continue
-            failed = partial(self._results.failed, leg, step)
+            failed = partial(self._results.failed, stage, step)
             outputs = step.windows.tick(entity, key, now, failed)
             self._note(number, step, key, entity)
-            self._figures[leg.number].left += len(outputs)
+            self._metrics[stage.number].left += len(outputs)
             for place, output in enumerate(outputs):
-                self._after[leg.number](
-                    (*stamp, leg.number, self._bucket, order, place), key, output
+                self._after[stage.number](
+                    (*stamp, stage.number, self._bucket, order, place), key, output
                 )
 
     def note_state(self, bucket: int, state: Bucket) -> None:
-        """Count what *bucket* has in memory, for the figures."""
-        figures = self._results.figures
+        """Add the size of *bucket* to the metrics."""
+        metrics = self._results.metrics
         for number, name in self._names.items():
-            figures.entities[name, bucket] = len(state.entities[number])
-        figures.log_bytes[", ".join(self._names.values()), bucket] = state.head.log_bytes
+            metrics.entities[name, bucket] = len(state.entities[number])
+        metrics.log_bytes[", ".join(self._names.values()), bucket] = state.head.log_bytes
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
-        """Note what happened to the windows of *key*."""
-        if step.windows.is_spent(entity):
-            self._dues.forget(number, key)
+        """Record changes to the windows of *key*, and set its timer."""
+        if step.windows.is_disposable(entity):
+            self._timers.forget(number, key)
             self._state.entities[number].pop(key, None)
             self._changes.changed[number].pop(key, None)
             self._changes.forgotten[number].add(key)
         else:
-            self._dues.set(number, key, step.windows.due_ns(entity))
+            self._timers.set(number, key, step.windows.due_ns(entity))
             self._changes.changed[number][key] = entity
 
-    def _dues_of(self, state: Bucket) -> Timers:
-        if state.dues is None:
-            state.dues = Timers()
+    def _timers_of(self, state: Bucket) -> Timers:
+        if state.timers is None:
+            state.timers = Timers()
             for number in self._timed:
                 windows = self._program.partitions[number].windows
                 assert windows is not None
                 for key, entity in state.entities[number].items():
-                    state.dues.set(number, key, windows.due_ns(entity))
-        return state.dues
+                    state.timers.set(number, key, windows.due_ns(entity))
+        return state.timers
 
 
-def _origin(leg: StatefulStage, stamp: Stamp, key: Any) -> Origin:
-    """Where a message at *leg* comes from."""
-    return Origin(shown(key, 100), stamp[0] if leg.fresh else None)
+def _origin(stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:
+    """Return the origin of a message at *stage*."""
+    return Origin(preview(key, 100), stamp[0] if stage.fresh else None)
 
 
 def _stamp_of(item: Stamped) -> Stamp:

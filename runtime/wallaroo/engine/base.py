@@ -1,7 +1,7 @@
 """The interface of engines: what runs an application between the gateway's journal and outbox.
 
-An `Engine` is a way to run applications, and to look after their state while they do not run; a
-`RunningEngine` is an application that one of them runs. `registry` knows the engines by name.
+An `Engine` is a way to run applications, and to maintain their state while they do not run; a
+`RunningEngine` is an application that an engine runs. `registry` has the engines by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
-from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.pod import Pod
@@ -59,7 +59,7 @@ OnBatch = Callable[[Batch], None]
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an application that was started does not run any more."""
+    """Why an application that was started no longer runs."""
 
     reason: str
     final: bool = False
@@ -74,18 +74,19 @@ class EngineSettings:
     """The application and its arguments."""
     master: str
     """Spark master URL."""
-    workers: int
-    """Workers at the start."""
+    workers: int = 1
+    """Number of workers at the start: processes of local Spark, executors of a cluster. A batch is
+    read in as many ranges."""
     batch: BatchLimits = field(default_factory=BatchLimits)
-    """Bounds of a batch."""
+    """Limits of a batch."""
     memory: str = "1g"
-    """Heap of the driver's virtual machine."""
+    """Java heap of the driver."""
     everywhere: bool = False
-    """Whether workers have the application at the driver's path, as in copies of one image."""
+    """Whether workers find the application at the driver's path, as in copies of one image."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the workers."""
     spark: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark."""
+    """Additional Spark settings."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
 
@@ -130,7 +131,7 @@ class SavedState(Protocol):
     commit: Commit | None
     """Which batch that is; None if there is none yet, and so no state."""
     unloaded: list[Unloaded]
-    """Entities that `entities` has met so far and could not load."""
+    """Entities that `entities` could not load so far."""
 
     def entities(self) -> Iterator[tuple[str, Any, Any]]:
         """State, key and entity of each entity.
@@ -162,10 +163,10 @@ class StoppedState(Protocol):
 
 
 class Launch(Protocol):
-    """An engine's libraries on their way, so that the caller may use the time."""
+    """An engine's libraries while they load, so that the caller can do other work."""
 
     def stop(self) -> None:
-        """Stop what has started of it; does nothing to what has stopped."""
+        """Stop everything that has started; does nothing if it has stopped."""
 
 
 class RunningEngine(ABC):
@@ -176,7 +177,7 @@ class RunningEngine(ABC):
 
     @abstractmethod
     def failure(self) -> str | None:
-        """Look after it; why it is not started again, or None while it runs or will."""
+        """Supervise it; returns why it is not restarted, or None while it runs or will run."""
 
     @abstractmethod
     def samples(self) -> list[Sample]:
@@ -184,11 +185,11 @@ class RunningEngine(ABC):
 
     @abstractmethod
     def costs(self) -> BatchCosts | None:
-        """What a batch costs, as far as it is known; None before the first has ended."""
+        """What a batch is known to cost; None before the first has ended."""
 
     @abstractmethod
     def workers(self) -> tuple[int, int]:
-        """Workers that are wanted, and that take tasks."""
+        """Workers that are requested, and workers that take tasks."""
 
     @abstractmethod
     def saved_state(self) -> AbstractContextManager[SavedState]:
@@ -196,11 +197,11 @@ class RunningEngine(ABC):
 
     @abstractmethod
     def waits(self) -> bool:
-        """Whether it waits for messages, with no batch under way."""
+        """Whether it waits for messages, with no batch in progress."""
 
     @abstractmethod
     def finish_batch(self) -> None:
-        """Wait until the batch under way, if there is one, is committed."""
+        """Wait until the batch in progress, if there is one, is committed."""
 
     @abstractmethod
     def scale(self, workers: int) -> None:
@@ -208,19 +209,19 @@ class RunningEngine(ABC):
 
     @abstractmethod
     def remove_surplus(self) -> None:
-        """Let go of workers that are not wanted any more."""
+        """Release workers that are no longer requested."""
 
     @abstractmethod
     def hold(self) -> None:
-        """Begin no further batch."""
+        """Start no further batch."""
 
     @abstractmethod
     def stop(self, *, at_once: bool = False) -> None:
         """Stop it; what is not committed will be reprocessed at the next start.
 
         Args:
-            at_once: Whether to wait for nothing that is under way: calls to a gateway that will
-                not come back would be waited for until their patience ends.
+            at_once: Whether to wait for nothing in progress: calls to a gateway that will not come
+                back would be repeated until they time out.
         """
 
 
@@ -232,7 +233,7 @@ class Engine(ABC):
 
     @abstractmethod
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> Launch:
-        """Begin to start what applications run on; `start` is given the same arguments.
+        """Begin to start what applications run on; `start` gets the same arguments.
 
         Raises:
             UsageError: Something that it needs is not installed.
@@ -249,7 +250,7 @@ class Engine(ABC):
         scratch: Path,
         on_batch: OnBatch = lambda _batch: None,
     ) -> RunningEngine:
-        """Run an application, from where its state is.
+        """Run an application, resuming from its state.
 
         Args:
             settings: How to run it.
@@ -271,17 +272,17 @@ class Engine(ABC):
         """Settings for `EngineSettings.spark` with which workers are pods.
 
         Args:
-            pod: The driver's pod; workers go when it goes.
+            pod: The driver's pod; workers end when it ends.
             image: Image of the workers.
-            prefix: How the names of their pods begin; other than those of the last driver's, whose
-                workers may not be gone yet.
-            template: Pod that they are made from.
-            token_file: File with a secret that driver and workers show each other, in both.
+            prefix: Prefix of the names of their pods; not that of the last driver, whose workers
+                may still exist.
+            template: Pod template.
+            token_file: File with a secret that driver and workers send each other.
         """
 
     @abstractmethod
-    def position(self, checkpoint: Path) -> Position:
-        """How far the application whose state is in *checkpoint* has come; it must not run.
+    def progress(self, checkpoint: Path) -> CheckpointProgress:
+        """How far the application whose state is in *checkpoint* is; it must not run.
 
         Raises:
             UsageError: A file cannot be read.
@@ -289,7 +290,7 @@ class Engine(ABC):
 
     @abstractmethod
     def settle(self, checkpoint: Path) -> bool:
-        """Make *checkpoint* usable where it is; returns whether it had been moved or copied."""
+        """Make *checkpoint* usable at its present path; returns whether it was moved or copied."""
 
     @abstractmethod
     def open(self, layout: StateLayout) -> AbstractContextManager[StoppedState]:
@@ -297,14 +298,14 @@ class Engine(ABC):
 
     @abstractmethod
     def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
-        """Write what is to be imported to the file *rows*, for `StoppedState.import_rows`."""
+        """Write the entities to import to the file *rows*, for `StoppedState.import_rows`."""
 
     @abstractmethod
     def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
         """How far the import *name* is; *checkpoint* has a batch.
 
         Raises:
-            RuntimeFailure: Another batch has begun and not ended.
+            RuntimeFailure: Another batch has begun but not ended.
         """
 
     @abstractmethod
@@ -313,10 +314,10 @@ class Engine(ABC):
 
     @abstractmethod
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
-        """Divide the state into *partitions*; does nothing where it is done.
+        """Divide the state into *partitions*; does nothing if it already is.
 
         A call after one that was interrupted finishes it.
 
         Raises:
-            RuntimeFailure: It failed, or the last batch has begun and not ended.
+            RuntimeFailure: It failed, or the last batch has begun but not ended.
         """

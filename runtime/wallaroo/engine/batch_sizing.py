@@ -1,4 +1,4 @@
-"""How large a batch may be: as large as what there is time and memory for."""
+"""Determines the size of batches, within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from pathlib import Path
 from typing import NamedTuple
 
 _FIRST = 20_000
-"""Messages of the first batch at most: a fast application passes that in a fraction of a second,
-and a slow one is found out before it has a million of them in hand."""
+"""Maximum size of the first batch, in messages: a fast application processes that in a fraction of
+a second, and a slow one is detected before it gets a million messages."""
 _STEP = 4
-"""Times that a batch may be larger, or smaller, than the one before: one that took long may have
-had to wait for something else."""
+"""Maximum factor between the sizes of successive batches: a batch may have been slow for unrelated
+reasons."""
 _FIXED_S = 0.2
-"""Fixed cost of a batch that is assumed until batches show another."""
+"""Assumed fixed cost of a batch until batches provide an estimate."""
 _ASSUMED = 0.01
-"""Weight of that assumption; a batch that has just ended has 1."""
+"""Weight of that assumption; the last batch has the weight 1."""
 _RECENT = 16
-"""Batches that costs are learned from."""
+"""Number of batches from which costs are estimated."""
 _KEEP, _KEEP_CHANGED = 0.8, 0.1
-"""What is left of a batch's weight after the next one, and after one that took far too long."""
+"""Factor for a batch's weight with each later batch, and with one that took far too long."""
 _CHANGED = 2.0
-"""Times longer than expected that a batch takes where costs seem to have changed."""
+"""Ratio of actual to expected time above which costs seem to have changed."""
 _CHANCE = 0.3
-"""Part of its time by which a batch may be off before it counts less."""
+"""Relative deviation above which a batch counts less."""
 _ROUNDS = 3
-"""Rounds of the fit: the first takes the scale of noise from times, the others from the fit."""
+"""Rounds of the fit: the first derives the scale of noise from times, the others from the fit."""
 _SELDOM, _OFTEN = 8, 3
-"""A smaller batch after so many full ones shows what the fixed cost is; more often where it is
-what batches take most of their time for."""
+"""Number of full batches after which a smaller one measures the fixed cost; the second applies if
+the fixed cost dominates."""
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """Bounds of a batch; it takes one chunk of the journal at least."""
+    """Limits of a batch, which contains at least one chunk of the journal."""
 
     max_bytes: int = 64 * 1024**2
-    """Bytes of messages: what processes hold of a batch at a time grows with it."""
+    """Maximum size of its messages, in bytes; determines the memory that processes need."""
     seconds: float = 3.0
-    """Seconds that a batch may take under load, about: results come out, and state is safe, at its
-    end. A fixed cost of more than half of that stretches it; see `Pace`."""
+    """Approximate maximum duration under load, in seconds: at its end, outputs are sent and state
+    is durable. Exceeded if the fixed cost is more than half of it; see `Pace`."""
 
 
 @dataclass(frozen=True)
 class BatchCosts:
-    """What a batch costs, as far as it is known.
+    """The estimated cost of a batch.
 
     Example:
         >>> BatchCosts(3.0, 0.2, 1e-5, 280_000).exceeded
@@ -59,28 +59,28 @@ class BatchCosts:
     """
 
     limit_s: float
-    """Seconds that a batch may take."""
+    """Target for the maximum duration, in seconds."""
     fixed_s: float
-    """Seconds that it takes whatever its messages."""
+    """Fixed cost, in seconds."""
     message_s: float
-    """Seconds for each message."""
+    """Cost per message, in seconds."""
     messages: int
-    """Messages that it may have."""
+    """Maximum number of messages."""
 
     @property
     def longest_s(self) -> float:
-        """Seconds that a batch takes at most."""
+        """Expected maximum duration of a batch, in seconds."""
         return max(self.limit_s, 2 * self.fixed_s)
 
     @property
     def exceeded(self) -> bool:
-        """Whether batches under load take longer than they may, because of their fixed cost."""
+        """Whether batches under load exceed the target because of their fixed cost."""
         return self.longest_s > self.limit_s
 
 
 @dataclass(frozen=True)
 class CostsFile:
-    """Where Spark's planning process, which sizes batches, leaves `BatchCosts` for the driver.
+    """The file in which Spark's planning process, which sizes batches, reports `BatchCosts`.
 
     Args:
         file: Path on the machine that both run on.
@@ -89,22 +89,22 @@ class CostsFile:
     file: str
 
     def write(self, costs: BatchCosts) -> None:
-        """Leave *costs*; a full disk costs no more than that they are not known."""
+        """Write *costs*; a failure, such as a full disk, is ignored."""
         fresh = Path(f"{self.file}.new")
         with contextlib.suppress(OSError):
             fresh.write_text(json.dumps(asdict(costs)))
             fresh.replace(self.file)
 
     def read(self) -> BatchCosts | None:
-        """What was left last; None before the first batch has ended."""
+        """Return the last report; None before the end of the first batch."""
         try:
             return BatchCosts(**json.loads(Path(self.file).read_text()))
         except FileNotFoundError:
             return None
 
 
-class _Seen(NamedTuple):
-    """A batch that has ended."""
+class _Observation(NamedTuple):
+    """A completed batch."""
 
     messages: int
     took: float
@@ -112,45 +112,45 @@ class _Seen(NamedTuple):
 
 
 class _Fit:
-    """Fits `seconds = fixed + each * messages` to the last batches, the newest counting most.
+    """Fits `seconds = fixed + each * messages` to the last batches, weighted towards the newest.
 
-    The noise of a batch is assumed to be in proportion to its time, and outliers count less.
+    The noise of a batch is assumed to be proportional to its time, and outliers count less.
 
     Args:
-        seconds: How long a batch may take.
+        seconds: Target for the maximum duration of a batch.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._seen: deque[_Seen] = deque(maxlen=_RECENT)
+        self._observed: deque[_Observation] = deque(maxlen=_RECENT)
         self.fixed, self.each = 0.0, 0.0
 
     def add(self, messages: int, took: float) -> bool:
-        """Learn of a batch of *messages*; returns whether it took far longer than expected."""
+        """Add a batch of *messages*; returns whether it took far longer than expected."""
         expected = self.fixed + self.each * messages
-        changed = bool(self._seen) and took > _CHANGED * expected
+        changed = bool(self._observed) and took > _CHANGED * expected
         keep = _KEEP_CHANGED if changed else _KEEP
-        kept = [one._replace(weight=one.weight * keep) for one in self._seen]
-        self._seen.extend([*kept, _Seen(messages, took, 1.0)][-_RECENT:])
-        times: Sequence[float] = [one.took for one in self._seen]
+        previous = [one._replace(weight=one.weight * keep) for one in self._observed]
+        self._observed.extend([*previous, _Observation(messages, took, 1.0)][-_RECENT:])
+        times: Sequence[float] = [one.took for one in self._observed]
         for _ in range(_ROUNDS):
-            self.fixed, self.each = self._solved(times)
-            times = [max(self.fixed + self.each * one.messages, 1e-6) for one in self._seen]
+            self.fixed, self.each = self._solve(times)
+            times = [max(self.fixed + self.each * one.messages, 1e-6) for one in self._observed]
         return changed
 
-    def _solved(self, times: Sequence[float]) -> tuple[float, float]:
-        """Weighted least squares, where *times* scale the noise of each batch."""
+    def _solve(self, times: Sequence[float]) -> tuple[float, float]:
+        """Solve by weighted least squares; *times* scale the noise of each batch."""
         weights = _ASSUMED / max(self._seconds, *times) ** 2
         totals = weights * min(_FIXED_S, self._seconds / 2)
         sizes = squares = products = 0.0
-        for (messages, took, weight), about in zip(self._seen, times, strict=True):
-            off = abs(took - about) / max(took, about)
-            counts = weight / about**2 * (_CHANCE / off if off > _CHANCE else 1.0)
-            weights += counts
-            sizes += counts * messages
-            squares += counts * messages**2
-            totals += counts * took
-            products += counts * messages * took
+        for (messages, took, weight), estimate in zip(self._observed, times, strict=True):
+            deviation = abs(took - estimate) / max(took, estimate)
+            factor = weight / estimate**2 * (_CHANCE / deviation if deviation > _CHANCE else 1.0)
+            weights += factor
+            sizes += factor * messages
+            squares += factor * messages**2
+            totals += factor * took
+            products += factor * messages * took
         scale = weights * squares - sizes**2
         fixed = (totals * squares - products * sizes) / scale
         each = (weights * products - sizes * totals) / scale
@@ -162,16 +162,16 @@ class _Fit:
 
 
 class Pace:
-    """Learns from each batch how many messages the next may have.
+    """Adapts the maximum number of messages to the duration of batches.
 
-    A batch has a fixed cost and one for each message. Messages get what the fixed cost leaves of
-    the time that a batch may take, but at least as much time as the fixed cost itself: smaller
-    batches would hardly end sooner, and would cost throughput. So throughput is never less than
-    half of what batches of any size could give.
+    A batch has a fixed cost and a cost per message. Messages get the time that remains after the
+    fixed cost, but at least as much time as the fixed cost itself: smaller batches would hardly end
+    sooner and would reduce throughput. Throughput is therefore at least half of what batches of any
+    size could achieve.
 
     Args:
-        seconds: How long a batch may take.
-        clock: Tells the time, in seconds.
+        seconds: Target for the maximum duration of a batch.
+        clock: Returns the time in seconds.
 
     Example:
         >>> now = 0.0
@@ -191,31 +191,31 @@ class Pace:
         self._fit = _Fit(seconds)
         self._most = _FIRST
         self._full = 0
-        """Full batches since there was a smaller one on purpose."""
+        """Number of full batches since the last deliberately smaller one."""
         self.messages = _FIRST
-        """Messages that the next batch may have."""
+        """Maximum number of messages of the next batch."""
 
     @property
     def costs(self) -> BatchCosts:
-        """What a batch costs, as far as it is known."""
+        """The estimated cost of a batch."""
         return BatchCosts(self._seconds, self._fit.fixed, self._fit.each, self._most)
 
     def begin(self, start: int, end: int) -> None:
-        """Note that a batch of the offsets [*start*, *end*) begins."""
+        """Record the start of a batch with the offsets [*start*, *end*)."""
         self._batch = (start, end, self._clock()) if end > start else None
 
     def end(self, reached: int) -> bool:
-        """Note that all before offset *reached* is processed; returns whether that ends a batch."""
+        """Record that all offsets before *reached* are processed; returns if that ends a batch."""
         if self._batch is None or self._batch[1] != reached:
             return False
         start, end, began = self._batch
         self._batch = None
         count, took = end - start, max(self._clock() - began, 1e-3)
-        full = _STEP * count >= self.messages  # or its bytes, or what there was, bounded it
+        full = _STEP * count >= self.messages  # or limited by bytes or by the available messages
         changed = self._fit.add(count, took)
         self._full += full
         if full and changed and took > self._seconds:
-            self._try_smaller(count)  # was it chance? the fit knows after the next batch
+            self._try_smaller(count)  # the fit after the next batch shows whether this was chance
             return True
         self._set_most(count, full=full)
         if self._full < (_OFTEN if self.costs.exceeded else _SELDOM):
@@ -225,7 +225,7 @@ class Pace:
         return True
 
     def _set_most(self, count: int, *, full: bool) -> None:
-        """Set what batches may have, after one of *count* messages."""
+        """Update the maximum size after a batch of *count* messages."""
         fixed, each = self._fit.fixed, self._fit.each
         budget = max(self._seconds - fixed, fixed)
         most = _STEP * max(self._most, count)
@@ -236,6 +236,6 @@ class Pace:
             self._most = max(1, self._most // _STEP, fitting)
 
     def _try_smaller(self, messages: int) -> None:
-        """Let the next batch have far fewer than *messages*, or more of very few."""
+        """Make the next batch much smaller than *messages*, or larger if there are very few."""
         self.messages = messages // _STEP or 2 * messages
         self._full = 0

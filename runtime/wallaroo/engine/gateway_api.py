@@ -1,4 +1,4 @@
-"""What an engine needs of the gateway: a replayable journal and an outbox that publishes by batch.
+"""What an engine needs of the gateway: a replayable journal and an outbox that publishes by epoch.
 
 The gateway implements `GatewayAPI`. Engines reach it through a `Connect` function, which must be
 picklable because workers in other processes, and on other machines, call it too.
@@ -7,46 +7,76 @@ picklable because workers in other processes, and on other machines, call it too
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from wallaroo.dataflow.records import Chunk, Outputs, Tally
+from wallaroo.dataflow.records import Chunk, Outputs, Position, Tally
 from wallaroo.errors import RuntimeFailure
 
 
 class Stopped(RuntimeFailure):
-    """The application is to stop because of a message; its batch can never be published."""
+    """A message that failed stops the application; its epoch can never be published."""
 
 
-JOURNAL = "journal"
-"""Name of the log that all sources write to."""
 Offsets = Mapping[str, int]
-"""By log, the offset of the first message that has not been processed."""
+"""By log, the number of the first message that has not been taken; a log that is missing has 0."""
+
+
+class Range(NamedTuple):
+    """Successive messages of one log."""
+
+    start: Position
+    """Position of the first."""
+    end: int
+    """Number after the last."""
 
 
 class Latest(NamedTuple):
     """Where the next batch ends."""
 
-    end: int
-    """Offset behind its last message."""
+    end: Offsets
+    """Offsets after its last messages."""
     opening: str
     """Name of the journal's opening at that time: an offset belongs to one journal."""
 
 
-class Position(NamedTuple):
+@dataclass(frozen=True)
+class CheckpointProgress:
     """How far the query of a checkpoint is; by default, one that has planned no batch."""
 
     run: str | None = None
-    """Name under which the query publishes its batches."""
+    """Name under which the query publishes its epochs."""
     batch: int = -1
     """Number of the last batch that was planned."""
-    planned: int = 0
-    """Offset behind that batch."""
+    planned: Offsets = field(default_factory=dict)
+    """Offsets after that batch."""
     opening: str | None = None
-    """Opening of the journal under which it was planned; None where that was not noted."""
-    committed: int = 0
-    """Offset behind the last batch that is committed."""
+    """Opening of the journal under which it was planned; None if that was not noted."""
+    committed: Offsets = field(default_factory=dict)
+    """Offsets after the last batch that is committed."""
     published: int = -1
     """Number of the last batch that must have been published."""
+
+
+class StateChange(NamedTuple):
+    """A change of the entities of one bucket, which the gateway does not look into."""
+
+    state: str
+    """Name of the state."""
+    bucket: int
+    """Number of the bucket."""
+    change: bytes
+    """The change, in the engine's own format."""
+
+
+class PublishedChange(NamedTuple):
+    """A change that has been published."""
+
+    epoch: int
+    """Number of the epoch that it belongs to."""
+    number: int
+    """Its number among all changes: within an epoch, they grow in the order of staging."""
+    change: StateChange
 
 
 class GatewayAPI(Protocol):
@@ -54,70 +84,98 @@ class GatewayAPI(Protocol):
 
     def latest(
         self,
-        after: int,
+        after: Offsets,
         max_bytes: int,
         max_messages: int,
         wait_s: float,
         opening: str | None = None,
     ) -> Latest:
-        """The end of the next batch: the largest offset within its bounds.
+        """The end of the next batch: the largest offsets within its bounds.
 
         Args:
-            after: Offset up to which messages are taken already.
+            after: Offsets up to which messages are taken already.
             max_bytes: Bytes of messages at most, one chunk at least.
             max_messages: Number of messages at most, one chunk at least.
-            wait_s: Seconds to wait where there is nothing after *after*, or where the outbox is
-                too full to take more.
-            opening: The opening that *after* came with; None where that was not noted.
+            wait_s: Seconds to wait if there is nothing after *after*, or if the outbox is too full
+                to take more.
+            opening: The opening that *after* came with; None if that was not noted.
 
         Returns:
-            An offset (the arrival number of the first message that is not in the batch), *after*
-            itself if there is nothing to do.
+            The offsets after the batch; *after* itself if there is nothing to do.
 
         Raises:
             WallarooError: *after* belongs to another journal.
         """
 
-    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
-        """Begin a batch of the offsets [*start*, *end*); one batch is under way at a time.
+    def plan(self, start: Offsets, end: Offsets, parts: int) -> Sequence[Range]:
+        """Begin a batch of the messages from *start* up to *end*.
 
         Returns:
-            The offsets in at most *parts* ranges of about equal bytes.
+            These messages in at most *parts* ranges of about equal bytes; more if there are more
+            logs with messages.
         """
 
-    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
-        """The chunks of [*start*, *end*) in order of arrival, in blocks of a few MiB."""
+    def read(self, messages: Range) -> Iterator[Sequence[Chunk]]:
+        """The chunks of a range in order of arrival, in blocks of a few MiB."""
 
-    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
-        """Leave *outputs* of a task under *token*; they count once a batch publishes the token.
+    def stage(
+        self,
+        run: str,
+        epoch: int,
+        token: str,
+        outputs: Sequence[Outputs],
+        tally: Tally,
+        changes: Sequence[StateChange] = (),
+    ) -> None:
+        """Leave the *outputs* of a task under *token*; they count once `publish` names the token.
 
-        May be called several times with one token; a token that no batch publishes is forgotten.
+        May be called several times with one token. What is staged for an epoch is forgotten when
+        that epoch, or a later one of the same run, is published without it.
+
+        Args:
+            run: Name of the query that numbers the epochs.
+            epoch: Number of the epoch that the task is part of.
+            token: A name that no other task attempt uses.
+            outputs: The outputs, in order.
+            tally: What else the task reports.
+            changes: Changes of state, in order, to be published together with the outputs; for
+                engines whose checkpoints come less often than outputs.
         """
 
     def publish(
-        self, run: str, batch: int, tokens: Sequence[str], offsets: Offsets
+        self, run: str, epoch: int, tokens: Sequence[str], offsets: Offsets
     ) -> Tally | None:
-        """Commit the outputs left under *tokens*, in that order, as those of *batch*.
+        """Commit the outputs left under *tokens*, in that order, as those of *epoch*.
 
-        The messages before *offsets* count as processed from then on. Does nothing else where
-        *batch* of *run* has been published before, however often it is asked.
+        The messages before *offsets* count as processed from then on. Epochs of one run are
+        published in the order of their numbers. If *epoch* of *run* has been published before,
+        nothing else happens, however often this is called.
 
         Returns:
-            What the tasks reported, all together; None where the batch was published before, be it
+            What the tasks reported, all together; None if the epoch was published before, perhaps
             by a call whose answer was lost.
 
         Raises:
-            Stopped: A message of the batch was set aside whose source is to stop then.
+            Stopped: A message of the epoch failed whose source is configured to stop then.
         """
+
+    def changes(self, run: str, after_epoch: int) -> Iterator[Sequence[PublishedChange]]:
+        """The changes that *run* has published after an epoch, in blocks of a few MiB.
+
+        They come in the order of their epochs, and within an epoch in the order of staging.
+        """
+
+    def forget_changes(self, run: str, epoch: int) -> None:
+        """Drop the published changes of *run* up to *epoch*, which a checkpoint contains now."""
 
     def wake(self, at_ns: int | None) -> None:
         """Put a tick into the journal when the wall clock shows *at_ns*; None for never.
 
-        Takes the place of what was asked before.
+        Replaces the time of the call before.
         """
 
-    def consume(self, end: int) -> None:
-        """Forget the messages before offset *end*: no batch will ask for them again."""
+    def consume(self, end: Offsets) -> None:
+        """Forget the messages before the offsets *end*: no batch will ask for them again."""
 
 
 Connect = Callable[[], GatewayAPI]

@@ -1,4 +1,4 @@
-"""What an engine has done since it started: batches, their phases, what went wrong in them."""
+"""Metrics of an engine since its start: batches, their phases, and errors."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
 
 _KEPT_BATCHES = 30
-"""Batches that are told one by one."""
+"""Number of recent batches to keep individually."""
 _KEPT_ERRORS = 20
-"""Errors that are told one by one."""
+"""Number of recent errors to keep individually."""
 _UNTIMED = 100
-"""Batches whose phases are waited for at most."""
+"""Maximum number of batches whose phases are still unknown."""
 
 
 @dataclass(frozen=True)
 class TimedBatch:
-    """A committed batch, its messages, and how long it took."""
+    """A committed batch with its number of messages and its duration."""
 
     messages: int
-    """Messages that it took from the journal."""
+    """Number of messages from the journal."""
     progress: Progress
 
 
 @dataclass
 class KnownError:
-    """An error of user code, and how often it came."""
+    """An error of user code with its number of occurrences."""
 
     example: FailedMessage
     """The last message on which it was raised."""
     count: int
-    """Times that it was reported since the engine started: the first few of each task."""
+    """Number of reports since the start of the engine; tasks report only their first few errors."""
     at: float
-    """Wall clock when it came last, in seconds since the epoch."""
+    """Wall clock of the last occurrence, in seconds since the Unix epoch."""
 
 
 class EngineMetrics:
-    """Keeps what has happened; may be asked from any thread."""
+    """Collects the metrics of an engine; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._batch_at = time.monotonic()
         self._messages: dict[int, int] = {}
-        """Messages of batches whose phases are not known yet."""
+        """Number of messages of batches whose phases are unknown."""
         self._batches: deque[TimedBatch] = deque(maxlen=_KEPT_BATCHES)
         self._errors: dict[tuple[str, str, str], KnownError] = {}
         self._sizes = Histogram(catalogue.BATCH_MESSAGES)
         self._phases = {phase: Histogram(catalogue.BATCH_SECONDS, phase) for phase in PHASES}
 
     def on_batch(self, batch: Batch) -> None:
-        """Note a committed batch."""
-        messages = sum(batch.tally.figures.arrivals.values())
+        """Record a committed batch."""
+        messages = sum(batch.tally.metrics.arrivals.values())
         with self._lock:
             self._batch_at = time.monotonic()
             self._sizes.observe(messages)
@@ -68,7 +68,7 @@ class EngineMetrics:
                 self._note_error(example)
 
     def on_progress(self, progress: Progress) -> None:
-        """Note how a batch went."""
+        """Record the phases of a batch."""
         with self._lock:
             messages = self._messages.pop(progress.number, 0)
             self._batches.append(TimedBatch(messages, progress))
@@ -76,7 +76,7 @@ class EngineMetrics:
                 self._phases[phase].observe(seconds)
 
     def samples(self) -> list[Sample]:
-        """What has happened, in figures."""
+        """Return the metrics as samples."""
         with self._lock:
             age_s = time.monotonic() - self._batch_at
             return [
@@ -86,19 +86,19 @@ class EngineMetrics:
             ]
 
     def batches(self) -> Sequence[TimedBatch]:
-        """The last batches, the oldest first."""
+        """Return recent batches, the oldest first."""
         with self._lock:
             return list(self._batches)
 
     def errors(self) -> Sequence[KnownError]:
-        """The last errors of user code, each kind once, the newest first."""
+        """Return recent errors of user code, one of each kind, the newest first."""
         with self._lock:
-            return sorted(self._errors.values(), key=lambda known: -known.at)
+            return sorted(self._errors.values(), key=lambda error: -error.at)
 
     def _note_error(self, example: FailedMessage) -> None:
         kind = (example.pipeline, example.step, example.place)
-        known = self._errors.pop(kind, None)
-        count = 1 if known is None else known.count + 1
+        error = self._errors.pop(kind, None)
+        count = 1 if error is None else error.count + 1
         self._errors[kind] = KnownError(example, count, time.time())
         while len(self._errors) > _KEPT_ERRORS:
             del self._errors[next(iter(self._errors))]

@@ -9,21 +9,21 @@ from wallaroo.engine.base import Engine
 from wallaroo.errors import UsageError
 
 DEFAULT = "micro-batch"
-"""Name of the engine that runs an application unless another one is asked for."""
+"""Name of the default engine."""
 VARIABLE = "WALLAROO_ENGINE"
-"""Environment variable with the name of another one."""
+"""Environment variable with the name of another engine."""
 ENGINES = {
     "micro-batch": "wallaroo.engine.microbatch.engine:MicroBatch",
     "real-time": "wallaroo.engine.realtime.engine:RealTime",
 }
-"""Where each engine is: its modules are loaded when it is asked for."""
+"""Module and class of each engine; modules are imported on demand."""
 
 
 def engine(name: str | None = None) -> Engine:
-    """The engine called *name*; None for the one that the environment asks for.
+    """Return the engine *name*; None for the one that the environment names, or the default.
 
     Raises:
-        UsageError: There is no such engine.
+        UsageError: The engine does not exist.
 
     Example:
         >>> engine().name
@@ -31,12 +31,12 @@ def engine(name: str | None = None) -> Engine:
         >>> engine("batch")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        wallaroo.errors.UsageError: there is no engine 'batch'; choose one of: micro-batch, ...
+        wallaroo.errors.UsageError: the engine 'batch' does not exist; use one of: ...
     """
     name = name or os.environ.get(VARIABLE) or DEFAULT
     if name not in ENGINES:
-        msg = f"there is no engine {name!r}; choose one of: {', '.join(ENGINES)}"
+        msg = f"the engine {name!r} does not exist; use one of: {', '.join(ENGINES)}"
         raise UsageError(msg)
     module, _, kind = ENGINES[name].partition(":")
-    found: Engine = getattr(importlib.import_module(module), kind)()
-    return found
+    created: Engine = getattr(importlib.import_module(module), kind)()
+    return created

@@ -1,18 +1,19 @@
-"""Stream connectors of Wallaroo 0.5.3 and later: their configurations, for applications.
+"""Configurations of the stream connectors of Wallaroo 0.5.3 and later.
 
-What their scripts used (`SourceConnector` and its like) is not offered: see `docs/migrating.md`.
+The classes for connector scripts, such as `SourceConnector`, are not supported; see
+`docs/migrating.md`.
 """
 
 from typing import TYPE_CHECKING
 
 from wallaroo.api.functions import encoder as octet_message_encoder
-from wallaroo.api.not_offered import EXPERIMENTAL, refusing
 from wallaroo.api.stream_connectors import (
     SinkConnectorConfig,
     SourceConnectorConfig,
     stream_message_decoder,
     stream_message_encoder,
 )
+from wallaroo.api.unsupported import EXPERIMENTAL, unsupported_names
 
 __all__ = [
     "SinkConnectorConfig",
@@ -21,5 +22,5 @@ __all__ = [
     "stream_message_decoder",
     "stream_message_encoder",
 ]
-if not TYPE_CHECKING:  # type checkers know the names that there are
-    __getattr__ = refusing(__name__, EXPERIMENTAL)
+if not TYPE_CHECKING:  # type checkers must keep reporting unknown names
+    __getattr__ = unsupported_names(__name__, EXPERIMENTAL)

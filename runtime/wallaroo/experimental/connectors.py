@@ -1,8 +1,8 @@
-"""What Wallaroo's connector scripts imported; none of it is offered."""
+"""Names that Wallaroo's connector scripts imported; none of them is supported."""
 
 from typing import TYPE_CHECKING
 
-from wallaroo.api.not_offered import EXPERIMENTAL, refusing
+from wallaroo.api.unsupported import EXPERIMENTAL, unsupported_names
 
-if not TYPE_CHECKING:  # type checkers know the names that there are
-    __getattr__ = refusing(__name__, EXPERIMENTAL)
+if not TYPE_CHECKING:  # type checkers must keep reporting unknown names
+    __getattr__ = unsupported_names(__name__, EXPERIMENTAL)

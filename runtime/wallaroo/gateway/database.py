@@ -1,4 +1,4 @@
-"""SQLite as journal and outbox want it: written ahead, on disk when a commit returns."""
+"""SQLite as journal and outbox need it: a write-ahead log, synced when a commit returns."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 def lacks_room(error: sqlite3.Error) -> bool:
     """Whether *error* says that the disk took no more: it may, later.
 
-    Not so where a sync failed, after which nobody knows what is on disk.
+    A failed sync is different: after it, what is on disk is unknown.
     """
     return getattr(error, "sqlite_errorcode", None) in _NO_ROOM

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wallaroo.api.addresses import Address
 from wallaroo.errors import UsageError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
-from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import Application, TCPSink
+from wallaroo.model.application import Application
 from wallaroo.observability.tracing import ONE_IN
+from wallaroo.system.tls import TLSFiles
+
+
+@dataclass(frozen=True)
+class TrafficSettings:
+    """How messages enter a gateway and outputs leave it."""
+
+    sources: SourceLimits = field(default_factory=SourceLimits)
+    """Limits on senders."""
+    journal: JournalLimits = field(default_factory=JournalLimits)
+    """Limits of the journal."""
+    on_error: Sequence[str] = ()
+    """What to do with messages that cannot be processed, as `[SOURCE=]POLICY`; the last policy for
+    a source applies. Without a policy, they become dead letters."""
+    source_tls: TLSFiles = field(default_factory=TLSFiles)
+    """Files for TLS on the sources' ports; without a certificate, they accept plain TCP."""
+    sink_tls: TLSFiles = field(default_factory=TLSFiles)
+    """Files for TLS to receivers; without authorities, outputs are sent over plain TCP."""
+    trace_one_in: int = ONE_IN
+    """Trace one in this many messages, if tracing is enabled."""
 
 
 @dataclass(frozen=True)
@@ -22,47 +40,34 @@ class GatewaySettings:
     """How a gateway is set up."""
 
     directory: Path
-    """Directory of journal and outbox."""
+    """Directory of the journal and the outbox."""
     location: str
-    """Where the internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with a certificate
+    """Location of the internal API: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with TLS
     `grpc+tls://HOST:PORT`."""
-    certificate: tuple[bytes, bytes] | None = None
-    """Certificate and key, PEM, that the internal API shows; None for no TLS there."""
-    token: str | None = None
-    """Token that callers must show; None where nobody else gets to the door: a Unix socket."""
+    token_file: Path | None = None
+    """File with the token that callers of the internal API must send; None to require none, for a
+    Unix socket that no other user can reach."""
+    tls: TLSFiles = field(default_factory=TLSFiles)
+    """Certificate and key of the internal API; without them, it uses no TLS."""
     health: Address | None = None
-    """Where probes are answered; None for nowhere."""
-    journal: JournalLimits = field(default_factory=JournalLimits)
-    """Bounds of the journal."""
-    sources: SourceLimits = field(default_factory=SourceLimits)
-    """What senders may cost."""
-    source_tls: ssl.SSLContext | None = None
-    """TLS on the sources' ports; None for plain TCP."""
-    sink_tls: ssl.SSLContext | None = None
-    """TLS to the sinks' receivers; None for plain TCP."""
+    """Address of the health endpoints; None to disable them."""
+    traffic: TrafficSettings = field(default_factory=TrafficSettings)
+    """How messages enter and outputs leave."""
     ports: Sequence[int] = ()
-    """Ports to bind, by source; where there are none, those of the application."""
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-    """What becomes of messages that are set aside, by source; where there is none, they are kept
-    as dead letters."""
+    """Ports to bind, one for each source; if empty, the application's own."""
     letters: DeadLetterLimits = field(default_factory=DeadLetterLimits)
-    """Bounds of the dead letters."""
-    trace_one_in: int = ONE_IN
-    """Of so many messages one is followed, where tracing is on."""
+    """Limits of the dead letters."""
     outbox_bytes: int = 1024**3
-    """Bytes of undelivered outputs over which the engine waits, and so, in the end, the senders."""
+    """Bytes of undelivered outputs above which the engine waits; then the journal fills, and
+    senders wait."""
 
 
 def check_sinks(application: Application) -> None:
-    """Refuse sinks that nobody can be listening for.
+    """Refuse sinks that cannot have a receiver.
 
     Raises:
-        UsageError: One has port 0, which lets the system choose where somebody listens.
+        UsageError: There is one; the message names it.
     """
     for sink in application.sinks:
-        if isinstance(sink, TCPSink) and sink.port == 0:
-            msg = (
-                f"sink {sink.name!r} sends to {sink.where}, and nobody listens on port 0: give the "
-                "port of its receiver (with --out, where the application takes it from there)"
-            )
-            raise UsageError(msg)
+        if sink.problem is not None:
+            raise UsageError(sink.problem)

@@ -1,4 +1,4 @@
-"""The directory of a gateway that starts: it is held alone, and a full disk is waited for."""
+"""The start of a gateway: it locks its directory, and waits while the disk is full."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from wallaroo.system.disk_space import REMEDY, full, is_full
 from wallaroo.system.lockfile import hold
 
 _PAUSE_S = 0.5
-"""Pause before it is tried again to write to a disk that was full."""
+"""Seconds between attempts to write to a full disk."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
 
 def take(directory: Path, application: str) -> int:
-    """Take *directory* for the gateway of *application*; its journal and outbox are there then.
+    """Lock *directory* for a gateway of *application*, and create its journal and outbox.
 
     Returns:
-        The open file that keeps others out.
+        The descriptor of the lock file.
 
     Raises:
-        RuntimeFailure: Another gateway has it, or it is another application's.
+        RuntimeFailure: The directory is in use, or belongs to another application.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    # one that is still on its end writes, and sends what this one would send, too
+    # a gateway that is still stopping writes, and would send the same outputs
     lock = hold(directory / "gateway.lock", "is there another gateway?")
     try:
         for name in (JOURNAL, OUTBOX):
@@ -49,27 +49,27 @@ def take(directory: Path, application: str) -> int:
 async def once_there_is_room(
     directory: Path, act: Callable[[], None], ended: asyncio.Future[Any]
 ) -> None:
-    """Do *act*; while the disk is full, wait as a gateway that runs does, and try again.
+    """Call *act*, and retry while the disk is full, as a running gateway does.
 
     Args:
-        directory: Where *act* writes.
-        act: What to do; leaves nothing open where it fails.
-        ended: Done once the gateway is to end.
+        directory: The directory that *act* writes to.
+        act: What to call; a failed call leaves nothing open.
+        ended: Done when the gateway is asked to stop.
 
     Raises:
-        RuntimeFailure: The directory cannot be used, or *ended* was done meanwhile.
+        RuntimeFailure: The directory cannot be used, or the gateway was asked to stop.
     """
-    told = False
+    warned = False
     while True:
         try:
             return act()
         except (OSError, sqlite3.Error) as error:
-            lacks = is_full(error) if isinstance(error, OSError) else lacks_room(error)
-            if not lacks or ended.done():
-                reason = f"{full(directory)}: {REMEDY}" if lacks else str(error)
+            disk_full = is_full(error) if isinstance(error, OSError) else lacks_room(error)
+            if not disk_full or ended.done():
+                reason = f"{full(directory)}: {REMEDY}" if disk_full else str(error)
                 msg = f"the state directory {directory} cannot be used: {reason}"
                 raise RuntimeFailure(msg) from error
-        if not told:
-            told = True
+        if not warned:
+            warned = True
             log.warning("gateway waits", reason=full(directory), remedy=REMEDY)
         await asyncio.wait([ended], timeout=_PAUSE_S)

@@ -1,6 +1,6 @@
-"""Sampled messages, followed from a source's socket to the sinks'.
+"""Traces of sampled messages, from a source's socket to the sinks'.
 
-Messages move in bulk, and so does what is told of one: when it arrived, when its batch began and
+Messages move in bulk, and so do the times of one: when it arrived, when its batch began and
 was published, and when each sink had taken the outputs of that batch.
 """
 
@@ -20,9 +20,9 @@ from wallaroo.observability.spans import Traces
 from wallaroo.observability.tracing import BatchId, Span
 
 _OF_A_BATCH = 20
-"""Messages of one batch that are followed at most."""
-_FOLLOWED_BATCHES = 100
-"""Batches whose outputs are waited for; while a receiver is away, the oldest are let go."""
+"""Messages of one batch that are traced at most."""
+_TRACED_BATCHES = 100
+"""Batches whose outputs are waited for; while a receiver is away, the oldest are dropped."""
 
 
 class _Sample(NamedTuple):
@@ -33,26 +33,26 @@ class _Sample(NamedTuple):
 
 @dataclass
 class _Batch:
-    """A published batch with messages that are followed."""
+    """A published batch with traced messages."""
 
     id: BatchId
     begun_ns: int
     published_ns: int
     samples: Sequence[_Sample]
-    due: dict[int, int]
+    waiting: dict[int, int]
     """Position in the outbox of its last output, by sink, of sinks that have not taken it yet."""
     taken_ns: dict[int, int] = field(default_factory=dict)
     """When sinks had taken all of its outputs."""
 
     def take(self, sink: int, position: int, at_ns: int) -> None:
         """Note that *sink* has had all outputs up to *position* since *at_ns*."""
-        if self.due.get(sink, position + 1) <= position:
-            del self.due[sink]
+        if self.waiting.get(sink, position + 1) <= position:
+            del self.waiting[sink]
             self.taken_ns[sink] = max(at_ns, self.published_ns)
 
 
 class MessageTraces:
-    """Follows one message in *one_in*.
+    """Traces one message in *one_in*.
 
     Args:
         traces: Where spans go.
@@ -60,7 +60,7 @@ class MessageTraces:
         outbox: Where outputs leave.
         sources: Names of the sources by index.
         sinks: Names of the sinks by index.
-        one_in: The messages with an arrival number that this divides are followed.
+        one_in: Messages whose offset is divisible by this are traced.
     """
 
     def __init__(
@@ -77,38 +77,41 @@ class MessageTraces:
         self._outbox = outbox
         self._sources, self._sinks = sources, sinks
         self._one_in = one_in
-        self._planned = (0, 0, 0)
-        """Offsets of the batch under way, and when it began."""
+        self._begun: dict[int, tuple[int, int]] = {}
+        """By the end of a batch that is not published: its start, and when it began."""
         self._last: BatchId | None = None
         self._positions: Mapping[int, int] = {}
         """Positions of the last outputs of the batches so far, by sink."""
         self._taken: dict[int, tuple[int, int]] = {}
         """By sink, the position up to which it has all, and since when."""
-        self._batches: deque[_Batch] = deque(maxlen=_FOLLOWED_BATCHES)
+        self._batches: deque[_Batch] = deque(maxlen=_TRACED_BATCHES)
         self._lock = threading.Lock()
         outbox.on_delivered = self._delivered
 
     def begin(self, start: int, end: int) -> None:
         """Note that a batch of the offsets [*start*, *end*) begins."""
-        self._planned = (start, end, time.time_ns())
+        with self._lock:
+            self._begun[end] = (start, time.time_ns())
 
-    def published(self, batch: BatchId) -> None:
-        """Note that *batch*, the one under way, is published; asked again, nothing happens."""
+    def published(self, batch: BatchId, end: int) -> None:
+        """Note that *batch*, which ends at offset *end*, is published; a repeat does nothing."""
         if batch == self._last:
             return
         self._last, now_ns = batch, time.time_ns()
-        start, end, begun_ns = self._planned
+        with self._lock:
+            start, begun_ns = self._begun.get(end, (end, 0))
+            self._begun = {later: begun for later, begun in self._begun.items() if later > end}
         before, self._positions = self._positions, dict(self._outbox.last_positions)
-        due = dict(self._positions.items() - before.items())
+        waiting = dict(self._positions.items() - before.items())
         if samples := self._samples(start, end):
             with self._lock:
-                self._batches.append(_Batch(batch, begun_ns, now_ns, samples, due))
+                self._batches.append(_Batch(batch, begun_ns, now_ns, samples, waiting))
                 for sink, (position, at_ns) in self._taken.items():
                     self._batches[-1].take(sink, position, at_ns)
-                self._tell_of_what_is_over()
+                self._report_finished()
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining traces."""
         self._traces.close()
 
     def _delivered(self, sink: int, position: int) -> None:
@@ -117,7 +120,7 @@ class MessageTraces:
             self._taken[sink] = (position, now_ns)
             for batch in self._batches:
                 batch.take(sink, position, now_ns)
-            self._tell_of_what_is_over()
+            self._report_finished()
 
     def _samples(self, start: int, end: int) -> list[_Sample]:
         first = -(-start // self._one_in) * self._one_in
@@ -128,13 +131,13 @@ class MessageTraces:
                 samples.append(_Sample(number, self._sources[found[0]], found[1]))
         return samples
 
-    def _tell_of_what_is_over(self) -> None:
-        for batch in [batch for batch in self._batches if not batch.due]:
+    def _report_finished(self) -> None:
+        for batch in [batch for batch in self._batches if not batch.waiting]:
             self._batches.remove(batch)
             for sample in batch.samples:
-                self._tell(batch, sample)
+                self._report(batch, sample)
 
-    def _tell(self, batch: _Batch, sample: _Sample) -> None:
+    def _report(self, batch: _Batch, sample: _Sample) -> None:
         end_ns = max([batch.published_ns, *batch.taken_ns.values()])
         whole = Span(
             "message",
@@ -153,4 +156,4 @@ class MessageTraces:
         for sink, taken_ns in batch.taken_ns.items():
             named = {"wallaroo.sink": self._sinks[sink]}
             parts.append(Span("deliver", batch.published_ns, taken_ns, named))
-        self._traces.tell(whole, parts, through=batch.id)
+        self._traces.export(whole, parts, through=batch.id)

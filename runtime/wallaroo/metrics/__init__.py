@@ -1,5 +1,5 @@
-"""What a running application tells of itself in figures.
+"""Metrics of a running application.
 
-`catalogue` has every metric, once: name, kind, help text, labels. `samples` is how figures travel
-between processes, `exposition` writes them as Prometheus reads them.
+`catalogue` defines every metric: name, kind, help text, labels. `samples` transports values between
+processes, and `exposition` formats them for Prometheus.
 """

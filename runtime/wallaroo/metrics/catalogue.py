@@ -1,4 +1,4 @@
-"""Every metric there is. Names follow Prometheus's conventions; units are seconds and bytes."""
+"""All metrics. Names follow Prometheus's conventions; units are seconds and bytes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ LATENCY_BOUNDS_S = (
     *(0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0),
     *(7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0, 1800.0),
 )
-"""Upper bounds of the classes of latencies: close where they lie in good days, up to half an hour
-for a backlog."""
+"""Upper bounds of latency buckets: fine-grained in the usual range, up to half an hour for a
+backlog."""
 BATCH_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 BATCH_BOUNDS_MESSAGES = (1.0, 10.0, 100.0, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6)
 
@@ -25,18 +25,18 @@ class Metric:
     """
 
     name: str
-    """As Prometheus shows it."""
+    """Its name in Prometheus."""
     kind: Literal["counter", "gauge", "histogram", "summary"]
     help: str
-    """What it is, in a sentence."""
+    """Description in a sentence."""
     labels: tuple[str, ...] = ()
     """Names of its labels."""
     bounds: tuple[float, ...] = ()
-    """Upper bounds of a histogram's classes; one without an upper bound comes behind them."""
+    """Upper bounds of a histogram's buckets; a bucket without upper bound follows them."""
 
 
 METRICS: dict[str, Metric] = {}
-"""All of them by name."""
+"""All metrics by name."""
 
 
 def _metric(
@@ -50,41 +50,46 @@ def _metric(
     return metric
 
 
-# from the gateway: counters are on its disk, in the transaction that publishes a batch
+# from the gateway: counters are stored in the transaction that publishes a batch
 SOURCE_MESSAGES = _metric(
-    "wallaroo_source_messages_total", "counter", "Messages accepted: on disk.", "source"
+    "wallaroo_source_messages_total",
+    "counter",
+    "Messages accepted, that is, stored on disk.",
+    "source",
 )
 BACKLOG_MESSAGES = _metric(
-    "wallaroo_backlog_messages", "gauge", "Messages accepted and not processed yet.", "source"
+    "wallaroo_backlog_messages", "gauge", "Messages accepted but not processed yet.", "source"
 )
 BACKLOG_BYTES = _metric(
-    "wallaroo_backlog_bytes", "gauge", "Bytes of messages that the journal holds on disk."
+    "wallaroo_backlog_bytes", "gauge", "Bytes of messages in the journal on disk."
 )
 BACKLOG_SECONDS = _metric(
-    "wallaroo_backlog_seconds", "gauge", "Seconds that the oldest message of the backlog waits."
+    "wallaroo_backlog_seconds",
+    "gauge",
+    "Seconds for which the oldest message of the backlog has been waiting.",
 )
-CONNECTIONS = _metric("wallaroo_connections", "gauge", "Connections of senders open now.")
+CONNECTIONS = _metric("wallaroo_connections", "gauge", "Open connections of senders.")
 STEP_MESSAGES = _metric(
-    "wallaroo_step_messages_total", "counter", "Messages that a step was given.", "pipeline", "step"
+    "wallaroo_step_messages_total", "counter", "Input messages of a step.", "pipeline", "step"
 )
 STEP_RESULTS = _metric(
     "wallaroo_step_results_total",
     "counter",
-    "Messages, or encoded outputs, that came out of a step.",
+    "Output messages, or encoded outputs, of a step.",
     "pipeline",
     "step",
 )
 STEP_SECONDS = _metric(
     "wallaroo_step_duration_seconds",
     "summary",
-    "Seconds that a step took for a message, over a sample of its messages.",
+    "Seconds that a step takes per message, for a sample of its messages.",
     "pipeline",
     "step",
 )
 SET_ASIDE = _metric(
     "wallaroo_set_aside_messages_total",
     "counter",
-    "Messages taken out of the stream because a step raised on them.",
+    "Messages removed from the stream because a step raised on them.",
     "pipeline",
     "step",
 )
@@ -104,49 +109,53 @@ LATE = _metric(
 LATENCY = _metric(
     "wallaroo_latency_seconds",
     "histogram",
-    "Seconds from the arrival of a message until its outputs were on disk, to be sent.",
+    "Seconds from the arrival of a message until its outputs are on disk, ready to be sent.",
     "pipeline",
     bounds=LATENCY_BOUNDS_S,
 )
 SINK_MESSAGES = _metric(
-    "wallaroo_sink_messages_total", "counter", "Outputs that the sink has taken.", "sink"
+    "wallaroo_sink_messages_total", "counter", "Outputs delivered to the sink.", "sink"
 )
 SINK_WAITING = _metric(
-    "wallaroo_sink_waiting_messages", "gauge", "Outputs on disk that the sink has yet to take.",
+    "wallaroo_sink_waiting_messages", "gauge", "Outputs on disk that are not delivered yet.",
     "sink",
 )  # fmt: skip
-STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities there are.", "state")
+STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
 STATE_BYTES = _metric(
     "wallaroo_state_log_bytes",
     "gauge",
-    "Bytes of the log that keeps state; states that are run together share one.",
+    "Bytes of the log that stores state; states that are processed together share a log.",
     "state",
 )
 
 # from the driver: since it started
 BATCH_MESSAGES = _metric(
-    "wallaroo_batch_messages", "histogram", "Messages of a batch.", bounds=BATCH_BOUNDS_MESSAGES
+    "wallaroo_batch_messages", "histogram", "Messages per batch.", bounds=BATCH_BOUNDS_MESSAGES
 )
 BATCH_SECONDS = _metric(
     "wallaroo_batch_seconds",
     "histogram",
-    "Seconds that a batch spent in a phase: wait (for messages), plan, log, run, commit.",
+    "Seconds that a batch spends in a phase: wait (for messages), plan, log, run, commit.",
     "phase",
     bounds=BATCH_BOUNDS_S,
 )
 BATCH_LIMIT = _metric(
-    "wallaroo_batch_limit_seconds", "gauge", "Seconds that a batch is to take at most."
+    "wallaroo_batch_limit_seconds",
+    "gauge",
+    "Target for the maximum duration of a batch, in seconds.",
 )
 BATCH_FIXED = _metric(
     "wallaroo_batch_fixed_seconds",
     "gauge",
-    "Seconds that a batch takes whatever the number of its messages.",
+    "Seconds that a batch takes regardless of the number of its messages.",
 )
 CHECKPOINT_AGE = _metric(
     "wallaroo_checkpoint_age_seconds", "gauge", "Seconds since the last batch was committed."
 )
-WORKERS_WANTED = _metric("wallaroo_workers_wanted", "gauge", "Workers that there should be.")
-WORKERS_ALIVE = _metric("wallaroo_workers_alive", "gauge", "Workers that take tasks.")
+WORKERS_WANTED = _metric("wallaroo_workers_wanted", "gauge", "Requested number of workers.")
+WORKERS_ALIVE = _metric("wallaroo_workers_alive", "gauge", "Workers that accept tasks.")
 QUERY_RESTARTS = _metric(
-    "wallaroo_query_restarts_total", "counter", "Times that the query failed and was started anew."
+    "wallaroo_query_restarts_total",
+    "counter",
+    "Number of times that the query failed and was restarted.",
 )

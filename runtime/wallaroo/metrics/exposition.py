@@ -1,4 +1,4 @@
-"""Samples as Prometheus reads them."""
+"""Formats samples for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from wallaroo.metrics.catalogue import METRICS, Metric
 from wallaroo.metrics.samples import Distribution, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""What `exposition` makes."""
+"""Content type of the result of `exposition`."""
 
 
 def exposition(samples: Iterable[Sample]) -> str:
-    """*samples* in Prometheus's text format, with the help text of each metric.
+    """Format *samples* in Prometheus's text format, with the help text of each metric.
 
     Example:
         >>> from wallaroo.metrics.catalogue import CONNECTIONS
         >>> print(exposition([Sample(CONNECTIONS, (), 3)]), end="")
-        # HELP wallaroo_connections Connections of senders open now.
+        # HELP wallaroo_connections Open connections of senders.
         # TYPE wallaroo_connections gauge
         wallaroo_connections 3.0
     """
@@ -58,8 +58,8 @@ def _family(metric: Metric, samples: list[Sample]) -> Family:
         bounds = [*map(floatToGoString, metric.bounds), "+Inf"]
         for _, labels, value in samples:
             assert isinstance(value, Distribution)
-            classes = list(zip(bounds, accumulate(value.counts), strict=True))
-            histogram.add_metric(labels, classes, value.sum)
+            buckets = list(zip(bounds, accumulate(value.counts), strict=True))
+            histogram.add_metric(labels, buckets, value.sum)
         return histogram
     if metric.kind == "summary":
         summary = SummaryMetricFamily(metric.name, metric.help, labels=metric.labels)

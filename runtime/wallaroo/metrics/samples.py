@@ -1,4 +1,4 @@
-"""Values of metrics, on their way from the process that has them to the one that shows them."""
+"""Values of metrics, and their transport between processes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Distribution(NamedTuple):
     """The values of a histogram or a summary."""
 
     counts: tuple[int, ...]
-    """How many values there are in each class, the one without upper bound last; for a summary,
-    one number: how many there are."""
+    """Number of values in each bucket, the one without upper bound last; for a summary, only the
+    total number of values."""
     sum: float
     """Sum of all values."""
 
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Histogram:
-    """A histogram that is filled here.
+    """A histogram that records values.
 
     Example:
         >>> from wallaroo.metrics.catalogue import BATCH_MESSAGES
@@ -50,12 +50,12 @@ class Histogram:
         self._sum += value
 
     def sample(self) -> Sample:
-        """What was counted."""
+        """Return the current values."""
         return Sample(self._metric, self._labels, Distribution(tuple(self._counts), self._sum))
 
 
 def to_json(samples: Iterable[Sample]) -> list[Any]:
-    """*samples* as plain JSON values."""
+    """Convert *samples* to plain JSON values."""
     return [
         [
             metric.name,
@@ -67,7 +67,7 @@ def to_json(samples: Iterable[Sample]) -> list[Any]:
 
 
 def from_json(values: Sequence[Any]) -> list[Sample]:
-    """What `to_json` wrote; metrics that are not known here are left out."""
+    """Convert the result of `to_json` back; unknown metrics are skipped."""
     return [
         Sample(METRICS[name], tuple(labels), _value(value))
         for name, labels, value in values
@@ -76,7 +76,7 @@ def from_json(values: Sequence[Any]) -> list[Sample]:
 
 
 def by_labels(samples: Iterable[Sample], metric: Metric) -> Mapping[tuple[str, ...], Any]:
-    """The values of *metric* among *samples*, by their labels."""
+    """Return the values of *metric* in *samples*, by labels."""
     return {labels: value for of, labels, value in samples if of is metric}
 
 

@@ -1,5 +1,5 @@
-"""What an application means: pipelines of source, steps and sinks over named state partitions.
+"""The model of an application: pipelines of source, steps and sinks over named states.
 
-`resolve` turns what the API recorded into the one `Application` that engines run, or says all that
-is wrong with it. Nothing here knows of Spark, of sockets or of processes.
+`resolve` turns the declarations recorded by the API into the `Application` that engines run, or
+reports all problems in them. Nothing here depends on Spark, sockets or processes.
 """

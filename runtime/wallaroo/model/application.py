@@ -1,40 +1,69 @@
-"""The application in its one normal form, which every engine reads."""
+"""The normal form of an application, which all engines read."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.places import Place
-from wallaroo.model.raised import pass_interrupt, told
+from wallaroo.model.raised import short_repr
 from wallaroo.model.windows import Windows
-from wallaroo.wire.framing import Framing
+from wallaroo.wire.framing import Framing, MessageFormat
 
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """A named stream of messages; what kind it is matters to the gateway alone."""
+    """A named stream of messages; only a connector distinguishes kinds of sources."""
 
     name: str
-    framing: Framing
-    """How its messages lie in the journal: for TCP, as they came."""
+    framing: MessageFormat
+    """Framing of its messages in the journal; for TCP, the framing on the connection."""
     decode: Callable[[bytes], Any]
-    """From payload to message; None drops the message."""
+    """From payload to message; None to drop the message."""
     place: Place
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """Where messages come from, for people."""
+        """Human-readable origin of the messages."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in a diagram."""
+        return self.where
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port that it listens on; port 0 lets the system choose. None if it does not."""
+        return None
+
+    def at_port(self, port: int) -> Source:  # noqa: ARG002
+        """The same source, listening on *port* if it listens."""
+        return self
+
+    @property
+    def ends(self) -> bool:
+        """Whether it can come to an end by itself."""
+        return False
+
+    def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None] | None:  # noqa: ARG002
+        """Its messages as `MessageSource.read` yields them; None if they exist only at run time."""
+        return None
+
+    @property
+    def gives_messages(self) -> bool:
+        """Whether its payloads are serialized messages, as those of a generator."""
+        return False
 
 
 @dataclass(frozen=True)
 class TCPSource(Source):
     """A source that listens."""
 
+    framing: Framing
     host: str
     port: int
 
@@ -42,23 +71,42 @@ class TCPSource(Source):
     def where(self) -> str:  # noqa: D102
         return f"{self.host}:{self.port}"
 
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "TCP source"
+
+    @property
+    def address(self) -> tuple[str, int]:  # noqa: D102
+        return self.host, self.port
+
+    def at_port(self, port: int) -> TCPSource:  # noqa: D102
+        return replace(self, port=port)
+
 
 @dataclass(frozen=True)
 class CustomSource(Source):
-    """A source that Python code reads."""
+    """A source that is read by Python code."""
 
+    framing: Framing
     reader: MessageSource[Any] = field(compare=False)
     gives_messages: bool = False
-    """Whether its payloads are serialized messages, as those of a generator."""
+    """Whether its payloads are serialized messages, as with a generator."""
 
     @property
     def where(self) -> str:  # noqa: D102
         return str(self.reader)
 
+    @property
+    def ends(self) -> bool:  # noqa: D102
+        return True
+
+    def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
+        return self.reader.read(position)
+
 
 @dataclass(frozen=True)
 class Sink(ABC):
-    """Where encoded outputs go; what kind it is matters to the gateway alone."""
+    """A destination of encoded outputs; only a connector distinguishes kinds of sinks."""
 
     name: str
     encode: Callable[[Any], bytes | str]
@@ -68,7 +116,17 @@ class Sink(ABC):
     @property
     @abstractmethod
     def where(self) -> str:
-        """Where outputs go, for people."""
+        """Human-readable destination of the outputs."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in a diagram."""
+        return self.where
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could never deliver, with what to do; None if it can."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -78,16 +136,29 @@ class TCPSink(Sink):
     host: str
     port: int
     sequenced: bool = False
-    """Whether outputs go out behind their numbers."""
+    """Whether each output is preceded by its number."""
 
     @property
     def where(self) -> str:  # noqa: D102
         return f"{self.host}:{self.port}"
 
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "TCP sink"
+
+    @property
+    def problem(self) -> str | None:  # noqa: D102
+        if self.port:
+            return None
+        return (
+            f"sink {self.name!r} sends to {self.where}, but no receiver can listen on port 0: "
+            "set the port of its receiver (with --out, if the application uses it)"
+        )
+
 
 @dataclass(frozen=True)
 class CustomSink(Sink):
-    """A sink that Python code writes."""
+    """A sink that is written by Python code."""
 
     writer: OutputSink = field(compare=False)
 
@@ -96,21 +167,12 @@ class CustomSink(Sink):
         return str(self.writer)
 
 
-_SOME_KEYS = 5
-"""Listed keys that are named."""
-
-
-def shown(key: Any) -> str:
-    """The start of *key*, printable."""
-    try:
-        return repr(key)[:100]
-    except BaseException as unprintable:
-        pass_interrupt(unprintable)
-        return f"<{type(key).__name__} whose repr raises {told(unprintable)}>"[:100]
+_SAMPLE_KEYS = 5
+"""Listed keys that messages show."""
 
 
 def _in_other_type(key: Any) -> Any:
-    """*key* as upstream made one of it (a character of its code), or as Python 2 did; or itself."""
+    """Convert *key* as Wallaroo (from code to character) or Python 2 did, if possible."""
     try:
         if isinstance(key, int):
             return chr(key)
@@ -128,37 +190,37 @@ class StatePartition:
     name: str
     new_entity: Callable[[], Any]
     keys: frozenset[Any] | None
-    """Keys that exist; None where every key makes its entity on its first message."""
+    """Listed keys; None if every key gets an entity with its first message."""
     place: Place
     windows: Windows | None = None
-    """What its entities are, where they are windows; None for entities of the user's class."""
+    """The windows that its entities hold; None for entities of a class of the application."""
 
-    def holds(self, key: Any) -> bool:
-        """Whether *key* has, or may get, an entity here."""
+    def accepts(self, key: Any) -> bool:
+        """Whether *key* has, or may get, an entity."""
         return self.keys is None or key in self.keys
 
-    def listed(self) -> str:
-        """Some of the keys that are listed, and how many there are, for people."""
+    def describe_keys(self) -> str:
+        """Return a sample of the listed keys and their number, for messages."""
         keys = self.keys or ()
-        some = sorted(map(repr, keys))[:_SOME_KEYS]
-        return f"{', '.join(some)}{', …' if len(keys) > len(some) else ''} ({len(keys):,} keys)"
+        sample = sorted(map(repr, keys))[:_SAMPLE_KEYS]
+        return f"{', '.join(sample)}{', …' if len(keys) > len(sample) else ''} ({len(keys):,} keys)"
 
-    def refusal(self, key: Any) -> str:
-        """Why *key*, which is not listed, has no entity here.
+    def explain_refusal(self, key: Any) -> str:
+        """Explain why *key*, which is not listed, has no entity.
 
         Example:
-            >>> here = StatePartition("totals", dict, frozenset("ab"), Place("app.py", 1))
-            >>> print(here.refusal(97).partition(": ")[2])
-            it is of type int, and the listed keys are of type str; return 'a' for it
+            >>> totals = StatePartition("totals", dict, frozenset("ab"), Place("app.py", 1))
+            >>> print(totals.explain_refusal(97).partition(": ")[2])
+            it is of type int, but the listed keys are of type str; return 'a' instead
         """
-        text = f"its key {shown(key)} is not among those of state {self.name!r}"
+        text = f"its key {short_repr(key)} is not listed for state {self.name!r}"
         example = next(iter(self.keys or ()), key)
         if type(key) is type(example):
             return text
-        kinds = type(key).__name__, type(example).__name__
-        text += ": it is of type {}, and the listed keys are of type {}".format(*kinds)
+        types = type(key).__name__, type(example).__name__
+        text += ": it is of type {}, but the listed keys are of type {}".format(*types)
         other = _in_other_type(key)
-        return f"{text}; return {other!r} for it" if self.holds(other) else text
+        return f"{text}; return {other!r} instead" if self.accepts(other) else text
 
 
 @dataclass(frozen=True)
@@ -168,7 +230,7 @@ class Compute:
     name: str
     function: Callable[[Any], Any]
     multi: bool
-    """True where the function returns an iterable of messages, or None."""
+    """Whether the function returns an iterable of messages, or None."""
     place: Place
 
 
@@ -179,32 +241,32 @@ class StateCompute:
     name: str
     function: Callable[[Any, Any], Any]
     multi: bool
-    """True where the output is an iterable of messages, or None."""
-    tells_save: bool
-    """True where the function returns `(output, save)`, False where it returns the output alone."""
+    """Whether the output is an iterable of messages, or None."""
+    returns_save: bool
+    """Whether the function returns `(output, save)` instead of only the output."""
     partition: str
-    """Name of the state partition."""
+    """Name of the state."""
     key: Callable[[Any], Any] | None
-    """From message to key; None for the key that the message has already."""
+    """From message to key; None for the current key of the message."""
     place: Place
 
 
 @dataclass(frozen=True)
 class WindowCompute:
-    """A step that gathers the messages of each key in windows."""
+    """A step that aggregates the messages of each key in windows."""
 
     name: str
     windows: Windows
     partition: str
-    """Name of the state partition, which holds what open windows have gathered."""
+    """Name of the state that holds the open windows."""
     key: Callable[[Any], Any] | None
-    """From message to key; None for the key that the message has already."""
+    """From message to key; None for the current key of the message."""
     place: Place
 
 
 @dataclass(frozen=True)
 class KeyBy:
-    """A step that gives messages a key for the steps behind it."""
+    """A step that assigns a key to messages, for the steps that follow."""
 
     name: str
     key: Callable[[Any], Any]
@@ -218,13 +280,13 @@ Step = Stateless | Stateful
 
 @dataclass(frozen=True)
 class Branch:
-    """Steps, and the ways that go on behind them; the sinks follow where none do."""
+    """Steps, and the branches that follow them; the sinks follow if there are none."""
 
     steps: tuple[Step, ...]
     forks: tuple[Branch, ...] = ()
 
     def walk(self) -> Iterator[Step]:
-        """Every step of it and of its forks."""
+        """Yield every step of this branch and of its forks."""
         yield from self.steps
         for fork in self.forks:
             yield from fork.walk()
@@ -232,19 +294,19 @@ class Branch:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A way from one source through steps to any number of sinks."""
+    """A path from one source through steps to any number of sinks."""
 
     name: str
     source: Source
     trunk: Branch
     sinks: tuple[Sink, ...]
-    """Where what comes out of every end of the trunk goes."""
+    """Sinks of the outputs of all branches."""
     place: Place
 
 
 @dataclass(frozen=True)
 class Serialization:
-    """An application's own `serialize` and `deserialize`, for messages and state."""
+    """The `serialize` and `deserialize` functions of an application, for messages and state."""
 
     serialize: Callable[[Any], bytes]
     deserialize: Callable[[bytes], Any]
@@ -252,13 +314,13 @@ class Serialization:
 
 @dataclass(frozen=True)
 class Application:
-    """Pipelines and the state partitions that they share."""
+    """Pipelines and the states that they share."""
 
     name: str
     pipelines: tuple[Pipeline, ...]
     partitions: Mapping[str, StatePartition]
     serialization: Serialization | None = None
-    """The application's own way to turn objects into bytes; None for pickle."""
+    """Custom serialization of the application; None for pickle."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -1,4 +1,4 @@
-"""From the steps of a pipeline as its author wrote them to their normal form."""
+"""Resolves the declared steps of a pipeline to their normal form."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ from wallaroo.model.application import (
 from wallaroo.model.class_api import computation_of, key_extractor_of, state_computation_of
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
-from wallaroo.model.multiple_outputs import several, several_over_state
-from wallaroo.model.problems import Problems, described, due_instance, named
+from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
+from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 
 Key = Callable[[Any], Any]
 """From message to key."""
 
 
 def only_key(_message: Any) -> None:
-    """The key of every message of a state that is not partitioned."""
+    """The key of every message of a state without keys."""
 
 
-def _anything(_message: Any, _state: Any) -> None:
-    """Stands for a state computation that is none, so that the rest of its step is looked at."""
+def _placeholder(_message: Any, _state: Any) -> None:
+    """Replaces an invalid state computation, so that the rest of its step is checked, too."""
 
 
 class BranchResolver:
-    """Gives steps their meaning, and collects the state partitions that they use.
+    """Resolves steps, and collects the states that they use.
 
     Args:
-        problems: Takes what is wrong.
+        problems: Collects problems.
     """
 
     def __init__(self, problems: Problems) -> None:
         self.partitions: dict[str, StatePartition] = {}
         self._problems = problems
         self._kinds: dict[str, object] = {}
-        """Class of the entities, or of their builder, by state partition."""
+        """Class of the entities, or of their builder, by name of the state."""
 
     def trunk(self, pipeline: DeclaredPipeline) -> Branch:
-        """The steps of *pipeline*; sound only where no problem was found."""
-        whole = DeclaredBranch(pipeline.steps, pipeline.forks)
+        """Resolve the steps of *pipeline*; the result is valid only if no problem was found."""
+        trunk = DeclaredBranch(pipeline.steps, pipeline.forks)
         return self._branch(
-            whole, f"pipeline {pipeline.name!r}", KeyBy("", only_key, pipeline.place)
+            trunk, f"pipeline {pipeline.name!r}", KeyBy("", only_key, pipeline.place)
         )
 
     def _branch(self, branch: DeclaredBranch, where: str, key: KeyBy | None) -> Branch:
-        """*branch*, whose messages have yet to get *key*, or have the key in force if it is None.
+        """Resolve *branch*; *key* is still to be assigned to its messages, unless it is None.
 
-        A key is found as late as can be: where a state computation follows its `key_by`, it finds
-        its keys by itself.
+        Keys are extracted as late as possible: a state computation that follows a `key_by` extracts
+        its keys itself.
         """
         steps: list[Step] = []
         for declared in branch.steps:
@@ -91,38 +91,41 @@ class BranchResolver:
         return Branch(tuple(steps), tuple(self._branch(fork, where, key) for fork in branch.forks))
 
     def _stateless(self, step: DeclaredStep, where: str) -> Compute:
-        made = self._made(step, where, computation_of)
-        if made is None:
+        computation = self._computation(step, where, computation_of)
+        if computation is None:
             return Compute("?", only_key, multi=False, place=step.place)
-        if not isinstance(made, AnyComputation):
-            self._wrong(step, where, "@computation", made)
+        if not isinstance(computation, AnyComputation):
+            self._report_wrong_kind(step, where, "@computation", computation)
             return Compute("?", only_key, multi=False, place=step.place)
-        self._problems.check_arity(made.function, 1, f"{where}, step {made.name!r}", "message")
-        function = several(made.function, made.name) if made.multi else made.function
-        return Compute(made.name, function, made.multi, place_of(step.computation))
+        name, function, multi = computation.name, computation.function, computation.multi
+        self._problems.check_arity(function, 1, f"{where}, step {name!r}", "message")
+        function = returning_list(function, name) if multi else function
+        return Compute(name, function, multi, place_of(step.computation))
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         if isinstance(step.computation, Windowing):
             return self._windows(step, step.computation, where, key)
-        made = self._made(step, where, state_computation_of)
-        if not isinstance(made, AnyStateComputation):
-            if made is not None:
-                self._wrong(step, where, "@state_computation", made)
-            made = StateComputation(_anything, "?", None)
+        computation = self._computation(step, where, state_computation_of)
+        if not isinstance(computation, AnyStateComputation):
+            if computation is not None:
+                self._report_wrong_kind(step, where, "@state_computation", computation)
+            computation = StateComputation(_placeholder, "?", None)
         else:
-            label = f"{where}, step {made.name!r}"
-            self._problems.check_arity(made.function, 2, label, "message, state")
-        label = f"{where}, step {made.name!r}"
-        kind, new_entity = self._entities(step, made.state or step.state, label)
-        tells_save = made.state is None
-        function = made.function
-        if made.multi:
-            function = several_over_state(function, made.name, tells_save=tells_save)
+            label = f"{where}, step {computation.name!r}"
+            self._problems.check_arity(computation.function, 2, label, "message, state")
+        label = f"{where}, step {computation.name!r}"
+        kind, new_entity = self._entities(step, computation.state or step.state, label)
+        returns_save = computation.state is None
+        function = computation.function
+        if computation.multi:
+            function = returning_list_over_state(
+                function, computation.name, returns_save=returns_save
+            )
         return StateCompute(
-            made.name,
+            computation.name,
             function,
-            made.multi,
-            tells_save=tells_save,
+            computation.multi,
+            returns_save=returns_save,
             partition=self._partition(step, kind, new_entity, label),
             key=key,
             place=place_of(step.computation),
@@ -132,23 +135,23 @@ class BranchResolver:
         self, step: DeclaredStep, windowing: Windowing[Any, Any], where: str, key: Key | None
     ) -> Step:
         kind = windowing.aggregation
-        label = f"{where}, windows over {named(kind)}"
-        nothing = Compute("?", only_key, multi=False, place=step.place)
+        label = f"{where}, windows over {name_of(kind)}"
+        placeholder = Compute("?", only_key, multi=False, place=step.place)
         if not inspect.isclass(kind):
             self._problems.add(
                 windowing.place,
-                f"{where}: over(…) takes a class, such as a subclass of Aggregation, "
-                f"and got {described(kind)}",
+                f"{where}: over(…) expects a class, such as a subclass of Aggregation, "
+                f"but got {describe(kind)}",
             )
-            return nothing
+            return placeholder
         missing = [m for m in _AGGREGATION if not callable(getattr(kind, m, None))]
         missing += sorted(getattr(kind, "__abstractmethods__", ()))
         if missing:
             self._problems.add(
                 place_of(kind), f"{label}: {kind.__name__} does not define {', '.join(missing)}"
             )
-            return nothing
-        problems = len(self._problems.found)
+            return placeholder
+        problems = len(self._problems.messages)
         self._problems.check_arity(kind, 0, label, "no arguments")
         for method, takes in _AGGREGATION.items():
             unbound = isinstance(inspect.getattr_static(kind, method), (staticmethod, classmethod))
@@ -158,34 +161,38 @@ class BranchResolver:
         event_time = getattr(windowing.windows, "event_time", None)
         if event_time is not None:
             self._problems.check_arity(event_time, 1, f"{label}: event time", "message")
-        if len(self._problems.found) > problems:
-            return nothing
+        if len(self._problems.messages) > problems:
+            return placeholder
         aggregation: Any = kind()
         name = aggregation.name() if callable(getattr(kind, "name", None)) else kind.__name__
-        windows = _model_of(windowing.windows, aggregation)
+        windows = _resolve_windows(windowing.windows, aggregation)
         partition = self._partition(step, windowing, windows.new_entity, label, windows)
         return WindowCompute(name, windows, partition, key, place_of(kind))
 
-    def _made(self, step: DeclaredStep, where: str, of: Callable[[Any], Any]) -> Any:
-        """The step's computation, as *of* makes it; None where that was found to be wrong."""
+    def _computation(self, step: DeclaredStep, where: str, convert: Callable[[Any], Any]) -> Any:
+        """Return the step's computation after *convert*; None if a problem was reported."""
         try:
-            made = of(step.computation)
+            computation = convert(step.computation)
         except ValueError as error:
             self._problems.add(step.place, f"{where}: {error}")
             return None
-        name = getattr(made, "name", "")
-        if isinstance(made, (AnyComputation, AnyStateComputation)) and not isinstance(name, str):
+        name = getattr(computation, "name", "")
+        is_computation = isinstance(computation, (AnyComputation, AnyStateComputation))
+        if is_computation and not isinstance(name, str):
             self._problems.add(
-                step.place, f"{where}: the name of a step is {described(name)}; a str is due"
+                step.place, f"{where}: the name of a step is {describe(name)}; expected a str"
             )
             return None
-        return made
+        return computation
 
-    def _wrong(self, step: DeclaredStep, where: str, decorator: str, made: Any) -> None:
+    def _report_wrong_kind(
+        self, step: DeclaredStep, where: str, decorator: str, computation: Any
+    ) -> None:
         kind = "to" if step.kind == "to_keyed" else step.kind
         self._problems.add(
             step.place,
-            f"{where}: {kind} takes a function decorated {decorator}, and got {described(made)}",
+            f"{where}: {kind} expects a function decorated with {decorator}, "
+            f"but got {describe(computation)}",
         )
 
     def _key_by(self, step: DeclaredStep, where: str) -> KeyBy:
@@ -194,8 +201,8 @@ class BranchResolver:
         key = self._extractor(step, where, "@key_extractor")
         if key is None:
             return KeyBy("?", only_key, step.place)
-        self._check_key(key.function, f"{where}: key function {named(key)}")
-        return KeyBy(f"key_by {named(key)}", key.function, place_of(key.function))
+        self._check_key(key.function, f"{where}: key function {name_of(key)}")
+        return KeyBy(f"key_by {name_of(key)}", key.function, place_of(key.function))
 
     def _check_key(self, function: Key, label: str) -> None:
         self._problems.check_arity(function, 1, label, "message")
@@ -207,7 +214,7 @@ class BranchResolver:
         if step.kind == "to_stateful":
             return only_key
         name = getattr(step.computation, "name", None)
-        if not isinstance(name, str):  # it is of a class whose instances have a method for that
+        if not isinstance(name, str):  # an instance of the class API, where name is a method
             name = getattr(step.computation, "__name__", type(step.computation).__name__)
         label = f"{where}, step {name!r}"
         key = self._extractor(step, label, "@partition")
@@ -219,21 +226,21 @@ class BranchResolver:
     def _extractor(
         self, step: DeclaredStep, where: str, decorator: str
     ) -> KeyExtractor[Any, Any] | None:
-        """The key function of a step; None where that was found to be none."""
-        problem = due_instance(step.key, "partition")
+        """Return the key function of a step; None if a problem was reported."""
+        problem = missing_instance(step.key, "partition")
         if problem is not None:
-            problem = f"key function {named(step.key)}: {problem}"
+            problem = f"key function {name_of(step.key)}: {problem}"
         elif isinstance(key := key_extractor_of(step.key), KeyExtractor):
             return key
         else:
-            problem = f"{described(step.key)} is no key function; decorate it {decorator}"
+            problem = f"{describe(step.key)} is not a key function; decorate it with {decorator}"
         self._problems.add(step.place, f"{where}: {problem}")
         return None
 
     def _entities(
         self, step: DeclaredStep, state: Any, label: str
     ) -> tuple[object, Callable[[], Any]]:
-        """What the entities are of, and what makes one."""
+        """Return the class of the entities, or of their builder, and a factory for them."""
         if callable(getattr(state, "build", None)):  # a state builder of the first generation
             return (state if inspect.isclass(state) else type(state)), state.build
         if inspect.isclass(state):
@@ -241,7 +248,7 @@ class BranchResolver:
                 state, 0, f"{label}: state class {state.__name__}", "no arguments"
             )
             return state, entity_factory(state)
-        self._problems.add(step.place, f"{label}: the state is {described(state)}; a class is due")
+        self._problems.add(step.place, f"{label}: the state is {describe(state)}; expected a class")
         return object, object
 
     def _partition(
@@ -256,27 +263,28 @@ class BranchResolver:
         if not isinstance(step.state_name, str):
             self._problems.add(
                 step.place,
-                f"{label}: the name of the state is {described(step.state_name)}; a str is due",
+                f"{label}: the name of the state is {describe(step.state_name)}; expected a str",
             )
-        known = self.partitions.get(name)
-        if known is None:
+        partition = self.partitions.get(name)
+        if partition is None:
             self.partitions[name] = StatePartition(name, new_entity, keys, step.place, windows)
             self._kinds[name] = kind
             return name
         if self._kinds[name] is not kind:
             self._problems.add(
                 step.place,
-                f"{label}: state {name!r} has entities of {named(kind)} here "
-                f"and of {named(self._kinds[name])} at {known.place}",
+                f"{label}: state {name!r} has entities of class {name_of(kind)} here, "
+                f"but of {name_of(self._kinds[name])} at {partition.place}",
             )
-        if known.keys != keys:
+        if partition.keys != keys:
             self._problems.add(
-                step.place, f"{label}: state {name!r} has other keys here than at {known.place}"
+                step.place,
+                f"{label}: the keys of state {name!r} differ from those at {partition.place}",
             )
         return name
 
     def _keys(self, step: DeclaredStep, label: str) -> frozenset[Any] | None:
-        """The keys that there are; None where every key makes its entity."""
+        """Return the listed keys; None if every key gets an entity."""
         if step.other_keys not in {None, *get_args(OtherKeys)}:
             self._problems.add(
                 step.place, f"{label}: other_keys is {step.other_keys!r}; expected 'add' or 'drop'"
@@ -301,11 +309,11 @@ class BranchResolver:
         seen: set[Hashable] = set()
         for key in keys:
             try:
-                stable_hash(key)  # raises where it is not a valid key
+                stable_hash(key)  # raises if it is not a valid key
                 if key in seen:
                     self._problems.add(place, f"{label}: the key {key!r} is listed twice")
                 seen.add(key)
-            except Exception as error:  # its class may run code of the user's
+            except Exception as error:  # methods of its class may raise anything
                 self._problems.add(place, f"{label}: in the list of keys, {error}")
         return frozenset(seen)
 
@@ -316,10 +324,10 @@ _AGGREGATION: dict[str, Sequence[str]] = {
     "combine": ("accumulator", "accumulator"),
     "output": ("key", "accumulator"),
 }
-"""Methods of an aggregation, and what they take."""
+"""Methods of an aggregation, with their parameters."""
 
 
-def _model_of(
+def _resolve_windows(
     windows: RangeWindows | CountWindows, aggregation: Aggregation[Any, Any, Any]
 ) -> model.RangeWindows | model.CountWindows:
     if isinstance(windows, CountWindows):
@@ -335,10 +343,10 @@ def _model_of(
 
 
 def entity_factory(state: type) -> Callable[[], Any]:
-    """What makes entities of the class *state*, each with values of its own.
+    """Return a factory for entities of the class *state* that do not share class attributes.
 
-    A list, set or dictionary that is written in the body of the class would be shared by all
-    entities of a process, and not be saved with any: each entity gets a copy.
+    Lists, sets and dictionaries defined in the body of the class would be shared by all entities of
+    a process and saved with none of them. Each entity gets a copy instead.
 
     Example:
         >>> class Stocks:

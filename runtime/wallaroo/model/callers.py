@@ -1,8 +1,8 @@
-"""Marks on the code that calls the application's, for whoever reads the stack.
+"""Marks the functions that call user code, so that they can be recognised on the stack.
 
-What a call of the application's code takes and which step it belongs to is read off the stack when
-somebody asks, so that a message pays nothing for it. The decorators in here collect the code
-objects to look for when a module is imported: a mark goes with its function wherever that is moved.
+How long a call of user code has taken, and which step it belongs to, is read from the stack on
+demand, at no cost per message. The decorators in this module register the code objects to look for
+when a module is imported.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ class _Variables(NamedTuple):
     step: str | None
 
 
-_speakers: dict[CodeType, _Variables] = {}
+_steps: dict[CodeType, _Variables] = {}
 
 
-class Speaker(NamedTuple):
-    """Who speaks where the application's code prints or logs."""
+class RunningStep(NamedTuple):
+    """The step whose code is running."""
 
     pipeline: str
     step: str
 
 
-def limited(caller: T) -> T:
-    """Decorates a function, or a class with all its methods, that calls the application's code.
+def time_limited(caller: T) -> T:
+    """Decorate a function, or a class with all its methods, that calls user code.
 
-    A call that takes too long is interrupted, with an exception that the function has to expect.
+    A call that takes too long is interrupted by an exception, which the function must expect.
     """
     _limited.update(_codes_of(caller))
     return caller
 
 
-def speaks_for(owner: str, step: str | None = None) -> Callable[[T], T]:
-    """Decorates a function that runs a step, itself or in a function that it defines.
+def runs_step(owner: str, step: str | None = None) -> Callable[[T], T]:
+    """Decorate a function that runs a step, itself or in a nested function.
 
     Args:
-        owner: The function's variable with what belongs to a pipeline.
-        step: Its variable with the step; without it, the step is the owner's.
+        owner: Name of its local variable with an object that has a pipeline.
+        step: Name of its local variable with the step; None to use the owner's attribute `step`.
 
     Raises:
         TypeError: The function has no such variables.
@@ -55,19 +55,19 @@ def speaks_for(owner: str, step: str | None = None) -> Callable[[T], T]:
     variables = _Variables(owner, step)
     names = {name for name in variables if name is not None}
 
-    def marked(caller: T) -> T:
-        found = [code for code in _codes_of(caller) if names <= _variables_of(code)]
-        if not found:
-            msg = f"{caller!r} has no variables {sorted(names)}: name those that it has now"
+    def decorate(caller: T) -> T:
+        codes = [code for code in _codes_of(caller) if names <= _variables_of(code)]
+        if not codes:
+            msg = f"{caller!r} has no variables {sorted(names)}; pass the names of existing ones"
             raise TypeError(msg)
-        _speakers.update(dict.fromkeys(found, variables))
+        _steps.update(dict.fromkeys(codes, variables))
         return caller
 
-    return marked
+    return decorate
 
 
 def call_at(frame: FrameType | None) -> FrameType | None:
-    """The call of the application's code that *frame* is a part of, if its time is limited."""
+    """Return the outermost frame of the time-limited call of user code that *frame* belongs to."""
     called: FrameType | None = None
     while frame is not None:
         if frame.f_code in _limited:
@@ -78,26 +78,26 @@ def call_at(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-def speaker_at(frame: FrameType | None) -> Speaker | None:
-    """Who speaks in *frame*: the innermost step under way; None where there is none."""
+def running_step(frame: FrameType | None) -> RunningStep | None:
+    """Return the innermost step that is running in *frame*; None if there is none."""
     while frame is not None:
-        variables = _speakers.get(frame.f_code)
+        variables = _steps.get(frame.f_code)
         if variables is not None:
-            there = frame.f_locals
-            owner = there.get(variables.owner)
+            values = frame.f_locals
+            owner = values.get(variables.owner)
             step = (
                 getattr(owner, "step", None)
                 if variables.step is None
-                else there.get(variables.step)
+                else values.get(variables.step)
             )
-            if owner is not None and step is not None:  # else it has not got so far yet
-                return Speaker(owner.pipeline, step.name)
+            if owner is not None and step is not None:  # None if they are not assigned yet
+                return RunningStep(owner.pipeline, step.name)
         frame = frame.f_back
     return None
 
 
 def _codes_of(thing: Any) -> Iterator[CodeType]:
-    """The code of a function, or of the methods of a class, and of all functions in it."""
+    """Yield the code of a function, or of all methods of a class, and of nested functions."""
     if isinstance(thing, type):
         for member in vars(thing).values():
             yield from _codes_of(member)

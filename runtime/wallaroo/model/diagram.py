@@ -1,4 +1,4 @@
-"""A graph as text that others draw: Mermaid, and the language of Graphviz."""
+"""Converts a graph to Mermaid and to DOT, the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILLS: dict[NodeKind, tuple[str, str]] = {
     "state": ("#fdf3d8", "#a87f1c"),
     "sink": ("#dcfce7", "#15803d"),
 }
-"""Colours of area and line; what has to do with state has one colour."""
+"""Fill and line colours; state and stateful steps share theirs."""
 _MERMAID_SHAPES: dict[NodeKind, tuple[str, str]] = {
     "source": ("([", "])"),
     "step": ("[", "]"),
@@ -41,20 +41,20 @@ _SPACED = '<table border="0" cellpadding="5"><tr><td>{}</td></tr></table>'
 
 
 def mermaid(graph: Graph) -> str:
-    """*graph* in Mermaid, as GitHub and others draw it in Markdown."""
+    """Convert *graph* to Mermaid, which GitHub and others render in Markdown."""
     return "\n".join(_mermaid(graph)) + "\n"
 
 
 def dot(graph: Graph) -> str:
-    """*graph* in DOT, the language of Graphviz.
+    """Convert *graph* to DOT, the language of Graphviz.
 
-    Nodes and edges are named by the ids of the graph's nodes, clusters by their first node's.
+    Nodes and edges have the ids of the graph's nodes, clusters the id of their first node.
     """
     return "\n".join(_dot(graph)) + "\n"
 
 
 def title(group: Group) -> str:
-    """What is written over *group*.
+    """Return the title of *group*.
 
     Example:
         >>> title(Group(("Orders",), ())), title(Group(("A", "B"), ()))
@@ -89,7 +89,7 @@ def _mermaid_node(node: Node) -> str:
 
 
 def _entities(text: str) -> str:
-    """*text* for Mermaid, whose labels take letters and digits as they are, and numbers of others.
+    """Escape *text* for a Mermaid label: characters other than letters and digits become entities.
 
     Example:
         >>> _entities('count "a" & <b>')

@@ -1,4 +1,7 @@
-"""From the configurations of sources and sinks to their normal form."""
+"""From the configurations of sources and sinks to their normal form.
+
+Each class of configurations has its own method of `EndpointResolver`.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +35,19 @@ from wallaroo.model.application import (
 from wallaroo.model.class_api import decoder_of, encoder_of
 from wallaroo.model.file_connectors import FileSink, FileSource
 from wallaroo.model.generators import GeneratorSource
-from wallaroo.model.problems import Problems, described, due_instance, named
+from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.wire.framing import Framing
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
 
 
 class EndpointResolver:
-    """Gives sources and sinks their meaning.
+    """Resolves the sources and sinks of an application.
 
     Args:
-        problems: Takes what is wrong.
-        max_frame: Largest payload that a source accepts which names no limit, in bytes.
-        serialization: The application's own, for the values of generators; None for pickle.
+        problems: Receives every mistake.
+        max_frame: Largest payload in bytes, for sources without a limit of their own.
+        serialization: The application's, for the values of generators; None for pickle.
     """
 
     def __init__(
@@ -52,49 +55,73 @@ class EndpointResolver:
     ) -> None:
         self._problems = problems
         self._max_frame = max_frame
+        self._frames = Framing(4, ">I", max_frame)
+        """How payloads that do not arrive in frames lie in the journal."""
         self._values = serialization or _PICKLE
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration and their place in `to_sinks`."""
         self._names: set[str] = set()
-        """Names of sinks: by them, sinks are told apart in figures."""
+        """Names of sinks, which distinguish them in metrics."""
         self._written: dict[Path, FileSinkConfig[Any]] = {}
         """Sinks by the file that they write."""
 
     def source(self, declared: DeclaredPipeline) -> Source:
-        """The source of a pipeline; sound only where no problem was found."""
-        where, config = f"pipeline {declared.name!r}", declared.source
-        frames = Framing(4, ">I", self._max_frame)
-        reader: MessageSource[Any]
-        framing: Framing | None
-        if isinstance(config, TCPSourceConfig):
-            framing, decode = self._framed(config, config.max_size, where)
-            place = place_of(config.decoder)
-            return TCPSource(declared.name, framing, decode, place, config.host, config.port)
-        if isinstance(config, GenSourceConfig):
-            self._check_generator(config, where)
-            reader, place = GeneratorSource(config.gen, self._values), place_of(config.gen)
-            decode = self._values.deserialize
-            return CustomSource(declared.name, frames, decode, place, reader, gives_messages=True)
-        if isinstance(config, FileSourceConfig):
-            if config.framing not in {"frames", "lines"}:
-                due = f"{where}: framing is {config.framing!r}; 'frames' or 'lines' is due"
-                self._problems.add(config.place, due)
-            if config.framing == "frames":
-                framing, decode = self._framed(config, None, where)
-            else:
-                framing, decode = None, self._decode(config.decoder, config.place, where)
-            reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
-        elif isinstance(config, SourceConfig):
-            reader, decode = config.source, self._decode(config.decoder, config.place, where)
-            if not isinstance(reader, MessageSource):
-                due = f"{where}: {described(reader)} is no source; an object of a MessageSource is"
-                self._problems.add(config.place, due)
-        else:
-            problem = f"{where}: {described(config)} is no source configuration"
-            self._problems.add(declared.place, problem + _described_with(config, "source"))
-            return TCPSource(declared.name, frames, bytes, declared.place, "", 0)
+        """The source of a pipeline; valid only if no problem was found."""
+        return self._source(declared.source, declared, f"pipeline {declared.name!r}")
+
+    @functools.singledispatchmethod
+    def _source(self, config: Any, declared: DeclaredPipeline, where: str) -> Source:
+        """The source that *config* describes: one method for each class of configurations."""
+        problem = f"{where}: {describe(config)} is not a source configuration"
+        self._problems.add(declared.place, problem + _described_with(config, "source"))
+        return TCPSource(declared.name, self._frames, bytes, declared.place, "", 0)
+
+    @_source.register(TCPSourceConfig)
+    def _tcp_source(
+        self, config: TCPSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        framing, decode = self._framed(config, config.max_size, where)
         place = place_of(config.decoder)
-        return CustomSource(declared.name, frames, decode, place, reader)
+        return TCPSource(declared.name, framing, decode, place, config.host, config.port)
+
+    @_source.register(GenSourceConfig)
+    def _generator_source(
+        self, config: GenSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        self._check_generator(config, where)
+        reader, place = GeneratorSource(config.gen, self._values), place_of(config.gen)
+        decode = self._values.deserialize
+        return CustomSource(declared.name, self._frames, decode, place, reader, gives_messages=True)
+
+    @_source.register(FileSourceConfig)
+    def _file_source(
+        self, config: FileSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        framing: Framing | None
+        if config.framing not in {"frames", "lines"}:
+            problem = f"{where}: framing is {config.framing!r}; expected 'frames' or 'lines'"
+            self._problems.add(config.place, problem)
+        if config.framing == "frames":
+            framing, decode = self._framed(config, None, where)
+        else:
+            framing, decode = None, self._decode(config.decoder, config.place, where)
+        reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
+        place = place_of(config.decoder)
+        return CustomSource(declared.name, self._frames, decode, place, reader)
+
+    @_source.register(SourceConfig)
+    def _custom_source(
+        self, config: SourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        reader, decode = config.source, self._decode(config.decoder, config.place, where)
+        if not isinstance(reader, MessageSource):
+            problem = (
+                f"{where}: {describe(reader)} is not a source; "
+                "pass an instance of a MessageSource subclass"
+            )
+            self._problems.add(config.place, problem)
+        place = place_of(config.decoder)
+        return CustomSource(declared.name, self._frames, decode, place, reader)
 
     def _framed(
         self, config: TCPSourceConfig[Any] | FileSourceConfig[Any], max_size: int | None, where: str
@@ -107,31 +134,31 @@ class EndpointResolver:
             if isinstance(made, Decoder):
                 framing = Framing(made.header_length, made.length_fmt, max_frame)
                 self._problems.check_arity(
-                    made.function, 1, f"{where}: decoder {named(made)}", "payload"
+                    made.function, 1, f"{where}: decoder {name_of(made)}", "payload"
                 )
                 return framing, made.function
-            problem = f"{described(made)} is no decoder; decorate it @decoder"
+            problem = f"{describe(made)} is not a decoder; decorate it with @decoder"
         except ValueError as error:
-            problem, place = f"decoder {named(decoder)}: {error}", place_of(decoder)
-            if due_instance(decoder, "decode") is not None:
+            problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
+            if missing_instance(decoder, "decode") is not None:
                 place = config.place
         self._problems.add(place, f"{where}: {problem}")
         return Framing(4, ">I", max_frame), bytes
 
     def _decode(self, decoder: Any, place: Place, where: str) -> Callable[[bytes], Any]:
-        """What a decoder, of which nothing is asked about frames, makes of a payload."""
-        if (problem := due_instance(decoder, "decode")) is not None:
-            self._problems.add(place, f"{where}: decoder {named(decoder)}: {problem}")
+        """What a decoder that need not describe frames makes of a payload."""
+        if (problem := missing_instance(decoder, "decode")) is not None:
+            self._problems.add(place, f"{where}: decoder {name_of(decoder)}: {problem}")
             return bytes
         function = getattr(decoder, "decode", decoder)
         if isinstance(decoder, (Decoder, str, bytes)):
             function = getattr(decoder, "function", None)
         if not callable(function):
             self._problems.add(
-                place, f"{where}: {described(decoder)} is no decoder; a function is due"
+                place, f"{where}: {describe(decoder)} is not a decoder; expected a function"
             )
             return bytes
-        self._problems.check_arity(function, 1, f"{where}: decoder {named(decoder)}", "payload")
+        self._problems.check_arity(function, 1, f"{where}: decoder {name_of(decoder)}", "payload")
         made: Callable[[bytes], Any] = function
         return made
 
@@ -140,8 +167,8 @@ class EndpointResolver:
         if inspect.isclass(gen) or not all(callable(getattr(gen, m, None)) for m, _ in methods):
             self._problems.add(
                 config.place,
-                f"{where}: {described(gen)} is no generator; "
-                "an object with initial_value() and apply(previous) is due",
+                f"{where}: {describe(gen)} is not a generator; "
+                "expected an object with initial_value() and apply(previous)",
             )
             return
         for method, count in methods:
@@ -151,11 +178,11 @@ class EndpointResolver:
     def sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
         """The sink of *config*: pipelines that were merged share it."""
         if (id(config), number) not in self._sinks:
-            self._sinks[id(config), number] = self._sink(declared, config, self._free(name))
+            self._sinks[id(config), number] = self._sink(config, declared, self._free(name))
         return self._sinks[id(config), number]
 
     def _free(self, name: str) -> str:
-        """*name*, or something like it that no other sink is called."""
+        """*name*, or a variant of it that no other sink has."""
         free, number = name, 1
         while free in self._names:
             number += 1
@@ -163,37 +190,61 @@ class EndpointResolver:
         self._names.add(free)
         return free
 
-    def _sink(self, declared: DeclaredPipeline, config: Any, name: str) -> Sink:
+    @functools.singledispatchmethod
+    def _sink(self, config: Any, declared: DeclaredPipeline, name: str) -> Sink:
+        """The sink that *config* describes: one method for each class of configurations."""
+        problem = f"pipeline {declared.name!r}: {describe(config)} is not a sink configuration"
+        self._problems.add(declared.place, problem + _described_with(config, "sink"))
+        return TCPSink(name, str, declared.place, "", 0)
+
+    @_sink.register(TCPSinkConfig)
+    def _tcp_sink(self, config: TCPSinkConfig[Any], declared: DeclaredPipeline, name: str) -> Sink:
+        encode, place = self._encode(config, f"pipeline {declared.name!r}")
+        return TCPSink(name, encode, place, config.host, config.port, config.sequenced)
+
+    @_sink.register(FileSinkConfig)
+    def _file_sink(
+        self, config: FileSinkConfig[Any], declared: DeclaredPipeline, name: str
+    ) -> Sink:
         where = f"pipeline {declared.name!r}"
-        if not isinstance(config, (TCPSinkConfig, FileSinkConfig, SinkConfig)):
-            problem = f"{where}: {described(config)} is no sink configuration"
-            self._problems.add(declared.place, problem + _described_with(config, "sink"))
-            return TCPSink(name, str, declared.place, "", 0)
+        encode, place = self._encode(config, where)
+        return CustomSink(name, encode, place, self._file_writer(config, where))
+
+    @_sink.register(SinkConfig)
+    def _custom_sink(self, config: SinkConfig[Any], declared: DeclaredPipeline, name: str) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        if not isinstance(config.sink, OutputSink):
+            problem = (
+                f"{where}: {describe(config.sink)} is not a sink; "
+                "pass an instance of an OutputSink subclass"
+            )
+            self._problems.add(config.place, problem)
+        return CustomSink(name, encode, place, config.sink)
+
+    def _encode(
+        self, config: TCPSinkConfig[Any] | FileSinkConfig[Any] | SinkConfig[Any], where: str
+    ) -> tuple[Any, Place]:
+        """What the encoder of *config* does, and where it is defined."""
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
-        if (due := due_instance(config.encoder, "encode")) is not None:
-            self._problems.add(config.place, f"{where}: encoder {named(config.encoder)}: {due}")
+        if (due := missing_instance(config.encoder, "encode")) is not None:
+            self._problems.add(config.place, f"{where}: encoder {name_of(config.encoder)}: {due}")
         elif isinstance(encode, Encoder):
             self._problems.check_arity(
-                encode.function, 1, f"{where}: encoder {named(encode)}", "output"
+                encode.function, 1, f"{where}: encoder {name_of(encode)}", "output"
             )
             encode = encode.function
         else:
             self._problems.add(
-                config.place, f"{where}: {described(encode)} is no encoder; decorate it @encoder"
+                config.place,
+                f"{where}: {describe(encode)} is not an encoder; decorate it with @encoder",
             )
-        if isinstance(config, TCPSinkConfig):
-            return TCPSink(name, encode, place, config.host, config.port, config.sequenced)
-        if isinstance(config, FileSinkConfig):
-            return CustomSink(name, encode, place, self._file_sink(config, where))
-        if not isinstance(config.sink, OutputSink):
-            due = f"{where}: {described(config.sink)} is no sink; an object of an OutputSink is"
-            self._problems.add(config.place, due)
-        return CustomSink(name, encode, place, config.sink)
+        return encode, place
 
-    def _file_sink(self, config: FileSinkConfig[Any], where: str) -> FileSink:
+    def _file_writer(self, config: FileSinkConfig[Any], where: str) -> FileSink:
         if config.framing not in {"none", "lines"}:
-            due = f"{where}: framing is {config.framing!r}; 'none' or 'lines' is due"
-            self._problems.add(config.place, due)
+            problem = f"{where}: framing is {config.framing!r}; expected 'none' or 'lines'"
+            self._problems.add(config.place, problem)
         other = self._written.setdefault(config.path, config)
         if other is not config:
             problem = f"{where}: {config.path} is written by the sink at {other.place} already"
@@ -202,7 +253,7 @@ class EndpointResolver:
 
 
 def _described_with(config: Any, end: str) -> str:
-    """What to do where *config* is the name of a connector that is not there."""
+    """What to do if *config* is the name of a connector that does not exist."""
     if not isinstance(config, str):
         return ""
     return f"; to use a connector by its name, first call {end}_connector({config!r}, …)"

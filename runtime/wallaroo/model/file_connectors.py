@@ -16,17 +16,17 @@ from wallaroo.system.atomic_write import write_durably
 from wallaroo.wire.framing import Framing
 
 _BLOCK_BYTES = 1024 * 1024
-"""Bytes that are read of a file at a time."""
+"""Bytes to read from a file at a time."""
 
 
 class FileSource(MessageSource[int]):
-    """Reads frames or lines; a message's position is the offset behind it.
+    """Reads frames or lines; the position of a message is the byte offset after it.
 
     Args:
         path: The file.
-        framing: How frames are cut; None for lines, which come without their line feeds.
-        max_frame: Largest payload accepted, in bytes.
-        follow: Whether to wait for more at the end of the file.
+        framing: Layout of frames; None for lines, which are passed on without their line feeds.
+        max_frame: Maximum length of a payload, in bytes.
+        follow: Whether to wait for more data at the end of the file.
     """
 
     def __init__(
@@ -56,13 +56,16 @@ class FileSource(MessageSource[int]):
                     continue
                 size = os.fstat(file.fileno()).st_size
                 if size < offset:
-                    msg = f"{self._path} has {size} bytes, and {offset} of it were read before"
+                    msg = (
+                        f"{self._path} has {size} bytes, but {offset} bytes of it have already "
+                        "been read: the file must only grow"
+                    )
                     raise RuntimeFailure(msg)
                 if not self._follow:
                     break
                 yield None
         if rest and self._framing is not None:
-            msg = f"{self._path}, byte {offset}: {len(rest)} bytes are no whole frame, and the last"
+            msg = f"{self._path}, byte {offset}: the last {len(rest)} bytes are an incomplete frame"
             raise FrameError(msg)
         if rest:  # a last line without a line feed
             yield rest, offset + len(rest)
@@ -71,7 +74,7 @@ class FileSource(MessageSource[int]):
         return f"file {self._path}"
 
     def _frames(self, data: bytes) -> tuple[list[bytes], int, bytes, str | None]:
-        """Payloads, the bytes that each takes besides, what is behind them, and a problem."""
+        """Return payloads, the overhead of each in bytes, the remaining data, and a problem."""
         assert self._framing is not None
         scan, problem = self._framing.scan_until_error(data)
         payloads = self._framing.split(data[: scan.end])
@@ -81,15 +84,15 @@ class FileSource(MessageSource[int]):
         *lines, rest = data.split(b"\n")
         for number, line in enumerate((*lines, rest)):
             if len(line) > self._max_frame:
-                problem = f"a line of more than {self._max_frame} bytes, which is the limit"
+                problem = f"the line is longer than the limit of {self._max_frame} bytes"
                 return lines[:number], 1, b"", problem
         return lines, 1, rest, None
 
 
 class FileSink(OutputSink):
-    """Appends to a file, and remembers beside it how far the file is written.
+    """Appends to a file, and stores the position in a second file next to it.
 
-    What is written and not noted is cut off when the file is opened again: it will come again.
+    When the file is opened, data after the stored position is truncated: it will be written again.
 
     Args:
         path: The file.
@@ -103,9 +106,9 @@ class FileSink(OutputSink):
         self._file = -1
         self._numbering = ""
         self._next = 0
-        """Number of the output that is due, as far as the file is concerned."""
+        """Number of the next output to write."""
         self._size = 0
-        """Bytes of the file that count."""
+        """Size of the valid part of the file, in bytes."""
 
     def open(self, numbering: str) -> None:
         """See `OutputSink.open`."""
@@ -118,10 +121,10 @@ class FileSink(OutputSink):
 
     def write(self, first: int, outputs: Sequence[bytes]) -> None:
         """See `OutputSink.write`."""
-        due = outputs[max(0, self._next - first) :]
-        if not due:
+        new = outputs[max(0, self._next - first) :]
+        if not new:
             return
-        data = memoryview(b"".join(part for output in due for part in (output, self._end)))
+        data = memoryview(b"".join(part for output in new for part in (output, self._end)))
         size = self._size
         while data:
             written = os.pwrite(self._file, data, size)
@@ -142,12 +145,12 @@ class FileSink(OutputSink):
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            msg = f"{self._path} is written by another process"
+            msg = f"{self._path} is locked: another process is writing to it"
             raise RuntimeFailure(msg) from None
         size, noted = os.fstat(self._file).st_size, self._noted()
         self._numbering = numbering
-        known = noted["next"] if noted.get("numbering") == numbering else 0
-        self._note(known, min(size, noted.get("bytes", size)))
+        next_number = noted["next"] if noted.get("numbering") == numbering else 0
+        self._note(next_number, min(size, noted.get("bytes", size)))
         os.ftruncate(self._file, self._size)
 
     def _noted(self) -> dict[str, Any]:
@@ -155,15 +158,13 @@ class FileSink(OutputSink):
             try:
                 noted: dict[str, Any] = json.loads(self._note_path.read_text())
             except ValueError:
-                msg = (
-                    f"{self._note_path} is not what was written there; put it, and the file, aside"
-                )
+                msg = f"{self._note_path} is corrupt; move it and {self._path} to another directory"
                 raise RuntimeFailure(msg) from None
             return noted
         return {}
 
     def _note(self, next_number: int, size: int) -> None:
-        """Let the file count up to *size*: nothing of that is cut off any more."""
+        """Store *size* as the position: data before it will not be truncated."""
         noted = {"numbering": self._numbering, "next": next_number, "bytes": size}
         write_durably(self._note_path, json.dumps(noted))
         self._next, self._size = next_number, size

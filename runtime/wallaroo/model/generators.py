@@ -11,11 +11,11 @@ from wallaroo.model.application import Serialization
 
 
 class GeneratorSource(MessageSource[bytes]):
-    """Reads a generator's values; a payload, and its position, is the serialized value.
+    """Reads a generator's values; the serialized value is both payload and position.
 
     Args:
-        generator: Makes the values.
-        serialization: How values become bytes and values again.
+        generator: Generates the values.
+        serialization: Converts values to bytes and back.
 
     Example:
         >>> class Doubled:

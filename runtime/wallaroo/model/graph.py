@@ -1,7 +1,6 @@
-"""An application as a graph: what there is to draw, whoever draws it.
+"""The graph of an application, independent of how it is drawn.
 
-Steps that merged pipelines go through together are one node, and so is a state partition that
-several steps use.
+Steps that merged pipelines share are one node, and so is a state that several steps use.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from wallaroo.api.places import Place
 from wallaroo.model.application import (
     Application,
     Branch,
-    CustomSink,
-    CustomSource,
     KeyBy,
     Pipeline,
     Sink,
@@ -35,21 +32,21 @@ NodeKind = Literal["source", "step", "stateful step", "state", "sink"]
 
 @dataclass(frozen=True)
 class Node:
-    """A source, a step, a state partition or a sink."""
+    """A source, a step, a state or a sink."""
 
     id: str
     """Unique in its graph: a letter and a number."""
     kind: NodeKind
     name: str
     detail: str
-    """What else there is to say, in a few words; empty where there is nothing."""
+    """Additional information in a few words, or empty."""
     place: Place
-    """The line of user code that it is about."""
+    """The line of user code that defines it."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A way of messages between nodes, or a use of state."""
+    """A flow of messages between nodes, or a use of state."""
 
     start: str
     """Id of the node that it leaves."""
@@ -57,12 +54,12 @@ class Edge:
     """Id of the node that it reaches."""
     kind: Literal["messages", "state"]
     label: str
-    """Name of the function that finds the key on this way; empty where there is none."""
+    """Name of the function that extracts the key on this edge, or empty."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One pipeline, or several that merge, with the nodes that belong to them alone."""
+    """One pipeline, or several that merge, with the nodes that belong only to them."""
 
     pipelines: tuple[str, ...]
     nodes: tuple[Node, ...]
@@ -70,17 +67,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Graph:
-    """What an application is made of, in the order of its code."""
+    """The parts of an application, in the order of its code."""
 
     name: str
     groups: tuple[Group, ...]
     states: tuple[Node, ...]
-    """State partitions, which any group may use."""
+    """States, which any group may use."""
     edges: tuple[Edge, ...]
 
 
 def graph_of(application: Application) -> Graph:
-    """The graph of *application*.
+    """Return the graph of *application*.
 
     Example:
         >>> import wallaroo
@@ -108,7 +105,7 @@ class _Drawing:
 
     def __init__(self) -> None:
         self._nodes: dict[object, Node] = {}
-        """Nodes by what they stand for: a source, a way from a step on, a sink."""
+        """Nodes by what they represent: a source, the path from a step onwards, a sink."""
         self._states: list[Node] = []
         self._edges: dict[Edge, None] = {}
         self._uses: dict[str, Stateful] = {}
@@ -116,24 +113,24 @@ class _Drawing:
         self._groups: list[tuple[list[str], list[Node]]] = []
 
     def add(self, pipeline: Pipeline) -> None:
-        """Draw *pipeline*; what it has in common with others already there is drawn once."""
-        before = set(self._nodes.values())
+        """Add *pipeline*; parts that it shares with earlier pipelines are added once."""
+        existing = set(self._nodes.values())
         source = pipeline.source
         nodes = [self._node(source, "source", source.name, _of_source(source), source, pipeline)]
         self._branch(pipeline.trunk, nodes[0], "", pipeline, nodes)
-        self._group(pipeline.name, list(dict.fromkeys(nodes)), before)
+        self._group(pipeline.name, list(dict.fromkeys(nodes)), existing)
 
     def _branch(
         self, branch: Branch, last: Node, key: str, pipeline: Pipeline, nodes: list[Node]
     ) -> None:
-        """Draw *branch* behind the node *last*, where messages have just got *key*."""
-        end = pipeline.sinks or (pipeline.name,)  # no sinks are nothing in common
+        """Add *branch* after the node *last*, where messages were just assigned *key*."""
+        end = pipeline.sinks or (pipeline.name,)  # pipelines without sinks share no end
         for number, step in enumerate(branch.steps):
             if isinstance(step, KeyBy):
                 key = _name_of_key(step.key)
                 continue
-            way = (_identity(Branch(branch.steps[number:], branch.forks)), end)
-            node = self._step(way, step, pipeline)
+            path = (_identity(Branch(branch.steps[number:], branch.forks)), end)
+            node = self._step(path, step, pipeline)
             if isinstance(step, Stateful) and step.key is not None:
                 key = _name_of_key(step.key)
             self._edge(last, node, key)
@@ -145,16 +142,16 @@ class _Drawing:
             nodes.append(self._node(sink, "sink", sink.name, _of_sink(sink), sink, pipeline))
             self._edge(last, nodes[-1], "")
 
-    def _step(self, way: object, step: Step, pipeline: Pipeline) -> Node:
+    def _step(self, path: object, step: Step, pipeline: Pipeline) -> Node:
         if not isinstance(step, Stateful):
-            return self._node(way, "step", step.name, "", step, pipeline)
+            return self._node(path, "step", step.name, "", step, pipeline)
         detail = _of_windows(step.windows) if isinstance(step, WindowCompute) else ""
-        node = self._node(way, "stateful step", step.name, detail, step, pipeline)
+        node = self._node(path, "stateful step", step.name, detail, step, pipeline)
         self._uses[node.id] = step
         return node
 
     def add_state(self, partition: StatePartition) -> None:
-        """Draw *partition*, and who uses it."""
+        """Add *partition* with edges to the steps that use it."""
         users = [
             (node, step) for node, step in self._uses.items() if step.partition == partition.name
         ]
@@ -172,7 +169,7 @@ class _Drawing:
             self._edges[Edge(user, state.id, "state", "")] = None
 
     def graph(self, name: str) -> Graph:
-        """What was drawn."""
+        """Return the collected graph."""
         groups = [Group(tuple(names), tuple(nodes)) for names, nodes in self._groups]
         return Graph(name, tuple(groups), tuple(self._states), tuple(self._edges))
 
@@ -188,16 +185,16 @@ class _Drawing:
         if stands_for not in self._nodes:
             place = part.place
             if not place.line and pipeline is not None:
-                place = pipeline.place  # that of a builtin is not known
+                place = pipeline.place  # builtins have no location
             self._nodes[stands_for] = Node(f"n{len(self._nodes) + 1}", kind, name, detail, place)
         return self._nodes[stands_for]
 
     def _edge(self, start: Node, end: Node, label: str) -> None:
         self._edges[Edge(start.id, end.id, "messages", label)] = None
 
-    def _group(self, name: str, nodes: list[Node], before: set[Node]) -> None:
-        """Put *nodes* into the group that some of them are in, or into a new one."""
-        new = [node for node in nodes if node not in before]
+    def _group(self, name: str, nodes: list[Node], existing: set[Node]) -> None:
+        """Add *nodes* to the group that contains one of them, or to a new group."""
+        new = [node for node in nodes if node not in existing]
         for names, members in self._groups:
             if any(node in members for node in nodes):
                 names.append(name)
@@ -207,7 +204,7 @@ class _Drawing:
 
 
 def _identity(branch: Branch) -> tuple[object, ...]:
-    """What branches of merged pipelines have in common where they are one and the same."""
+    """Return a value that is equal for identical branches of merged pipelines."""
     steps = [
         (type(step), step.name, step.place, getattr(step, "partition", None))
         for step in branch.steps
@@ -229,7 +226,7 @@ def _of_windows(windows: Windows) -> str:
 
 
 def _time(nanoseconds: int) -> str:
-    """*nanoseconds* in the largest unit that leaves no fraction.
+    """Format *nanoseconds* in the largest unit that leaves no fraction.
 
     Example:
         >>> _time(90_000_000_000), _time(3_600_000_000_000), _time(5_000_000)
@@ -242,19 +239,16 @@ def _time(nanoseconds: int) -> str:
 
 
 def _of_source(source: Source) -> str:
-    if isinstance(source, CustomSource):
-        where = _short(source.where)
-        return where if source.gives_messages else f"{where} · {_named(source.decode)}"
-    return f"TCP source · {_named(source.decode)}"
+    label = _short(source.label)
+    return label if source.gives_messages else f"{label} · {_named(source.decode)}"
 
 
 def _of_sink(sink: Sink) -> str:
-    where = _short(sink.where) if isinstance(sink, CustomSink) else "TCP sink"
-    return f"{where} · {_named(sink.encode)}"
+    return f"{_short(sink.label)} · {_named(sink.encode)}"
 
 
 def _short(where: str) -> str:
-    """*where*, with files by their names alone.
+    """Shorten paths of files in *where* to their names.
 
     Example:
         >>> _short("file /srv/app/words.txt"), _short("Countdown")
@@ -264,7 +258,7 @@ def _short(where: str) -> str:
 
 
 def _named(function: Callable[..., Any]) -> str:
-    """The name that the author gave *function*, or the class whose method it is."""
+    """Return the name of *function*, or of its class if it is a method."""
     owner = getattr(function, "__self__", None)
     if inspect.isclass(owner):
         return owner.__name__

@@ -1,9 +1,9 @@
-"""From the APP of a command line to its application.
+"""Loads the application that the argument APP of a command refers to.
 
-APP is a directory with an `application.py`, a `.py` file, or an importable module. What the
-application imports from beside itself is found because its directory goes on `sys.path`;
-`application_setup` runs with that directory as the current one, so that it may open its data files
-by their bare names, as the applications of old do.
+APP is a directory with an `application.py`, a `.py` file, or an importable module. The directory of
+the application is added to `sys.path`, so it can import modules from there. `application_setup`
+runs with that directory as the current one, so it can open data files by name, as applications of
+earlier Wallaroo versions do.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class ApplicationRef:
-    """What it takes to load one application anywhere: picklable, and small.
+    """A picklable reference from which any process can load the application.
 
     Args:
-        app: Directory, `.py` file or module name, as given.
+        app: Directory, `.py` file or module name, as on the command line.
         args: Arguments of `application_setup`.
-        max_frame: Largest payload that its sources accept, in bytes.
+        max_frame: Maximum length of a payload that its sources accept, in bytes.
     """
 
     app: str
@@ -62,7 +62,7 @@ class ApplicationRef:
         return path.stem if path.suffix == ".py" else self.app
 
     def absolute(self) -> ApplicationRef:
-        """The same reference, whatever the current directory is."""
+        """Return the same reference with an absolute path."""
         app = self.app if self.directory is None else str(Path(self.app).resolve())
         return dataclasses.replace(self, app=app)
 
@@ -70,13 +70,13 @@ class ApplicationRef:
         """Import the application, call its `application_setup` and resolve the result.
 
         Raises:
-            UsageError: There is no such application, or its arguments do not fit.
-            ApplicationError: It does not import, has no `application_setup`, raises in it, or is
-                not well formed.
+            UsageError: The application does not exist, or its arguments are invalid.
+            ApplicationError: It cannot be imported, has no `application_setup`, raises in it, or is
+                invalid.
         """
         with _lock:
             self._check()
-            # as on the worker of upstream that begins a cluster: some applications ask
+            # as on the first worker of a Wallaroo cluster: some applications read it
             wallaroo._ARGS = ("wallaroo", *self.args, "--cluster-initializer")  # noqa: SLF001
             module = self._import()
             setup = getattr(module, "application_setup", None)
@@ -89,7 +89,7 @@ class ApplicationRef:
                 except WallarooError:
                     raise
                 except Exception as error:
-                    msg = f"application_setup raised {_told(error, self.directory)}"
+                    msg = f"application_setup raised {_describe_error(error, self.directory)}"
                     raise ApplicationError(msg) from error
             return resolve(declared, self.max_frame, _serialization(module))
 
@@ -99,14 +99,14 @@ class ApplicationRef:
             msg = f"the directory {self.app} has no application.py"
             raise UsageError(msg)
         if path.suffix == ".py" and not path.is_file():
-            msg = f"there is no file {self.app}"
+            msg = f"the file {self.app} does not exist"
             raise UsageError(msg)
         if not path.exists() and (
             os.sep in self.app or not self.app.replace(".", "").isidentifier()
         ):
             msg = (
-                f"there is no application at {self.app}: "
-                "give a directory with an application.py, a .py file, or a module's name"
+                f"no application found at {self.app}; "
+                "use a directory with an application.py, a .py file, or the name of a module"
             )
             raise UsageError(msg)
 
@@ -118,21 +118,21 @@ class ApplicationRef:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if directory is None and f"{name}.".startswith(f"{error.name}."):
-                msg = f"there is no application at {self.app}: no such directory, file or module"
+                msg = f"no application found at {self.app}: no such directory, file or module"
                 raise UsageError(msg) from None
-            msg = f"the application does not import: {_told(error, directory)}"
+            msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
         except Exception as error:
-            msg = f"the application does not import: {_told(error, directory)}"
+            msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
 
 
 _imported_from: list[Path] = []
-"""The directory on `sys.path` for the application that was loaded last."""
+"""The directory that was added to `sys.path` for the last application."""
 
 
 def _serialization(module: ModuleType) -> Serialization | None:
-    """The `serialize` and `deserialize` of *module*, if it has both; one alone means nothing."""
+    """Return `serialize` and `deserialize` of *module*; None unless it has both."""
     serialize = getattr(module, "serialize", None)
     deserialize = getattr(module, "deserialize", None)
     if callable(serialize) and callable(deserialize):
@@ -141,45 +141,51 @@ def _serialization(module: ModuleType) -> Serialization | None:
 
 
 def _make_importable(directory: Path) -> None:
-    """Put *directory* first on `sys.path`, in the place of the last application's directory.
+    """Put *directory* first on `sys.path`, instead of the directory of the last application.
 
-    Modules of the last application are forgotten: two applications may both have a `codecs.py`.
+    Modules of the last application are unloaded: both applications may have a `codecs.py`.
     """
     if _imported_from == [directory]:
         return
     for last in _imported_from:
         sys.path[:] = [entry for entry in sys.path if entry != str(last)]
-        own = {name for name, module in list(sys.modules.items()) if _lies_in(last, module)}
+        modules = {name for name, module in list(sys.modules.items()) if _is_in(last, module)}
         for name in list(sys.modules):
-            if name.partition(".")[0] in own:
+            if name.partition(".")[0] in modules:
                 del sys.modules[name]
     _imported_from[:] = [directory]
     sys.path.insert(0, str(directory))
     importlib.invalidate_caches()
 
 
-def _lies_in(directory: Path, module: ModuleType) -> bool:
-    """Whether *module*, or the package that it is, lies in *directory* itself."""
+def _is_in(directory: Path, module: ModuleType) -> bool:
+    """Whether the module or package *module* is directly in *directory*."""
     file = Path(getattr(module, "__file__", None) or "")
     return directory == (file.parent.parent if file.stem == "__init__" else file.parent)
 
 
-def _told(error: BaseException, directory: Path | None) -> str:
-    """*error* in one line, with the last line of user code that it passed."""
+def _describe_error(error: BaseException, directory: Path | None) -> str:
+    """Return *error* in one line, with the innermost line of user code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg} ({Place(error.filename, error.lineno or 0)})"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)]
-    place = f" ({Place(own[-1].filename, own[-1].lineno or 0)})" if own else ""
+    frames_of_app = [
+        f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)
+    ]
+    place = (
+        f" ({Place(frames_of_app[-1].filename, frames_of_app[-1].lineno or 0)})"
+        if frames_of_app
+        else ""
+    )
     return f"{type(error).__name__}: {printable(error)}{place}"
 
 
 @contextlib.contextmanager
 def _current_directory(directory: Path | None) -> Iterator[None]:
-    before = Path.cwd()
+    previous = Path.cwd()
     if directory is not None:
         os.chdir(directory)
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(previous)

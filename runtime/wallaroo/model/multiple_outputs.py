@@ -1,4 +1,4 @@
-"""What a function that gives several messages may return."""
+"""Checks the results of functions that return any number of messages."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from wallaroo.model.callers import limited
+from wallaroo.model.callers import time_limited
 
 _SINGLE = (str, bytes, bytearray, memoryview, dict)
-"""What can be iterated over, and is one message all the same."""
+"""Iterable types that count as one message."""
 
 
-@limited
-def several(function: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    """*function*, the computation *name*, returning a list or None, and raising for anything else.
+@time_limited
+def returning_list(function: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """Wrap *function*, the computation *name*, to return a list or None, or raise a TypeError.
 
     Example:
-        >>> several(str.split, "split")("a b")
+        >>> returning_list(str.split, "split")("a b")
         ['a', 'b']
-        >>> several(len, "count")("ab")
+        >>> returning_list(len, "count")("ab")
         Traceback (most recent call last):
             ...
-        TypeError: computation_multi 'count' returned the int 2; an iterable of outputs or None is \
-due: return [2] if it is one output
+        TypeError: computation_multi 'count' returned the int 2; expected an iterable of outputs \
+or None: return [2] for one output
     """
 
     @functools.wraps(function)
@@ -34,16 +34,16 @@ due: return [2] if it is one output
     return call
 
 
-@limited
-def several_over_state(
-    function: Callable[[Any, Any], Any], name: str, *, tells_save: bool
+@time_limited
+def returning_list_over_state(
+    function: Callable[[Any, Any], Any], name: str, *, returns_save: bool
 ) -> Callable[[Any, Any], Any]:
-    """The same for a *function* of message and state, which may tell whether to save, too."""
+    """The same for a *function* of message and state, which may return `(output, save)`."""
 
     @functools.wraps(function)
     def call(message: Any, state: Any) -> Any:
         result = function(message, state)
-        if tells_save:
+        if returns_save:
             output, save = pair_of(result)
             return _listed(output, "state_computation_multi", name), save
         return result if type(result) is list else _listed(result, "state_computation_multi", name)
@@ -51,44 +51,44 @@ def several_over_state(
     return call
 
 
-@limited
+@time_limited
 def _listed(result: Any, kind: str, name: str) -> list[Any] | None:
-    """The messages in *result*: all of them are made here, where what makes them may raise."""
+    """Return the messages in *result*; iterating it here attributes its exceptions to the step."""
     if result is None:
         return None
     kind_of = type(result)
     is_iterable = hasattr(kind_of, "__iter__") or hasattr(kind_of, "__getitem__")
     if isinstance(result, _SINGLE) or not is_iterable:
-        shown = _shown(result)
+        text = _shortened_repr(result)
         msg = (
-            f"{kind} {name!r} returned the {kind_of.__name__} {shown}; an iterable of outputs or "
-            f"None is due: return [{shown}] if it is one output"
+            f"{kind} {name!r} returned the {kind_of.__name__} {text}; expected an iterable of "
+            f"outputs or None: return [{text}] for one output"
         )
         raise TypeError(msg)
     return list(result)
 
 
 def pair_of(result: Any) -> Any:
-    """*result*, if it is the pair that a state computation without `state=` returns.
+    """Return *result* if it is a pair, as a state computation without `state=` returns.
 
     Raises:
-        TypeError: It is not.
+        TypeError: It is not a pair.
 
     Example:
         >>> pair_of("ab")
         Traceback (most recent call last):
             ...
-        TypeError: expected (output, save), got 'ab'; return both, or declare the computation ...
+        TypeError: expected (output, save), but got 'ab'; return both, or declare the ...
     """
     if isinstance(result, (tuple, list)) and len(result) == 2:  # noqa: PLR2004
         return result
     msg = (
-        f"expected (output, save), got {_shown(result)}; return both, or declare the computation "
-        "with state=, which returns the output alone"
+        f"expected (output, save), but got {_shortened_repr(result)}; return both, or declare the "
+        "computation with state= and return only the output"
     )
     raise TypeError(msg)
 
 
-def _shown(result: Any) -> str:
-    shown = repr(result)
-    return shown if len(shown) <= 80 else f"{shown[:80]}…"  # noqa: PLR2004
+def _shortened_repr(result: Any) -> str:
+    text = repr(result)
+    return text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004

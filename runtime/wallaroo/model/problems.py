@@ -1,4 +1,4 @@
-"""What is wrong with an application, collected to be told in one go."""
+"""Collects the problems of an application, so that all of them are reported at once."""
 
 from __future__ import annotations
 
@@ -21,60 +21,67 @@ _DECORATORS: dict[type, str] = {
 
 
 class Problems:
-    """Collects sentences, each with the line of user code that it is about.
+    """Collects sentences, each with the line of user code that it refers to.
 
     Example:
         >>> problems = Problems()
         >>> problems.add(Place("application.py", 7), "a step before the first new_pipeline(…)")
-        >>> problems.found
+        >>> problems.messages
         ['application.py:7: a step before the first new_pipeline(…)']
     """
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.messages: list[str] = []
 
     def add(self, place: Place, sentence: str) -> None:
-        """Note that *sentence* holds at *place*."""
-        self.found.append(f"{place}: {sentence}")
+        """Record *sentence* as a problem at *place*."""
+        self.messages.append(f"{place}: {sentence}")
 
     def check_arity(self, function: Any, count: int, label: str, takes: str) -> None:
-        """Note it if *function*, called *label*, cannot be called with *count* arguments."""
+        """Record a problem if *function* cannot be called with *count* positional arguments.
+
+        Args:
+            function: Function or class to check.
+            count: Number of arguments.
+            label: How the message refers to the function.
+            takes: How the message refers to the arguments.
+        """
         try:
             inspect.signature(function).bind(*[None] * count)
         except TypeError as error:
             self.add(place_of(function), f"{label} is called with ({takes}): {error}")
         except ValueError:
-            return  # a builtin that does not tell its signature
+            return  # a builtin without a signature
 
 
-def due_instance(thing: Any, *methods: str) -> str | None:
-    """What to say where *thing* is a class, and its *methods* need an instance; else None.
+def missing_instance(thing: Any, *methods: str) -> str | None:
+    """Return a message if *thing* is a class whose *methods* need an instance; None otherwise.
 
     Example:
         >>> class Upper:
         ...     def encode(self, text):
         ...         return text.upper()
-        >>> due_instance(Upper, "encode")
-        'the class Upper is given, and an instance is due: Upper()'
-        >>> due_instance(Upper(), "encode")
+        >>> missing_instance(Upper, "encode")
+        'got the class Upper; expected an instance: Upper()'
+        >>> missing_instance(Upper(), "encode")
     """
     if not inspect.isclass(thing):
         return None
     if not any(inspect.isfunction(inspect.getattr_static(thing, m, None)) for m in methods):
         return None
-    return f"the class {thing.__name__} is given, and an instance is due: {thing.__name__}()"
+    return f"got the class {thing.__name__}; expected an instance: {thing.__name__}()"
 
 
-def named(thing: Any) -> str:
-    """The name of a function or class, or what else tells *thing*."""
+def name_of(thing: Any) -> str:
+    """Return the name of a function or class, or the repr of anything else."""
     return getattr(thing, "__name__", None) or repr(thing)
 
 
-def described(thing: Any) -> str:
-    """What *thing* is, for a sentence.
+def describe(thing: Any) -> str:
+    """Return a noun phrase for *thing*, to use in a message.
 
     Example:
-        >>> described(7), described(int), described(len)
+        >>> describe(7), describe(int), describe(len)
         ('7', 'the class int', 'the function len')
     """
     if thing is None or isinstance(thing, (str, int, float, Sequence)):
@@ -86,6 +93,6 @@ def described(thing: Any) -> str:
         return f"the @{_DECORATORS[type(thing)]} {name or type(thing.function).__name__}"
     if inspect.isfunction(thing) and thing.__module__ == functions.__name__:
         decorator = thing.__qualname__.partition(".")[0]
-        if decorator != name:  # what it returns, before that has got the function
-            return f"what @{decorator} gives without its arguments; write @{decorator}(…)"
+        if decorator != name:  # an inner function, because the decorator was not called
+            return f"the result of @{decorator} without its arguments; write @{decorator}(…)"
     return f"the function {name}" if name else f"an object of class {type(thing).__name__}"

@@ -1,6 +1,6 @@
-"""What user code raises, whatever its class: it concerns one message, and not those behind it.
+"""Exceptions of user code, whatever their class: they affect one message, not those after it.
 
-Only what Ctrl-C raises, `KeyboardInterrupt` itself, goes through where a person may press it.
+Only `KeyboardInterrupt` itself, which Ctrl-C raises, passes through in interactive processes.
 """
 
 from __future__ import annotations
@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wallaroo.model.callers import limited
+from wallaroo.model.callers import time_limited
 
 
 class Raised(Exception):
-    """User code raised what is no `Exception`, such as `asyncio.CancelledError`: its cause."""
+    """User code raised a non-`Exception`, such as `asyncio.CancelledError`, which is the cause."""
 
 
 def pass_interrupt(error: BaseException) -> None:
-    """Raise *error* again if it is what Ctrl-C raises."""
+    """Re-raise *error* if it is the exception of Ctrl-C."""
     if type(error) is KeyboardInterrupt:
         raise error
 
 
-@limited
+@time_limited
 def raising_exceptions(function: Callable[..., Any], *, interruptible: bool) -> Callable[..., Any]:
-    """*function*, raising `Raised` where it raises neither an `Exception` nor `SystemExit`.
+    """Wrap *function* to raise `Raised` instead of any non-`Exception` except `SystemExit`.
 
     Args:
         function: A function of the application.
-        interruptible: Whether what Ctrl-C raises goes through.
+        interruptible: Whether the exception of Ctrl-C passes through.
     """
 
     def call(*arguments: Any) -> Any:
@@ -44,16 +44,16 @@ def raising_exceptions(function: Callable[..., Any], *, interruptible: bool) -> 
 
 
 def raised(error: BaseException) -> BaseException:
-    """What user code raised, of which *error* tells."""
+    """Return the exception of user code that *error* is or wraps."""
     cause = error.__cause__
     return cause if isinstance(error, Raised) and cause is not None else error
 
 
-def told(error: BaseException) -> str:
-    """Class and text of *error*, for people.
+def describe_error(error: BaseException) -> str:
+    """Return class and text of *error*, as in a traceback.
 
     Example:
-        >>> told(ValueError("no"))
+        >>> describe_error(ValueError("no"))
         'ValueError: no'
     """
     error = raised(error)
@@ -61,5 +61,15 @@ def told(error: BaseException) -> str:
         text = str(error)
     except BaseException as unprintable:
         pass_interrupt(unprintable)
-        text = f"(its text cannot be had: {type(unprintable).__name__})"
+        text = f"(its __str__ raises {type(unprintable).__name__})"
     return f"{type(error).__name__}: {text}"
+
+
+def short_repr(value: Any, limit: int = 100) -> str:
+    """Return the first *limit* characters of the repr of *value*, even if `__repr__` raises."""
+    try:
+        return repr(value)[:limit]
+    except BaseException as unprintable:
+        pass_interrupt(unprintable)
+        error = describe_error(unprintable)
+        return f"<{type(value).__name__} whose __repr__ raises {error}>"[:limit]

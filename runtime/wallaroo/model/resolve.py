@@ -1,4 +1,4 @@
-"""From the application as its author wrote it to its normal form, or to all its mistakes."""
+"""Resolves a declared application to its normal form, or reports all its problems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
 from wallaroo.model.branch import BranchResolver
 from wallaroo.model.endpoints import EndpointResolver
-from wallaroo.model.problems import Problems, described
+from wallaroo.model.problems import Problems, describe
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 
@@ -17,33 +17,33 @@ def resolve(
     max_frame: int = DEFAULT_MAX_FRAME,
     serialization: Serialization | None = None,
 ) -> Application:
-    """Give *declared*, what `application_setup` returned, its meaning.
+    """Resolve *declared*, the result of `application_setup`.
 
     Args:
-        declared: Result of `ApplicationBuilder.build()`.
-        max_frame: Largest payload that its sources accept, in bytes.
-        serialization: Its own way to turn objects into bytes; None for pickle.
+        declared: Result of `ApplicationBuilder.build()` or `build_application`.
+        max_frame: Maximum length of a payload that its sources accept, in bytes.
+        serialization: Custom serialization of the application; None for pickle.
 
     Raises:
-        ApplicationError: Something in it is wrong; `problems` lists all of it, each with the
+        ApplicationError: The application is invalid; `problems` lists all problems, each with the
             pipeline, the step and the line of user code.
     """
     if not isinstance(declared, DeclaredApplication):
         msg = (
-            f"application_setup returned {described(declared)}, "
-            "and an application is due: end it with `return builder.build()`"
+            f"application_setup returned {describe(declared)}; expected an application: "
+            "end it with `return builder.build()`"
         )
         raise ApplicationError(msg)
     problems = Problems()
     application = _Resolver(max_frame, serialization, problems).application(declared)
-    if problems.found:
-        msg = f"the application {declared.name!r} is not well formed:"
-        raise ApplicationError(msg, problems.found)
+    if problems.messages:
+        msg = f"the application {declared.name!r} is invalid:"
+        raise ApplicationError(msg, problems.messages)
     return application
 
 
 class _Resolver:
-    """Walks the declaration once; problems are collected on the way."""
+    """Walks the declarations once and collects problems."""
 
     def __init__(
         self, max_frame: int, serialization: Serialization | None, problems: Problems
@@ -54,11 +54,11 @@ class _Resolver:
         self._branches = BranchResolver(problems)
 
     def application(self, declared: DeclaredApplication) -> Application:
-        """The normal form; sound only where no problem was found."""
+        """Return the normal form, which is valid only if no problem was found."""
         for place in declared.before_pipeline:
             self._problem(place, "a step before the first new_pipeline(…)")
         if not declared.pipelines:
-            self._problem(declared.place, "the application has no pipeline; add new_pipeline(…)")
+            self._problem(declared.place, "the application has no pipeline; call new_pipeline(…)")
         pipelines: list[Pipeline] = []
         seen: dict[str, Place] = {}
         for declared_pipeline in declared.pipelines:

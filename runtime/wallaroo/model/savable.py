@@ -1,10 +1,10 @@
-"""Whether an entity of a state can be saved and loaded again, and what happens if it cannot.
+"""Checks whether entities can be saved and loaded again, and finds the messages that prevent it.
 
-Entities are saved batch by batch, not message by message: that an entity cannot be saved shows only
-then. The messages are then run again, with a check after each one that touches such an entity. The
-message after which the check fails is set aside, and its entity is as it was before. Where a later
-step spoilt it, which was given a part of it, they are run once more, with a check after each call:
-then the message is set aside in that step.
+Entities are saved per batch, not per message, so an entity that cannot be saved is discovered only
+at the end of a batch. The messages are then processed again, with a check after each one that
+touches such an entity. The message after which the check fails is dead-lettered, and its entity is
+restored. If a later step changed a part of the entity that it had received, the messages are
+processed once more with a check after each call, and the message is dead-lettered in that step.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.model.application import Application, StatePartition
-from wallaroo.model.raised import pass_interrupt, told
+from wallaroo.model.raised import describe_error, pass_interrupt
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, bytearray})
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
-"""Types of what is saved by its name."""
+"""Types that are saved by name."""
 _MARGIN = 50
-"""Levels of nesting by which a check is stricter than saving, which nests entities in a record."""
+"""Levels of nesting that a check adds, because saving nests entities in a record."""
 RECENT = 16
-"""Entities that are checked after the calls of later steps: those of the last messages."""
-_MOST_LOOKED_AT = 500
-"""Objects looked at in search of the one at fault."""
+"""Number of recent entities that are checked after the calls of later steps."""
+_MAX_SEARCHED = 500
+"""Maximum number of objects to search for the one that cannot be pickled."""
 
 
-class Refused(Exception):
-    """A call of a function of the application that is not made: it leaves nothing changed."""
+class SkippedCall(Exception):
+    """A call of a function of the application was skipped; it has changed nothing."""
 
 
-class Unsavable(Refused):
-    """A message left its entity so that it cannot be saved; the entity is as it was before."""
+class Unsavable(SkippedCall):
+    """A message left its entity in a state that cannot be saved; the entity was restored."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """An application's own way to save the entities of a partition: something that pickles."""
+    """Custom serialization of the entities of a state; the result of `dump` must be picklable."""
 
     dump: Callable[[Any], Any]
     load: Callable[[Any], Any]
 
 
 def codec_of(application: Application, partition: StatePartition) -> Codec | None:
-    """How the application saves the entities of *partition*; None where they are pickled."""
+    """Return the custom serialization of the entities of *partition*; None for pickle."""
     own, windows = application.serialization, partition.windows
     if own is None:
         return None
     if windows is None:
         return Codec(own.serialize, own.deserialize)
     return Codec(
-        lambda entity: windows.converted(entity, own.serialize),
-        lambda kept: windows.converted(kept, own.deserialize),
+        lambda entity: windows.convert_accumulators(entity, own.serialize),
+        lambda dumped: windows.convert_accumulators(dumped, own.deserialize),
     )
 
 
 def saved(entity: Any, codec: Codec | None = None) -> bytes:
-    """*entity* as bytes, which have been loaded once to see that they can be.
+    """Serialize *entity*, and load the result once as a check.
 
     Raises:
-        Unsavable: It cannot be saved, or not be loaded again; the message says what is at fault.
+        Unsavable: It cannot be saved, or not be loaded again; the message names the cause.
 
     Example:
         >>> loaded(saved([1, 2]))
@@ -78,63 +78,63 @@ def saved(entity: Any, codec: Codec | None = None) -> bytes:
     except BaseException as error:
         pass_interrupt(error)
         path, cause = ("state", error) if codec is not None else _fault(entity, error)
-        msg = f"{path} cannot be saved: {_shown(cause)}"
+        msg = f"{path} cannot be saved: {_describe(cause)}"
         raise Unsavable(msg) from error
     try:
         loaded(data, codec)
     except BaseException as error:
         pass_interrupt(error)
         name = type(entity).__qualname__
-        msg = f"the entity, of class {name}, cannot be loaded after it is saved: {_shown(error)}"
+        msg = f"the entity, of class {name}, can be saved but not loaded: {_describe(error)}"
         raise Unsavable(msg) from error
     return data
 
 
 def loaded(data: bytes, codec: Codec | None = None) -> Any:
-    """The entity that was `saved` as *data*."""
+    """Deserialize *data*, the result of `saved`."""
     value = pickle.loads(data)
     for _ in range(_MARGIN):
         (value,) = value
     return value if codec is None else codec.load(value)
 
 
-class Held:
-    """An entity that is checked after each message; a message that spoils it is taken back.
+class CheckedEntity:
+    """An entity that is checked after each message, and restored if it can no longer be saved.
 
     Args:
-        state: Name of its state partition.
+        state: Name of its state.
         entity: The entity.
-        codec: How it is saved.
-        new: Makes a new entity: what it goes back to where it could not be saved before, either.
+        codec: Custom serialization; None for pickle.
+        new: Creates a new entity, to replace one that could not be saved before, either.
     """
 
     def __init__(
         self, state: str, entity: Any, codec: Codec | None, new: Callable[[], Any]
     ) -> None:
-        self.now = entity
-        """The entity: after a message that was taken back, another object."""
+        self.entity = entity
+        """The current entity: another object after it was restored."""
         self._state = state
         self._codec = codec
         self._new = new
-        self.loose = False
-        """Whether something else than a call here left it so that it could not be saved."""
+        self.changed_outside = False
+        """Whether anything other than `call` left the entity in a state that cannot be saved."""
         self._last: bytes | None = None
         with contextlib.suppress(Unsavable):
             self._last = saved(entity, codec)
 
     def call(self, function: Callable[[Any], Any], counts: Callable[[Any], bool]) -> Any:
-        """The result of *function* on the entity.
+        """Return the result of *function* on the entity.
 
         Args:
-            function: Takes the entity, and may change it.
-            counts: Whether, by the result of the function, the entity is to be saved.
+            function: Takes the entity and may change it.
+            counts: From the function's result to whether the entity is to be saved.
 
         Raises:
-            Unsavable: The entity cannot be saved after the call, and is as it was before.
+            Unsavable: The entity cannot be saved after the call; it was restored.
         """
-        self.loose = self.settle() is not None or self.loose
+        self.changed_outside = self.settle() is not None or self.changed_outside
         try:
-            result = function(self.now)
+            result = function(self.entity)
             to_save = counts(result)
         except (Exception, SystemExit):
             self._check(to_save=True)
@@ -143,7 +143,7 @@ class Held:
         return result
 
     def settle(self) -> Unsavable | None:
-        """Take back what was done to the entity since its last call, if it cannot be saved now.
+        """Restore the entity as of its last call if it cannot be saved.
 
         Returns:
             Why it cannot be saved; None if it can, or never could.
@@ -151,29 +151,32 @@ class Held:
         if self._last is None:
             return None
         try:
-            self._last = saved(self.now, self._codec)
+            self._last = saved(self.entity, self._codec)
         except Unsavable as error:
-            self.now = loaded(self._last, self._codec)
+            self.entity = loaded(self._last, self._codec)
             return Unsavable(
-                f"state {self._state!r}: {error}: this step changed a part of the entity; "
-                "that is as it was before this step"
+                f"state {self._state!r}: {error}: this step changed a part of the entity; the "
+                "entity was restored to its state before this step"
             )
         return None
 
     def _check(self, to_save: bool) -> None:
         try:
-            self._last = saved(self.now, self._codec)
+            self._last = saved(self.entity, self._codec)
         except Unsavable as error:
             if self._last is None and not to_save:
-                return  # it never could be, and need not be
-            self.now = self._new() if self._last is None else loaded(self._last, self._codec)
-            msg = f"state {self._state!r}: {error}; the entity is as it was before this message"
+                return  # it never could be saved, and need not be
+            self.entity = self._new() if self._last is None else loaded(self._last, self._codec)
+            msg = (
+                f"state {self._state!r}: {error}; the entity was restored to its state before "
+                "this message"
+            )
             raise Unsavable(msg) from error
 
 
-def settled(entities: Iterable[Held]) -> Unsavable | None:
-    """Settle all of *entities*; why one of them had to be taken back, if one had to."""
-    problems = [problem for held in {*entities} if (problem := held.settle()) is not None]
+def settle_all(entities: Iterable[CheckedEntity]) -> Unsavable | None:
+    """Settle all *entities*; return why one of them had to be restored, or None."""
+    problems = [problem for entity in {*entities} if (problem := entity.settle()) is not None]
     return problems[0] if problems else None
 
 
@@ -183,18 +186,18 @@ def _pickled(value: Any) -> bytes:
     return pickle.dumps(value, protocol=5)
 
 
-def _shown(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "RecursionError: it is nested too deeply"
-    return told(error)[:300]
+    return describe_error(error)[:300]
 
 
 def _fault(entity: Any, error: BaseException) -> tuple[str, BaseException]:
-    """The path to the object in *entity* that does not pickle, and why it does not."""
+    """Return the path to the object in *entity* that cannot be pickled, and the error."""
     causes: dict[int, BaseException | None] = {id(entity): error}
-    looked_at: list[Any] = [entity]  # as long as they live, their identities are their own
-    found, queue = ("state", error), deque([("state", entity)])
-    while queue and len(looked_at) < _MOST_LOOKED_AT:
+    searched: list[Any] = [entity]  # keeps them alive, so that their ids stay unique
+    whole, queue = ("state", error), deque([("state", entity)])
+    while queue and len(searched) < _MAX_SEARCHED:
         path, value = queue.popleft()
         at_fault = True
         for step, part in _parts(value):
@@ -202,7 +205,7 @@ def _fault(entity: Any, error: BaseException) -> tuple[str, BaseException]:
                 continue
             if id(part) not in causes:
                 causes[id(part)] = cause = _cause(part)
-                looked_at.append(part)
+                searched.append(part)
                 if cause is not None:
                     queue.append((path + step, part))
             at_fault = at_fault and causes[id(part)] is None
@@ -210,8 +213,8 @@ def _fault(entity: Any, error: BaseException) -> tuple[str, BaseException]:
         if at_fault and cause is not None:
             return path, cause
         if isinstance(error, RecursionError) and queue:
-            return f"{queue[0][0]}…", error  # so deep that no object in it is at fault
-    return found
+            return f"{queue[0][0]}…", error  # the nesting is too deep, not a single object
+    return whole
 
 
 def _cause(value: Any) -> BaseException | None:
@@ -224,7 +227,7 @@ def _cause(value: Any) -> BaseException | None:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What pickling *value* saves in it, each with how it is written behind the value."""
+    """Yield the parts of *value* that pickle saves, each with its suffix in a path."""
     if isinstance(value, _NAMED):
         return
     if type(value) is dict:
@@ -242,7 +245,7 @@ def _parts_of_object(value: Any) -> Iterator[tuple[str, Any]]:
         reduced = value.__reduce_ex__(5)
     except BaseException as error:
         pass_interrupt(error)
-        return  # it is at fault itself
+        return  # *value* itself is at fault
     if isinstance(reduced, str):
         return
     _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]

@@ -1,4 +1,4 @@
-"""Noticing that most messages of a source are dropped because their keys are not listed."""
+"""Detects that most messages of a source are dropped because their keys are not listed."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from dataclasses import dataclass
 from wallaroo.model.application import Application, Stateful
 
 _FEW = 20
-"""So many dropped messages may be the few wrong ones of a stream that has just begun."""
+"""Up to this number, dropped messages may be exceptions at the start of a stream."""
 ADVICE = (
     "return listed keys from the partition function, list the missing ones, "
-    'or give other_keys="add" to let new keys be added as they come'
+    'or pass other_keys="add" to accept new keys'
 )
-"""What to do."""
 
 
 @dataclass(frozen=True)
 class MostlyUnlisted:
-    """Most messages of a source were dropped before a step over state."""
+    """Most messages of a source were dropped before a stateful step."""
 
     source: str
     step: str
     state: str
     listed: str
-    """Some of the keys that are listed."""
+    """A sample of the listed keys."""
     dropped: int
     processed: int
 
     def __str__(self) -> str:
         return (
             f"source {self.source!r}: {self.dropped:,} of {self.dropped + self.processed:,} "
-            f"messages for step {self.step!r} were dropped, because state {self.state!r} lists "
-            f"{self.listed} and their keys are not among them; {ADVICE}"
+            f"messages for step {self.step!r} were dropped, because their keys are not among those "
+            f"listed for state {self.state!r}: {self.listed}; {ADVICE}"
         )
 
 
 class UnlistedWatch:
-    """Counts messages by step, and reports a step once.
+    """Counts messages by step, and reports each step at most once.
 
     Args:
-        application: What is run.
+        application: The application.
     """
 
     def __init__(self, application: Application) -> None:
@@ -53,7 +52,7 @@ class UnlistedWatch:
         self._reported: set[tuple[str, str]] = set()
 
     def note(self, pipeline: str, step: str, dropped: int, processed: int) -> MostlyUnlisted | None:
-        """Count messages of *step*; returns what to report, if it is time to."""
+        """Count messages of *step*; returns a report the first time that most are dropped."""
         at = pipeline, step
         state = self._states.get(at)
         if state is None or state.keys is None or at in self._reported:
@@ -63,4 +62,4 @@ class UnlistedWatch:
         if dropped < _FEW or dropped <= processed:
             return None
         self._reported.add(at)
-        return MostlyUnlisted(pipeline, step, state.name, state.listed(), dropped, processed)
+        return MostlyUnlisted(pipeline, step, state.name, state.describe_keys(), dropped, processed)

@@ -1,4 +1,4 @@
-"""Entities of an application that is simulated, as far as they have to be saved."""
+"""Checks in a simulation whether entities can be saved."""
 
 from __future__ import annotations
 
@@ -10,142 +10,146 @@ from typing import Any
 
 from wallaroo.model.application import Application, StateCompute, Stateful
 from wallaroo.model.raised import pass_interrupt
-from wallaroo.model.savable import RECENT, Held, Unsavable, codec_of, saved, settled
+from wallaroo.model.savable import RECENT, CheckedEntity, Unsavable, codec_of, saved, settle_all
 from wallaroo.model.windows import Windows
 
 _BYTES_A_MESSAGE = 64
-"""Bytes that are pickled for each message: large entities are looked at less often."""
+"""Bytes to pickle per message: large entities are checked less often."""
 Where = tuple[str, Any]
-"""State partition and key."""
+"""State and key."""
 
 
 @dataclass
 class Suspects:
-    """What runs of a simulation have found of its entities, for the next one."""
+    """Entities that previous runs of a simulation found to be unsavable, for the next run."""
 
     checked: set[Where] = field(default_factory=set)
-    """Which to check after each message, to find those that spoil them."""
+    """Entities to check after each message."""
     closely: set[Where] = field(default_factory=set)
-    """Which of them to check after calls of later steps, too."""
-    refused: dict[int, Unsavable] = field(default_factory=dict)
-    """Calls of such steps that are not made, by number."""
+    """Those to check after calls of later steps, too."""
+    skipped: dict[int, Unsavable] = field(default_factory=dict)
+    """Calls of later steps to skip, by number."""
 
 
 class Watch:
-    """Looks whether entities can be saved: of most now and then, of some after each message.
+    """Checks whether entities can be saved: most of them occasionally, suspects after each message.
 
     Args:
-        application: What is simulated.
-        suspects: Which are to be checked; `found` adds to them.
+        application: The simulated application.
+        suspects: Entities to check after each message; `update_suspects` adds to them.
     """
 
     def __init__(self, application: Application, suspects: Suspects) -> None:
         self._application = application
         self._suspects = suspects
-        self._held: dict[Where, Held] = {}
-        self._recent: deque[Held] = deque(maxlen=RECENT)
-        """Those that messages came to of late, and are to be checked closely."""
+        self._entities: dict[Where, CheckedEntity] = {}
+        self._recent: deque[CheckedEntity] = deque(maxlen=RECENT)
+        """Entities of recent messages that are to be checked closely."""
         self._calls = 0
-        self._spoiling: tuple[int, Unsavable] | None = None
-        """The first call of a later step that spoilt an entity, and why: what follows it had a
-        part of that entity, and goes otherwise once the call is not made."""
-        self._looks: dict[Where, int] = {}
-        """Entities that are to be saved, each with how many messages later to look at it again."""
-        self._spoilt: set[Where] = set()
+        self._first_problem: tuple[int, Unsavable] | None = None
+        """The first call of a later step that made an entity unsavable, and the problem. What
+        follows may differ once that call is skipped."""
+        self._countdowns: dict[Where, int] = {}
+        """Entities that are to be saved, each with the number of messages until its next check."""
+        self._unsavable: set[Where] = set()
         self._codecs = {n: codec_of(application, p) for n, p in application.partitions.items()}
 
     def touched(
         self, step: Stateful, key: Any, entities: dict[Any, Any], function: Callable[[Any], Any]
     ) -> Any:
-        """The result of *function* on the entity of *key* in *entities*.
+        """Return the result of *function* on the entity of *key* in *entities*.
 
         Raises:
-            Unsavable: The entity cannot be saved afterwards, and is as it was before.
+            Unsavable: The entity cannot be saved afterwards; it was restored.
         """
-        tells_save = isinstance(step, StateCompute) and step.tells_save
-        counts = _is_saved if tells_save else _always
+        returns_save = isinstance(step, StateCompute) and step.returns_save
+        counts = _is_saved if returns_save else _always
         where = (step.partition, key)
         if where in self._suspects.checked:
             return self._checked(step, where, entities, function, counts)
         to_save = True
         try:
             result = function(entities[key])
-            to_save = where in self._looks or counts(result)
+            to_save = where in self._countdowns or counts(result)
         finally:
             if to_save:
-                self._look(where, entities[key])
+                self._check_occasionally(where, entities[key])
         return result
 
     def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
-        """The function of *step*, which `touched` checks."""
+        """Return the function of *step*, which `touched` checks."""
         return step.function
 
     def windows(self, windows: Windows, _partition: str) -> Windows:
-        """*windows*, which `touched` checks."""
+        """Return *windows*, which `touched` checks."""
         return windows
 
     def other(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A *function* that is given no entity, checked: it may have a part of one."""
+        """Wrap a *function* that takes no entity, but may hold a part of one, with a check."""
         if not self._suspects.closely:
             return function
 
         def checked(*arguments: Any) -> Any:
             self._calls += 1
             number = self._calls
-            if (refused := self._suspects.refused.get(number)) is not None:
-                raise refused
+            if (skipped := self._suspects.skipped.get(number)) is not None:
+                raise skipped
             try:
                 return function(*arguments)
             finally:
-                if self._spoiling is None and (problem := settled(self._recent)) is not None:
-                    self._spoiling = number, problem
+                if (
+                    self._first_problem is None
+                    and (problem := settle_all(self._recent)) is not None
+                ):
+                    self._first_problem = number, problem
 
         return checked
 
-    def found(self, state: Mapping[str, Mapping[Any, Any]]) -> bool:
-        """Add to the suspects what is wrong with entities; tells whether to run once more.
+    def update_suspects(self, state: Mapping[str, Mapping[Any, Any]]) -> bool:
+        """Add unsavable entities to the suspects; returns whether the simulation must run again.
 
         Args:
-            state: The entities as they are in the end.
+            state: The entities at the end of the run.
         """
-        if self._spoiling is not None:
-            number, problem = self._spoiling
-            self._suspects.refused[number] = problem
+        if self._first_problem is not None:
+            number, problem = self._first_problem
+            self._suspects.skipped[number] = problem
             return True
-        suspects, spoilt = self._suspects, self._unsaved(state)
-        loose = {
+        suspects, unsavable = self._suspects, self._find_unsavable(state)
+        changed_outside = {
             where
-            for where, held in self._held.items()
-            if held.loose or (where[1] in state[where[0]] and held.settle() is not None)
+            for where, entity in self._entities.items()
+            if entity.changed_outside
+            or (where[1] in state[where[0]] and entity.settle() is not None)
         }
-        known = spoilt <= suspects.checked and loose <= suspects.closely
-        suspects.checked |= spoilt
-        suspects.closely |= loose
+        known = unsavable <= suspects.checked and changed_outside <= suspects.closely
+        suspects.checked |= unsavable
+        suspects.closely |= changed_outside
         return not known
 
-    def _unsaved(self, state: Mapping[str, Mapping[Any, Any]]) -> set[Where]:
-        """The entities in *state* that are to be saved and cannot be, or could not for a while."""
-        for name, key in self._looks.keys() - self._spoilt:
+    def _find_unsavable(self, state: Mapping[str, Mapping[Any, Any]]) -> set[Where]:
+        """Return the entities that are to be saved and cannot be, or could not be at some time."""
+        for name, key in self._countdowns.keys() - self._unsavable:
             if key in state[name]:
                 try:
                     saved(state[name][key], self._codecs[name])
                 except Unsavable:
-                    self._spoilt.add((name, key))
-        return self._spoilt
+                    self._unsavable.add((name, key))
+        return self._unsavable
 
-    def _look(self, where: Where, entity: Any) -> None:
-        left = self._looks.get(where, 0)
-        if left:
-            self._looks[where] = left - 1
+    def _check_occasionally(self, where: Where, entity: Any) -> None:
+        messages = self._countdowns.get(where, 0)
+        if messages:
+            self._countdowns[where] = messages - 1
             return
         try:
             codec = self._codecs[where[0]]
             size = len(pickle.dumps(entity if codec is None else codec.dump(entity), protocol=5))
         except BaseException as error:
             pass_interrupt(error)
-            self._spoilt.add(where)
+            self._unsavable.add(where)
             size = 0
-        self._looks[where] = size // _BYTES_A_MESSAGE
+        self._countdowns[where] = size // _BYTES_A_MESSAGE
 
     def _checked(
         self,
@@ -156,19 +160,20 @@ class Watch:
         counts: Callable[[Any], bool],
     ) -> Any:
         name, key = where
-        held = self._held.get(where)
-        if held is None or held.now is not entities[key]:
+        entity = self._entities.get(where)
+        if entity is None or entity.entity is not entities[key]:
             new = self._application.partitions[name].new_entity
-            held = self._held[where] = Held(name, entities[key], self._codecs[name], new)
+            entity = CheckedEntity(name, entities[key], self._codecs[name], new)
+            self._entities[where] = entity
         if where in self._suspects.closely:
-            self._recent.append(held)
+            self._recent.append(entity)
         try:
-            return held.call(function, counts)
+            return entity.call(function, counts)
         except Unsavable as error:
             error.add_note(f"step {step.name!r}, {step.place}")
             raise
         finally:
-            entities[key] = held.now
+            entities[key] = entity.entity
 
 
 def _is_saved(result: Any) -> bool:

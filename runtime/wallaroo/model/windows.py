@@ -1,13 +1,13 @@
-"""What windows do with messages and with the clock, for one key at a time.
+"""The semantics of windows, for one key at a time.
 
-An entity holds what the open windows of one key have gathered. Time is event time, in nanoseconds
-since the epoch; a window [start, start + range) closes when the key's watermark reaches its end
-plus the delay. A message moves the watermark to its own time, if that is later. While the key is
-silent a tick moves it on by as long as the silence has lasted: so windows close also where no
-message comes any more.
+An entity holds the open windows of one key. Time is event time, in nanoseconds since the Unix
+epoch; a window [start, start + range) closes when the key's watermark reaches its end plus the
+delay. A message advances the watermark to its own time, if that is later. While the key is silent,
+a tick advances the watermark by the length of the silence, so windows close even if no more
+messages arrive.
 
-Sliding windows share what they have in common: messages are gathered in panes, as long as the
-greatest common divisor of range and slide, and a window that closes combines its panes.
+Sliding windows share work: messages are aggregated in panes, whose length is the greatest common
+divisor of range and slide, and a window combines its panes when it closes.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wallaroo.api.windows import Aggregation, LatePolicy
-from wallaroo.model.callers import limited
+from wallaroo.model.callers import time_limited
 from wallaroo.saved_names import saved_as
 
 
 class Late(Exception):
-    """A message came when all its windows had closed, and is dropped."""
+    """A message arrived after all its windows had closed, and is dropped."""
 
 
 Failed = Callable[[str, BaseException], None]
-"""Told of a window that could not give its output: what it is, and what user code raised."""
+"""Called with a description of a window whose output failed, and the exception of user code."""
 
 
 class Windows(Protocol):
     """The windows of a step."""
 
     def new_entity(self) -> Any:
-        """The entity of a key that has no message yet."""
+        """Return an entity for a key without messages."""
 
     def take(
         self, entity: Any, key: Any, message: Any, arrived_ns: int, failed: Failed
     ) -> list[Any]:
-        """Gather *message*; returns the outputs of the windows that it closes.
+        """Aggregate *message*; returns the outputs of the windows that it closes.
 
         Raises:
             Late: The message is dropped.
@@ -48,22 +48,22 @@ class Windows(Protocol):
         """
 
     def tick(self, entity: Any, key: Any, now_ns: int, failed: Failed) -> list[Any]:
-        """Let the clock go on; returns the outputs of the windows that close."""
+        """Advance the clock; returns the outputs of the windows that close."""
 
     def due_ns(self, entity: Any) -> int | None:
-        """Wall clock at which a tick closes a window, if no message comes; None for never."""
+        """Return the wall clock at which a tick closes a window if no message arrives, or None."""
 
-    def is_spent(self, entity: Any) -> bool:
-        """Whether a new entity would do as well, so that this one can be forgotten."""
+    def is_disposable(self, entity: Any) -> bool:
+        """Whether *entity* is equivalent to a new one and can be deleted."""
 
-    def converted(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
-        """The same entity with what *convert* makes of each accumulator."""
+    def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
+        """Return a copy of *entity* with each accumulator replaced by the result of *convert*."""
 
 
 @saved_as("RangeEntity")
 @dataclass(slots=True)
 class RangeEntity:
-    """What the open windows of one key have gathered."""
+    """The open windows of one key."""
 
     watermark: int | None = None
     latest: int = 0
@@ -76,10 +76,10 @@ class RangeEntity:
     """Accumulators by the start of their pane."""
 
 
-@limited
+@time_limited
 @dataclass(frozen=True)
 class RangeWindows:
-    """Windows of a length of time.
+    """Windows over a period of time.
 
     Example:
         >>> class Messages(Aggregation):
@@ -112,20 +112,20 @@ class RangeWindows:
     aggregation: Aggregation[Any, Any, Any]
 
     def __str__(self) -> str:
-        every = "" if self.slide_ns == self.range_ns else f" every {_told(self.slide_ns)}"
-        return f"windows of {_told(self.range_ns)}{every}"
+        every = "" if self.slide_ns == self.range_ns else f" every {_duration(self.slide_ns)}"
+        return f"windows of {_duration(self.range_ns)}{every}"
 
     def new_entity(self) -> RangeEntity:
-        """An entity without windows."""
+        """Return an entity without windows."""
         return RangeEntity()
 
     def take(
         self, entity: RangeEntity, key: Any, message: Any, arrived_ns: int, failed: Failed
     ) -> list[Any]:
-        """Close what the message's time closes, and gather it."""
+        """Aggregate the message, and close the windows that its time closes."""
         if self.event_time is not None:
             event = _nanoseconds(self.event_time(message))
-        else:  # the time of arrival never runs backwards, though clocks do
+        else:  # clocks can run backwards, times of arrival must not
             event = max(arrived_ns, entity.watermark or arrived_ns)
         if entity.watermark is None:
             entity.watermark = entity.latest = event
@@ -137,31 +137,33 @@ class RangeWindows:
             self.aggregation.update(message, alone)
             output = self.aggregation.output(key, alone)
             return [] if output is None else [output]
-        # what closes does not hold this message; should gathering raise, it has not closed either
+        # closing windows do not contain this message; if aggregating it raises, none closes
         self._gather(entity, message, self._oldest_start(entity.watermark) if late else event)
         entity.latest = max(entity.latest, event)
         entity.seen_ns = arrived_ns
         return self._advance(entity, key, max(entity.watermark, event), failed)
 
     def tick(self, entity: RangeEntity, key: Any, now_ns: int, failed: Failed) -> list[Any]:
-        """Close what is over if the key's time has gone on as the clock has."""
+        """Close the windows that end if the key's time has advanced with the clock."""
         if entity.watermark is None:
             return []
         reached = entity.latest + max(0, now_ns - entity.seen_ns)
         return self._advance(entity, key, max(entity.watermark, reached), failed)
 
     def due_ns(self, entity: RangeEntity) -> int | None:
-        """When the clock closes the next window."""
+        """Return when the clock closes the next window."""
         if entity.next_close is None:
             return None
         return entity.seen_ns + entity.next_close - entity.latest
 
-    def is_spent(self, entity: RangeEntity) -> bool:
-        """Whether nothing is open, and no later message can be late."""
+    def is_disposable(self, entity: RangeEntity) -> bool:
+        """Whether no window is open and no message can be late."""
         return self.event_time is None and not entity.panes
 
-    def converted(self, entity: RangeEntity, convert: Callable[[Any], Any]) -> RangeEntity:
-        """With the accumulators converted."""
+    def convert_accumulators(
+        self, entity: RangeEntity, convert: Callable[[Any], Any]
+    ) -> RangeEntity:
+        """Return a copy with converted accumulators."""
         panes = {start: convert(pane) for start, pane in entity.panes.items()}
         return dataclasses.replace(entity, panes=panes)
 
@@ -181,14 +183,14 @@ class RangeWindows:
             self.aggregation.update(message, pane)
 
     def _advance(self, entity: RangeEntity, key: Any, watermark: int, failed: Failed) -> list[Any]:
-        """Move the watermark, and close the windows that it passes."""
+        """Advance the watermark, and close the windows that it passes."""
         entity.watermark = watermark
         if entity.next_close is None or watermark < entity.next_close:
             return []
         first, outputs = entity.next_close - self.range_ns - self.delay_ns, []
         for start in self._starts(entity, first, watermark - self.range_ns - self.delay_ns):
             try:
-                output = self.aggregation.output(key, self._gathered(entity, start))
+                output = self.aggregation.output(key, self._accumulator(entity, start))
             except (Exception, SystemExit) as error:
                 failed(f"window [{start}, {start + self.range_ns}) ns of key {key!r}", error)
                 continue
@@ -200,21 +202,21 @@ class RangeWindows:
         return outputs
 
     def _starts(self, entity: RangeEntity, first: int, last: int) -> list[int]:
-        """Starts in [*first*, *last*] of the windows that hold a pane, in order."""
+        """Return the starts in [*first*, *last*] of windows with panes, in order."""
         starts: set[int] = set()
         for pane in entity.panes:
             low = max(first, self._aligned(pane + self._pane_ns - self.range_ns))
             starts.update(range(low, min(last, pane) + 1, self.slide_ns))
         return sorted(starts)
 
-    def _gathered(self, entity: RangeEntity, start: int) -> Any:
-        """What the window from *start* on has gathered."""
+    def _accumulator(self, entity: RangeEntity, start: int) -> Any:
+        """Return the combined accumulator of the window that begins at *start*."""
         if self._pane_ns == self.range_ns:
             return entity.panes[start]
-        gathered = self.aggregation.initial_accumulator()
+        combined = self.aggregation.initial_accumulator()
         for pane in self._panes_of(entity, start):
-            gathered = self.aggregation.combine(gathered, pane)
-        return gathered
+            combined = self.aggregation.combine(combined, pane)
+        return combined
 
     def _panes_of(self, entity: RangeEntity, start: int) -> Iterator[Any]:
         for pane in range(start, start + self.range_ns, self._pane_ns):
@@ -222,7 +224,7 @@ class RangeWindows:
                 yield entity.panes[pane]
 
     def _note_next_close(self, entity: RangeEntity) -> None:
-        """Find out when the next window with messages closes."""
+        """Update when the next window with messages closes."""
         assert entity.watermark is not None
         oldest = self._oldest_start(entity.watermark)
         starts = [
@@ -232,22 +234,22 @@ class RangeWindows:
         entity.next_close = min(starts) + self.range_ns + self.delay_ns if starts else None
 
     def _oldest_start(self, watermark: int) -> int:
-        """Start of the oldest window that is open at *watermark*."""
+        """Return the start of the oldest window that is open at *watermark*."""
         return self._aligned(watermark - self.range_ns - self.delay_ns + 1)
 
     def _last_close(self, event: int) -> int:
-        """Watermark at which the last window that holds *event* closes."""
+        """Return the watermark at which the last window that contains *event* closes."""
         return event - event % self.slide_ns + self.range_ns + self.delay_ns
 
     def _aligned(self, time: int) -> int:
-        """The first start of a window at or after *time*."""
+        """Return the first start of a window at or after *time*."""
         return time + -time % self.slide_ns
 
 
 @saved_as("CountEntity")
 @dataclass(slots=True)
 class CountEntity:
-    """What the open window of one key has gathered."""
+    """The open window of one key."""
 
     messages: int = 0
     accumulator: Any = None
@@ -255,7 +257,7 @@ class CountEntity:
     """Wall clock at the arrival of the last message."""
 
 
-@limited
+@time_limited
 @dataclass(frozen=True)
 class CountWindows:
     """Windows of a number of messages."""
@@ -268,13 +270,13 @@ class CountWindows:
         return f"windows of {self.count} messages"
 
     def new_entity(self) -> CountEntity:
-        """An entity without messages."""
+        """Return an entity without messages."""
         return CountEntity()
 
     def take(
         self, entity: CountEntity, key: Any, message: Any, arrived_ns: int, failed: Failed
     ) -> list[Any]:
-        """Gather the message; the last one closes the window."""
+        """Aggregate the message; the last one closes the window."""
         accumulator = entity.accumulator
         if not entity.messages:
             accumulator = self.aggregation.initial_accumulator()
@@ -289,26 +291,28 @@ class CountWindows:
         return self._close(entity, key, failed) if due is not None and due <= now_ns else []
 
     def due_ns(self, entity: CountEntity) -> int | None:
-        """When the silence is too long."""
+        """Return when the timeout closes the window."""
         if self.timeout_ns is None or not entity.messages:
             return None
         return entity.seen_ns + self.timeout_ns
 
-    def is_spent(self, entity: CountEntity) -> bool:
+    def is_disposable(self, entity: CountEntity) -> bool:
         """Whether the window is empty."""
         return not entity.messages
 
-    def converted(self, entity: CountEntity, convert: Callable[[Any], Any]) -> CountEntity:
-        """With the accumulator converted, if there is one."""
+    def convert_accumulators(
+        self, entity: CountEntity, convert: Callable[[Any], Any]
+    ) -> CountEntity:
+        """Return a copy with a converted accumulator, if there is one."""
         if not entity.messages:
             return entity
         return dataclasses.replace(entity, accumulator=convert(entity.accumulator))
 
     def _close(self, entity: CountEntity, key: Any, failed: Failed) -> list[Any]:
-        messages, gathered = entity.messages, entity.accumulator
+        messages, accumulator = entity.messages, entity.accumulator
         entity.messages, entity.accumulator = 0, None
         try:
-            output = self.aggregation.output(key, gathered)
+            output = self.aggregation.output(key, accumulator)
         except (Exception, SystemExit) as error:
             failed(f"window of {messages} messages of key {key!r}", error)
             return []
@@ -317,13 +321,13 @@ class CountWindows:
 
 def _nanoseconds(event: Any) -> int:
     if isinstance(event, bool) or not isinstance(event, int):
-        msg = f"the event time is {event!r}, and whole nanoseconds since the epoch are due"
+        msg = f"the event time is {event!r}; expected an int, nanoseconds since the Unix epoch"
         raise TypeError(msg)
     return event
 
 
-def _told(duration_ns: int) -> str:
-    """*duration_ns* in the largest unit that it is a whole number of."""
+def _duration(duration_ns: int) -> str:
+    """Format *duration_ns* in the largest unit that leaves no fraction."""
     for unit, size in (("h", 3_600_000_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000)):
         if duration_ns % size == 0:
             return f"{duration_ns // size} {unit}"

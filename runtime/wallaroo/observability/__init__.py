@@ -1,1 +1,1 @@
-"""What a process says of itself: logs, health probes, traces."""
+"""Logs, health probes and traces."""

@@ -1,7 +1,7 @@
-"""Probes over HTTP: is a process alive, is it ready, what does it do.
+"""Health probes over HTTP.
 
-`/healthz` and `/readyz` answer 200 or 503, with a sentence; `/status` answers JSON; `/metrics`
-answers figures, as Prometheus reads them.
+`/healthz` and `/readyz` return 200 or 503 with a sentence, `/status` returns JSON, and `/metrics`
+returns metrics in Prometheus's format.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from wallaroo.system.binding import why_not_bound
 
 
 class Health(NamedTuple):
-    """What a probe finds."""
+    """The result of a probe."""
 
     good: bool
-    """Whether all is well."""
+    """Whether the probe succeeded."""
     reason: str
-    """A sentence that says what is, or is not."""
+    """A sentence that explains the result."""
 
 
 Probe = Callable[[], Health]
-"""Looks; must answer within a second or so, and may raise what it cannot look through."""
+"""A probe; must return within about a second. An exception counts as failure."""
 
 
 class HealthServer:
-    r"""Answers probes, in threads of its own; a context manager.
+    r"""Serves probes in separate threads; a context manager.
 
     Args:
-        address: Where to listen; port 0 lets the system choose.
-        probes: By path, `/healthz` and `/readyz`.
-        status: Gives what `/status` tells.
-        metrics: Gives what `/metrics` tells, in Prometheus's text format; None for nothing.
+        address: Address to listen on; port 0 to let the system choose a port.
+        probes: Probes by path, `/healthz` and `/readyz`.
+        status: Returns the content of `/status`.
+        metrics: Returns the content of `/metrics` in Prometheus's text format; None to disable it.
 
     Raises:
         RuntimeFailure: The address cannot be bound.
@@ -67,8 +67,8 @@ class HealthServer:
                 if path == "/metrics" and metrics is not None:
                     return 200, "text/plain; version=0.0.4", metrics().rstrip()
                 if path not in probes:
-                    told = [*probes, "/status", *(["/metrics"] if metrics is not None else ())]
-                    return 404, "text/plain", f"there is only {', '.join(told)}"
+                    paths = [*probes, "/status", *(["/metrics"] if metrics is not None else ())]
+                    return 404, "text/plain", f"not found; use {', '.join(paths)}"
                 health = probes[path]()
                 return 200 if health.good else 503, "text/plain", health.reason
 
@@ -76,11 +76,11 @@ class HealthServer:
             self._server = ThreadingHTTPServer((host, int(port)), Handler)
         except (OSError, UnicodeError) as error:
             reason = why_not_bound(error, host, "--health")
-            msg = f"probes cannot be answered at {host}:{port}: {reason}"
+            msg = f"the health server cannot listen on {host}:{port}: {reason}"
             raise RuntimeFailure(msg) from error
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        """The port that is bound."""
+        """The bound port."""
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="health", daemon=True
         )
@@ -93,7 +93,7 @@ class HealthServer:
         self.close()
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -104,13 +104,13 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10.0
 
     def answer(self, path: str) -> tuple[int, str, str]:
-        """Status, content type and text for *path*."""
+        """Return status, content type and text for *path*."""
         raise NotImplementedError
 
     def do_GET(self) -> None:
         try:
             status, kind, text = self.answer(self.path.partition("?")[0])
-        except Exception as error:  # whatever a probe stumbles over is its answer
+        except Exception as error:  # a probe that raises has failed
             status, kind, text = 503, "text/plain", f"{type(error).__name__}: {error}"
         body = f"{text}\n".encode()
         self.send_response(status)
@@ -120,4 +120,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: a probe comes every few seconds."""
+        """Log nothing: probes come every few seconds."""

@@ -1,9 +1,9 @@
-"""How the processes of a run on one machine log: past stdout and stderr, where user code writes.
+"""The log channel of the processes of a run on one machine, separate from stdout and stderr.
 
-`wallaroo run` names a directory in the environment of the processes that it starts. There it reads
-a socket, to which they send their log events, one a datagram, and a named pipe, which takes the
-place of their file descriptors 1 and 2. Where no directory is named, as in a pod, both go to
-stderr.
+User code may write to stdout and stderr. `wallaroo run` therefore passes a directory in the
+environment of its child processes. The directory contains a socket to which they send log events,
+one per datagram, and a named pipe that replaces their file descriptors 1 and 2. Without the
+variable, as in a pod, both go to stderr.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ VARIABLE = "WALLAROO_LOG_DIRECTORY"
 """Environment variable that names the directory."""
 _EVENTS, _OUTPUT = "events", "output"
 _SEND_TIMEOUT_S = 1.0
-"""Time that an event waits for a reader that reads nothing, before it is lost."""
-_MOST_BYTES = 1 << 17
-"""Bytes of a datagram: Linux takes 200 KiB unless it is configured otherwise."""
+"""Time to wait for the reader before an event is dropped."""
+_MAX_BYTES = 1 << 17
+"""Maximum size of a datagram; the default limit of Linux is 200 KiB."""
 _SHORT = 4096
-"""Characters that the values of an event keep that is larger than a datagram."""
-_MOST_LAST = 10_000
-"""Events, and pieces of output, that are read at the end at most."""
-_LONGEST_LINE = 8192
+"""Maximum length of values, in characters, in events that exceed the size of a datagram."""
+_MAX_LAST = 10_000
+"""Maximum number of events, and of blocks of output, to read at the end."""
+_MAX_LINE_BYTES = 8192
 """Bytes of output without a line feed that count as a line."""
 
 Write = Callable[[str], object]
-"""Takes a line, without its line feed."""
+"""Writes a line, passed without its line feed."""
 
 
 def write_to_stderr(line: str) -> None:
-    """Write *line* to what is this process's stderr at the moment."""
+    """Write *line* to the current stderr of this process."""
     stream = sys.__stderr__
     if stream is not None:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or its disk is full
+        with contextlib.suppress(OSError, ValueError):  # it has no reader, or its disk is full
             stream.write(line + "\n")
             stream.flush()
 
@@ -50,12 +50,12 @@ _write: Write = write_to_stderr
 
 
 def write(line: str) -> None:
-    """Log *line*, an event as JSON, where user code does not write to; see `take_over`."""
+    """Log *line*, an event as JSON, separately from the output of user code; see `take_over`."""
     _write(line)
 
 
 def take_over() -> None:
-    """Leave file descriptors 1 and 2 of this process to user code; `write` goes past them then."""
+    """Leave file descriptors 1 and 2 of this process to user code; `write` bypasses them."""
     global _write  # noqa: PLW0603
     output = _output()
     if output is None:
@@ -70,7 +70,7 @@ def take_over() -> None:
 
 @contextlib.contextmanager
 def taken_over() -> Iterator[None]:
-    """Inside the block, leave file descriptors 1 and 2 to user code; both are restored then."""
+    """Within the block, leave file descriptors 1 and 2 to user code; restore both afterwards."""
     saved = os.dup(1), os.dup(2)
     output = _output()
     os.dup2(2 if output is None else output, 1)
@@ -80,17 +80,17 @@ def taken_over() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, own in enumerate(saved, 1):
-            os.dup2(own, number)
-            os.close(own)
+        for number, copy in enumerate(saved, 1):
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def _output() -> int | None:
-    """The pipe that takes the place of descriptors 1 and 2; None where there is none."""
+    """Open the pipe that replaces file descriptors 1 and 2; None if there is none."""
     directory = os.environ.get(VARIABLE)
     try:
         return None if directory is None else os.open(Path(directory, _OUTPUT), os.O_WRONLY)
-    except OSError:  # a worker of another machine
+    except OSError:  # a worker on another machine
         return None
 
 
@@ -102,28 +102,28 @@ def _sender() -> socket.socket:
 
 
 class _Descriptor:
-    """Writes lines to a file descriptor; without a lock, which a fork might leave locked."""
+    """Writes lines to a file descriptor, without a lock, which might be held during a fork."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def __call__(self, line: str) -> None:
         rest = memoryview(_encoded(line) + b"\n")
-        with contextlib.suppress(OSError):  # nobody reads it, or its disk is full
+        with contextlib.suppress(OSError):  # it has no reader, or its disk is full
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
 
 
 class _Sender:
-    """Sends lines as datagrams, which cannot be mixed up with those of other processes."""
+    """Sends lines as datagrams, which do not interleave with those of other processes."""
 
     def __init__(self, to: socket.socket) -> None:
         self._to = to
 
     def __call__(self, line: str) -> None:
         data = _encoded(line)
-        with contextlib.suppress(OSError):  # the run has ended, or reads nothing
-            self._to.send(data if len(data) <= _MOST_BYTES else _encoded(_shortened(line)))
+        with contextlib.suppress(OSError):  # the run has ended, or does not read
+            self._to.send(data if len(data) <= _MAX_BYTES else _encoded(_shortened(line)))
 
 
 def _encoded(line: str) -> bytes:
@@ -139,25 +139,25 @@ def _shortened(line: str) -> str:
 
 
 class Channel:
-    """The reading end: calls back, in a thread of its own, with what other processes log and print.
+    """The reading end, which passes the logs and output of other processes to callbacks.
 
     Args:
-        directory: An empty directory of this run alone, with a short path.
-        on_event: Called with each event, a line of JSON.
-        on_output: Called with each line that a process wrote to its file descriptors 1 and 2.
+        directory: An empty directory, private to this run, with a short path.
+        on_event: Called, in a separate thread, with each event, a line of JSON.
+        on_output: Called likewise with each line that a process writes to file descriptor 1 or 2.
     """
 
     def __init__(
         self, directory: Path, on_event: Callable[[str], object], on_output: Callable[[str], object]
     ) -> None:
         self.environment = {VARIABLE: str(directory)}
-        """What processes that are to log here need in their environment."""
+        """Environment variables for the processes that log to this channel."""
         self._on_event, self._on_output = on_event, on_output
         self._events = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._events.bind(str(directory / _EVENTS))
         self._events.setblocking(False)
         os.mkfifo(directory / _OUTPUT, 0o600)
-        # for writing, too: so it is never at its end
+        # also for writing, so that it never reaches its end
         self._output = os.open(directory / _OUTPUT, os.O_RDWR | os.O_NONBLOCK)
         self._rest = b""
         self._stopping, self._stopped = socket.socketpair()
@@ -165,7 +165,7 @@ class Channel:
         self._thread.start()
 
     def close(self) -> None:
-        """Call back with what is there, and stop."""
+        """Process what remains, and stop."""
         self._stopped.close()
         self._thread.join()
         for end in (self._events, self._stopping):
@@ -179,23 +179,23 @@ class Channel:
         last = self._stopping.fileno()
         while not any(ready == last for ready, _ in poll.poll()):
             self._read()
-        for _ in range(_MOST_LAST):  # a program that user code started may live on, and print
+        for _ in range(_MAX_LAST):  # a program that user code started may still be printing
             if not self._read():
                 break
         if self._rest:
-            self._hand_on(self._on_output, self._rest)
+            self._pass_on(self._on_output, self._rest)
 
     def _read(self) -> bool:
-        """Read what is there, a little of each kind; tells whether there was something."""
+        """Read available events and output; returns whether there was any."""
         event, output = self._read_event(), self._read_output()
         return event or output
 
     def _read_event(self) -> bool:
         try:
-            line = self._events.recv(_MOST_BYTES)
+            line = self._events.recv(_MAX_BYTES)
         except BlockingIOError:
             return False
-        self._hand_on(self._on_event, line)
+        self._pass_on(self._on_event, line)
         return True
 
     def _read_output(self) -> bool:
@@ -204,13 +204,13 @@ class Channel:
         except BlockingIOError:
             return False
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > _LONGEST_LINE:
+        if len(self._rest) > _MAX_LINE_BYTES:
             lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             if line.strip():
-                self._hand_on(self._on_output, line)
+                self._pass_on(self._on_output, line)
         return True
 
-    def _hand_on(self, take: Callable[[str], object], line: bytes) -> None:
-        with contextlib.suppress(Exception):  # else the other processes would wait for ever
-            take(line.decode("utf-8", "replace"))
+    def _pass_on(self, callback: Callable[[str], object], line: bytes) -> None:
+        with contextlib.suppress(Exception):  # otherwise the other processes would block forever
+            callback(line.decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""Structured logs: readable on a terminal, one JSON object a line elsewhere; always on stderr.
+"""Structured logs on stderr: readable on a terminal, otherwise one JSON object per line.
 
-Every event has `event`, `level`, `timestamp` and `part`: who tells it (driver, gateway, worker,
-spark, application, or a library's name). What user code prints or logs comes as part
+Every event has `event`, `level`, `timestamp` and `part`, the origin of the event (driver, gateway,
+worker, spark, application, or the name of a library). Output of user code has the part
 `application`, with application, pipeline, step and worker.
 """
 
@@ -27,19 +27,19 @@ from wallaroo.system.printable import printable, printable_json
 LEVELS = ("debug", "info", "warning", "error")
 """From the least to the most severe."""
 PARTS = ("driver", "gateway", "worker", "spark", "application")
-"""Parts that may have a level of their own."""
+"""Parts for which a separate level can be set."""
 _PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
 _write: Write | None = None
-"""Takes each line; None for what stderr is at the moment."""
-_own: dict[str, Any] = {}
-"""How structlog is set up here."""
+"""Writes each line; None for the current stderr."""
+_config: dict[str, Any] = {}
+"""The configuration of structlog."""
 
 
 def parse_levels(text: str) -> dict[str, str]:
-    """The least severe level that is shown: by part, and under the empty name for all others.
+    """Parse minimum levels by part; the empty name stands for all other parts.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: *text* is invalid.
 
     Example:
         >>> parse_levels("warning,spark=debug")
@@ -52,8 +52,8 @@ def parse_levels(text: str) -> dict[str, str]:
         part, _, level = piece.strip().rpartition("=")
         if level not in LEVELS or part not in {"", *PARTS}:
             msg = (
-                f"{piece.strip()!r} is no log level: one of {', '.join(LEVELS)} is due, for all or "
-                f"for one part ({', '.join(PARTS)}), as in info,spark=debug"
+                f"{piece.strip()!r} is not a valid log level; expected one of {', '.join(LEVELS)}, "
+                f"optionally for one part ({', '.join(PARTS)}), as in info,spark=debug"
             )
             raise UsageError(msg)
         levels[part] = level
@@ -66,21 +66,21 @@ def configure(
     """Set up logging for this process.
 
     Args:
-        levels: Least severe levels that are shown, as `parse_levels` takes them.
-        write: Takes each line; None for what stderr is at the moment.
-        terminal: Whether lines are for a terminal; None where stderr says so.
+        levels: Minimum levels, in the format of `parse_levels`.
+        write: Writes each line; None for the current stderr.
+        terminal: Whether to format lines for a terminal; None to detect it from stderr.
 
     Raises:
-        UsageError: They cannot be read.
+        UsageError: *levels* is invalid.
     """
     global _write  # noqa: PLW0603
     _write = write
     if terminal is None:
         terminal = sys.stderr.isatty()
-    least = {part: _number(level) for part, level in parse_levels(levels).items()}
+    minimum = {part: _number(level) for part, level in parse_levels(levels).items()}
 
-    def shown(_logger: Any, method: str, event: EventDict) -> EventDict:
-        if _number(method) < least.get(event["part"], least[""]):
+    def drop_below_minimum(_logger: Any, method: str, event: EventDict) -> EventDict:
+        if _number(method) < minimum.get(event["part"], minimum[""]):
             raise structlog.DropEvent
         return event
 
@@ -89,10 +89,10 @@ def configure(
         if terminal
         else structlog.processors.JSONRenderer(_json, default=str, ensure_ascii=False)
     )
-    _own.update(
+    _config.update(
         processors=[
             _add_part,
-            shown,
+            drop_below_minimum,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(
                 fmt="%H:%M:%S" if terminal else "iso", utc=not terminal
@@ -100,19 +100,19 @@ def configure(
             *([_without_driver, _escaped] if terminal else []),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(min(least.values())),
+        wrapper_class=structlog.make_filtering_bound_logger(min(minimum.values())),
     )
     configure_again()
     logging.basicConfig(handlers=[_Libraries(logging.WARNING)], level=logging.WARNING, force=True)
 
 
 def configure_again() -> None:
-    """Set up structlog as `configure` did: user code may have set it up for itself."""
-    structlog.configure(**_own, logger_factory=_Logger, cache_logger_on_first_use=False)
+    """Configure structlog as `configure` did, because user code may have reconfigured it."""
+    structlog.configure(**_config, logger_factory=_Logger, cache_logger_on_first_use=False)
 
 
 def relay(line: str) -> bool:
-    """Tell an event that another process wrote as a line of JSON; tells whether it is one."""
+    """Log an event that another process wrote as a line of JSON; returns whether it is one."""
     if not line.startswith('{"'):
         return False
     try:
@@ -126,20 +126,20 @@ def relay(line: str) -> bool:
 
 
 def _logger(part: str) -> Any:
-    """A logger of *part*, whatever user code has set up."""
-    return structlog.wrap_logger(_Logger(part, library=True), **_own)
+    """Return a logger of *part*, independent of the configuration by user code."""
+    return structlog.wrap_logger(_Logger(part, library=True), **_config)
 
 
 def line_of(event: str, level: str, part: str, more: Mapping[str, Any]) -> str:
-    """An event as a line of JSON, for processes that have no logging set up."""
+    """Return an event as a line of JSON, for processes without configured logging."""
     now = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06d}Z"
-    told = {"part": part, "event": event, "level": level, "timestamp": at, **more}
-    return _json(told, default=str, ensure_ascii=False)
+    fields = {"part": part, "event": event, "level": level, "timestamp": at, **more}
+    return _json(fields, default=str, ensure_ascii=False)
 
 
 class Repeats:
-    """Lets the first few events of a kind through, then fewer and fewer.
+    """Passes the first few events of a kind, then exponentially fewer.
 
     Example:
         >>> repeats = Repeats()
@@ -149,13 +149,13 @@ class Repeats:
 
     FIRST = 3
     MOST_KINDS = 10_000
-    """Kinds that are told apart, before counting begins anew: bounds the memory."""
+    """Maximum number of kinds to count before starting again, to limit memory."""
 
     def __init__(self) -> None:
         self._seen: dict[Any, int] = {}
 
     def show(self, kind: Any) -> bool:
-        """Count an event of *kind*; tells whether to show it."""
+        """Count an event of *kind*; returns whether to show it."""
         if len(self._seen) >= self.MOST_KINDS:
             self._seen.clear()
         seen = self._seen[kind] = self._seen.get(kind, 0) + 1
@@ -164,44 +164,44 @@ class Repeats:
 
 @contextlib.contextmanager
 def kept_apart() -> Iterator[None]:
-    """Inside the block, log to what is stderr now, whatever takes its place and its descriptor."""
+    """Within the block, log to the present stderr, even if it or its descriptor is replaced."""
     global _write  # noqa: PLW0603
-    before, stream = _write, sys.stderr
+    previous, stream = _write, sys.stderr
     with contextlib.ExitStack() as stack:
-        if before is None:
+        if previous is None:
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 if stream.fileno() == sys.__stderr__.fileno():  # type: ignore[union-attr]
-                    own = os.fdopen(os.dup(stream.fileno()), "w", errors="backslashreplace")
-                    stack.callback(_closed, own)
-                    stream = own
+                    copy = os.fdopen(os.dup(stream.fileno()), "w", errors="backslashreplace")
+                    stack.callback(_close, copy)
+                    stream = copy
             _write = functools.partial(_write_to, stream)
         try:
             yield
         finally:
-            _write = before
-            if _own:
+            _write = previous
+            if _config:
                 configure_again()
 
 
 def _write_to(stream: TextIO, line: str) -> None:
-    # where nobody reads it, or its disk is full, it is lost: nothing else is to fail for that
+    # without a reader, or on a full disk, the line is lost: logging must not cause failures
     with contextlib.suppress(OSError, ValueError):
-        # in one piece: other processes may write to the same place
+        # in one call, because other processes may write to the same file
         stream.write(line + "\n")
         stream.flush()
 
 
-def _closed(stream: TextIO) -> None:
-    with contextlib.suppress(OSError):  # it has something that its disk does not take
+def _close(stream: TextIO) -> None:
+    with contextlib.suppress(OSError):  # it has buffered data, and the disk is full
         stream.close()
 
 
 class _Logger:
-    """What structlog writes lines to; knows its name.
+    """Writes the lines of structlog; has a name.
 
     Args:
-        name: Whose events they are; the application's, where it calls structlog itself.
-        library: Whether that is the name of a library.
+        name: Origin of the events; unknown names count as the application's.
+        library: Whether *name* is the name of a library.
     """
 
     def __init__(self, name: str = "", *_more: Any, library: bool = False) -> None:
@@ -220,7 +220,7 @@ class _Logger:
 
 
 class _Libraries(logging.Handler):
-    """What libraries log, as events like all others."""
+    """Converts log records of libraries to events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = min(max(record.levelno, logging.DEBUG), logging.ERROR)
@@ -246,7 +246,7 @@ def _without_driver(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """*event* without what a terminal would obey."""
+    """Escape terminal control sequences in *event*."""
     return {
         printable(name): printable(value) if isinstance(value, str) else value
         for name, value in event.items()

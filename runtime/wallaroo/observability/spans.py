@@ -1,4 +1,4 @@
-"""Spans of what has happened, for OpenTelemetry: made when it is over, and sent by and by."""
+"""Exports spans to OpenTelemetry, which are created once they have ended."""
 
 from __future__ import annotations
 
@@ -16,73 +16,73 @@ from wallaroo.observability.tracing import BatchId, Span
 
 
 class Traces:
-    """Tells of spans.
+    """Exports spans.
 
     Args:
-        exporter: Where they go, in a thread of its own.
-        application: Name of the application: the service, where the environment names no other.
+        exporter: Exporter, which runs in a separate thread.
+        application: Name of the application; the service name unless the environment sets it.
     """
 
     def __init__(self, exporter: SpanExporter, application: str) -> None:
-        named = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: application}
+        attributes = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: application}
         self._ids = _Ids()
         self._provider = TracerProvider(
-            resource=Resource.create(named), id_generator=self._ids, shutdown_on_exit=False
+            resource=Resource.create(attributes), id_generator=self._ids, shutdown_on_exit=False
         )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("wallaroo")
 
-    def tell(
+    def export(
         self,
-        whole: Span,
-        parts: Iterable[Span],
+        span: Span,
+        children: Iterable[Span],
         *,
         batch: BatchId | None = None,
         through: BatchId | None = None,
     ) -> None:
-        """Tell of *whole*, and of the *parts* that it is made of; from one thread at a time.
+        """Export *span* with its *children*; not thread-safe.
 
         Args:
-            whole: The span.
-            parts: Its children.
-            batch: The batch that it is.
-            through: The batch that it went through, to which it gets a link.
+            span: The root span.
+            children: Its child spans.
+            batch: The batch that it represents, if any.
+            through: The batch that processed it, to which it is linked, if any.
         """
         if batch is not None:
-            self._ids.coming = _context(batch)
+            self._ids.next = _context(batch)
         links = [] if through is None else [trace.Link(_context(through))]
         root = self._tracer.start_span(
-            whole.name, attributes=whole.attributes, links=links, start_time=whole.start_ns
+            span.name, attributes=span.attributes, links=links, start_time=span.start_ns
         )
-        inside = trace.set_span_in_context(root)
-        for part in parts:
+        context = trace.set_span_in_context(root)
+        for one in children:
             child = self._tracer.start_span(
-                part.name, inside, attributes=part.attributes, start_time=part.start_ns
+                one.name, context, attributes=one.attributes, start_time=one.start_ns
             )
-            child.end(part.end_ns)
-        root.end(whole.end_ns)
+            child.end(one.end_ns)
+        root.end(span.end_ns)
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
         self._provider.shutdown()
 
 
 class _Ids(RandomIdGenerator):
-    """Random ids, but for the one that is coming: others may have a link to it."""
+    """Generates random ids, unless `next` is set, so that other spans can link to that one."""
 
     def __init__(self) -> None:
-        self.coming: trace.SpanContext | None = None
+        self.next: trace.SpanContext | None = None
 
     def generate_trace_id(self) -> int:
-        return super().generate_trace_id() if self.coming is None else self.coming.trace_id
+        return super().generate_trace_id() if self.next is None else self.next.trace_id
 
     def generate_span_id(self) -> int:
-        coming, self.coming = self.coming, None
-        return super().generate_span_id() if coming is None else coming.span_id
+        context, self.next = self.next, None
+        return super().generate_span_id() if context is None else context.span_id
 
 
 def _context(batch: BatchId) -> trace.SpanContext:
-    """Ids that whoever knows the batch comes to."""
+    """Derive ids from *batch*, identically in every process."""
     digest = hashlib.sha256(f"{batch.run} {batch.number}".encode()).digest()
     return trace.SpanContext(
         int.from_bytes(digest[:16]),

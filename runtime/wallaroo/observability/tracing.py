@@ -1,7 +1,7 @@
-"""What is told to OpenTelemetry, and whether: batches with their phases, and sampled messages.
+"""Tracing with OpenTelemetry: batches with their phases, and sampled messages.
 
-It is on where OpenTelemetry's own environment variables say where spans go. Without them nothing of
-it is even imported.
+Tracing is enabled by OpenTelemetry's environment variables for the endpoint. Without them,
+OpenTelemetry is not imported.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ if TYPE_CHECKING:
     from wallaroo.observability.spans import Traces
 
 ONE_IN = 1000
-"""One message in so many is followed, unless another number is asked for: a few a second under
-load."""
+"""By default, one in this number of messages is traced: a few per second under load."""
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_SPOKEN = "http/protobuf"
+_SUPPORTED_PROTOCOL = "http/protobuf"
 
 log = structlog.get_logger("wallaroo")
 
 
 class Span(NamedTuple):
-    """Something that took its time."""
+    """An operation with its duration."""
 
     name: str
     start_ns: int
-    """Wall clock at its start, in nanoseconds since the epoch."""
+    """Wall clock at its start, in nanoseconds since the Unix epoch."""
     end_ns: int
-    """The same at its end."""
+    """Wall clock at its end, in nanoseconds since the Unix epoch."""
     attributes: Mapping[str, str | int] = {}
-    """What else there is to tell of it."""
+    """Additional attributes."""
 
 
 class BatchId(NamedTuple):
-    """A batch, by a name that driver and gateway know."""
+    """The identity of a batch, shared by driver and gateway."""
 
     run: str
     """Name of the query that numbers the batches."""
@@ -47,22 +46,23 @@ class BatchId(NamedTuple):
 
 
 def traces_for(application: str) -> Traces | None:
-    """Where spans of *application* go; None where nobody has asked for them.
+    """Return the exporter for spans of *application*; None if tracing is disabled.
 
     Example:
         >>> traces_for("Votes") is None
         True
     """
-    asked = os.environ
-    if not any(asked.get(name) for name in _ENDPOINTS):
+    env = os.environ
+    if not any(env.get(name) for name in _ENDPOINTS):
         return None
-    if asked.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    if env.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    if asked.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
+    if env.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
         return None
-    protocol = next((asked[name] for name in _PROTOCOLS if asked.get(name)), _SPOKEN)
-    if protocol != _SPOKEN:
-        log.warning("no tracing", reason=f"OTLP over {protocol} is asked for, and not {_SPOKEN}")
+    protocol = next((env[name] for name in _PROTOCOLS if env.get(name)), _SUPPORTED_PROTOCOL)
+    if protocol != _SUPPORTED_PROTOCOL:
+        reason = f"OTLP over {protocol} is not supported; use {_SUPPORTED_PROTOCOL}"
+        log.warning("no tracing", reason=reason)
         return None
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -1,5 +1,5 @@
 """Running an application: what starts, supervises and stops its parts.
 
-`local` runs all of it on one machine, `cluster` is the driver on a cluster. The commands are thin
-layers over this.
+`local` runs all parts on one machine, `cluster` is the driver on a cluster, and `lifecycle` is what
+they share. `settings` holds the settings that the commands fill.
 """

@@ -1,4 +1,4 @@
-"""`wallaroo run` as a child process, for what drives an application from outside."""
+"""`wallaroo run` as a child process, for tools and tests that feed an application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from wallaroo.errors import RuntimeFailure
@@ -17,18 +17,20 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 _READY_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
 _ACCEPT_TIMEOUT_S = 60.0
-_LOOK_EVERY_S = 0.05
+_CHECK_INTERVAL_S = 0.05
+
+_NOTHING: Mapping[str, str] = {}
 
 Event = dict[str, Any]
 """A log event, as parsed from its JSON line."""
 
 
 class BackgroundRun:
-    """A running `wallaroo run`; a context manager that kills what is left of it at the end.
+    """A running `wallaroo run`; a context manager that kills the process if it has not ended.
 
     Args:
-        arguments: Arguments of `wallaroo`, `run` first.
-        on_event: Called, in a thread, with each log event.
+        arguments: Arguments of `wallaroo`, starting with `run`.
+        on_event: Called with each log event, in a thread.
     """
 
     def __init__(
@@ -61,24 +63,31 @@ class BackgroundRun:
             self.client.close()
         self._kill()
 
-    def wait_for_event(self, name: str, timeout_s: float) -> Event:
-        """The first event called *name*.
+    def wait_for_event(
+        self, name: str, timeout_s: float, containing: Mapping[str, str] = _NOTHING
+    ) -> Event:
+        """The first event called *name* whose fields contain the texts of *containing*.
 
         Raises:
-            RuntimeFailure: The process ended before, or it took too long.
+            RuntimeFailure: The process ended without it, or it took too long.
         """
 
-        def found() -> Event | None:
-            return next((event for event in self.events if event["event"] == name), None)
+        def matches(event: Event) -> bool:
+            return event["event"] == name and all(
+                text in event.get(field, "") for field, text in containing.items()
+            )
+
+        def first() -> Event | None:
+            return next((event for event in self.events if matches(event)), None)
 
         with self._changed:
-            self._changed.wait_for(lambda: found() or not self._reader.is_alive(), timeout_s)
-        event = found()
+            self._changed.wait_for(lambda: first() or not self._reader.is_alive(), timeout_s)
+        event = first()
         if event is None:
-            said = " | ".join(str(event["event"]) for event in self.events[-8:])
+            last_events = " | ".join(str(event["event"]) for event in self.events[-8:])
             code = self.process.poll()
-            ended = "still runs" if code is None else f"ended with exit code {code}"
-            msg = f"wallaroo run told no {name!r} in {timeout_s:.0f} s and {ended}: {said}"
+            state = "is still running" if code is None else f"ended with exit code {code}"
+            msg = f"no event {name!r} after {timeout_s:.0f} s; wallaroo run {state}: {last_events}"
             raise RuntimeFailure(msg)
         return event
 
@@ -90,20 +99,26 @@ class BackgroundRun:
         """
         assert self.client is not None
         if not self.client.wait_until_accepted(source, count, _ACCEPT_TIMEOUT_S):
-            msg = f"{source}: {count} messages were not accepted in {_ACCEPT_TIMEOUT_S:.0f} s"
+            msg = f"{source} has not accepted {count} messages after {_ACCEPT_TIMEOUT_S:.0f} s"
             raise RuntimeFailure(msg)
 
     def wait_until_processed(self) -> None:
-        """Wait until all that is accepted is processed and delivered, or the process has ended."""
+        """Wait until every accepted message is processed and delivered, or the process ends."""
         assert self.client is not None
         while self.process.poll() is None:
             status = self.client.status()
             if not status.backlog and not status.undelivered:
                 return
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_CHECK_INTERVAL_S)
+
+    def wait(self, timeout_s: float = _STOP_TIMEOUT_S) -> int:
+        """Wait for the end of the process and its last event; returns the exit code."""
+        code = self.process.wait(timeout_s)
+        self._reader.join(timeout_s)
+        return code
 
     def stop(self) -> int:
-        """Send SIGTERM and wait for the end; returns the exit code."""
+        """Send SIGTERM, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(_STOP_TIMEOUT_S)
 

@@ -1,4 +1,4 @@
-"""A line now and then about how batches go, for whoever reads a driver's log."""
+"""A periodic summary of batches in a driver's log."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import structlog
 
 from wallaroo.engine.base import Batch
 from wallaroo.engine.metrics import TimedBatch
-from wallaroo.gateway.internal_api.client import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus
 
 EVERY_S = 60.0
-"""Seconds between two lines."""
+"""Seconds between two summaries."""
 
 log = structlog.get_logger("wallaroo")
 
 
 class BatchSummary:
-    """Counts batches, and logs what there was while messages came or wait; nothing while idle.
+    """Counts batches, and logs a summary while messages arrive or wait, but nothing while idle.
 
     Args:
-        timed: The last batches, with how long they took.
-        gateway: Asks the gateway for its status; None while it does not answer.
-        clock: The time, in seconds.
+        timed: Returns the last batches, with their durations.
+        gateway: Returns the gateway's status, or None if it does not respond.
+        clock: Returns the time, in seconds.
     """
 
     def __init__(
@@ -39,26 +39,26 @@ class BatchSummary:
         self._since = clock()
         self._batches = self._messages = 0
         self._last = -1
-        """Last batch whose time was reported."""
+        """Last batch whose duration was reported."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="summary", daemon=True)
 
     def start(self) -> None:
-        """Log every `EVERY_S` seconds, in a thread: the gateway may take its time to answer."""
+        """Log every `EVERY_S` seconds, in a thread, because the gateway may respond slowly."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Log no more."""
+        """Stop logging."""
         self._stopping.set()
 
     def on_batch(self, batch: Batch) -> None:
         """Count a committed batch."""
         with self._lock:
             self._batches += 1
-            self._messages += sum(batch.tally.figures.arrivals.values())
+            self._messages += sum(batch.tally.metrics.arrivals.values())
 
     def report(self) -> None:
-        """Log what there was since the last time, if there was anything."""
+        """Log a summary since the last one, unless the application was idle."""
         gateway = self._gateway()
         now = self._clock()
         with self._lock:
@@ -78,13 +78,13 @@ class BatchSummary:
         )
 
     def _median_s(self) -> float | None:
-        """The median time of the batches that have not been reported; None if there are none."""
+        """The median duration of the unreported batches; None if there are none."""
         fresh = [one.progress for one in self._timed() if one.progress.number > self._last]
         if not fresh:
             return None
         self._last = fresh[-1].number
-        took = [sum(p.phases.values()) - p.phases.get("wait", 0.0) for p in fresh]
-        return round(statistics.median(took), 2)
+        durations = [sum(p.phases.values()) - p.phases.get("wait", 0.0) for p in fresh]
+        return round(statistics.median(durations), 2)
 
     def _run(self) -> None:
         while not self._stopping.wait(EVERY_S):

@@ -1,345 +1,253 @@
-"""The parts of a driver on a cluster, in good order: claim, state, Spark, scaling, probes."""
+"""`wallaroo driver`: an application's query on a cluster, with an existing gateway."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from types import TracebackType
 
 import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
-from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.base import Batch
 from wallaroo.engine.metrics import TimedBatch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.model.application import Application
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.batch_summary import BatchSummary
-from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
 from wallaroo.run.driver_status import DriverStatus
-from wallaroo.run.kubernetes.permissions import check_rights
+from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
-from wallaroo.run.lease import LeaseRenewal, introduce
+from wallaroo.run.lease import LeaseRenewal, set_credentials
+from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
+from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.agreement import GatewayFiles, agree
-from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.stopping import BrokenOff, StopSignals
-from wallaroo.run.user_output import hearing
 from wallaroo.system.pod import Pod
 
-_LOOK_EVERY_S = 0.2
-"""Pause between looks at whether all parts are alive."""
-_SURPLUS_AFTER_S = 10.0
-"""Executors leave at the end of a batch; where none ends for so long, they leave now."""
+_SURPLUS_TIMEOUT_S = 10.0
+"""Seconds after which surplus executors leave, if no batch ends before."""
 _LAST_BATCH_S = 20.0
-"""Time for the batch under way to end at a stop, before it is will be reprocessed."""
+"""Seconds that the current batch may take after a stop signal; otherwise, it is reprocessed."""
 _TERMINATION_LOG = Path("/dev/termination-log")
-"""Where Kubernetes looks for why a container ended."""
+"""File in which Kubernetes expects the reason for a container's end."""
 
 log = structlog.get_logger("wallaroo")
 
 
-@dataclass(frozen=True)
-class DriverSettings:
-    """What `wallaroo driver` was asked to do."""
-
-    application: ApplicationRef
-    """The application and its arguments."""
-    gateway: Address
-    """Where the gateway's internal API is."""
-    token_file: Path
-    """File with the gateway's token, in this pod and in the executors'."""
-    state_dir: Path
-    """State directory, in this pod and in the executors'."""
-    partitions: int
-    """Partitions of the state."""
-    gateway_ca: Path | None = None
-    """File of authorities for the gateway, in this pod and in the executors'; None for no TLS."""
-    workers: int = 1
-    """Executors to start, where no ConfigMap tells."""
-    workers_from: str | None = None
-    """ConfigMap that tells how many."""
-    master: str = "k8s://https://kubernetes.default.svc"
-    """Spark master URL."""
-    image: str | None = None
-    """Image of the executors; needed where the master is Kubernetes."""
-    executor_prefix: str | None = None
-    """How the names of their pods begin; None for the driver's pod's name."""
-    executor_template: Path | None = None
-    """Pod that they are made from."""
-    memory: str = "1g"
-    """Heap of the driver's virtual machine."""
-    health: Address | None = None
-    """Where probes are answered; None for nowhere."""
-    ui: Address | None = None
-    """Where the dashboard is served; None for nowhere."""
-    ui_token: str | None = None
-    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
-    accept_lost_journal: bool = False
-    """Whether to go on where the gateway's journal or outbox is lost or too old."""
-    patience_s: float = 600.0
-    """Seconds to go on trying while the gateway is away: a node that is lost takes minutes."""
-    batch: BatchLimits = field(default_factory=BatchLimits)
-    """Bounds of a batch."""
-    call_limit_s: float = 60.0
-    """Seconds that a function of the application may take for one message; 0 for no limit."""
-    spark: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark."""
-
-
-class ClusterRun:
-    """Starts the parts of a driver, waits, and stops them; a context manager.
+class ClusterRun(Lifecycle):
+    """Runs an application's query in a pod, with an existing gateway, until a stop signal.
 
     Args:
         settings: What to run.
+
+    Raises:
+        UsageError: The dashboard's token cannot be read.
     """
 
-    def __init__(self, settings: DriverSettings) -> None:
+    def __init__(self, settings: ClusterSettings) -> None:
+        super().__init__(settings.dashboard)
         self._settings = settings
-        self._signals = StopSignals()
-        self._surplus_due: float | None = None
-        self._stack: list[Callable[[], object]] = []
-        self._engine: RunningEngine | None = None
-        self._wanted: WorkerCount | None = None
-        self._stopped: dict[str, Any] | None = None
-        """What there was when it stopped; None while it has not, and after a failure."""
+        self._worker_count: WorkerCount | None = None
+        """Follows the requested number of workers, if it comes from a ConfigMap."""
+        self._surplus_deadline: float | None = None
+        """When surplus executors leave at the latest; None if there are none."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Report the error to Kubernetes, then stop all parts."""
         if isinstance(error, WallarooError):
             with contextlib.suppress(OSError):
                 _TERMINATION_LOG.write_text(str(error))
-        while self._stack:
-            self._stack.pop()()
-        if self._stopped is not None:
-            log.info("stopped", **self._stopped)
-        self._signals.leave()
-
-    def start(self) -> bool:
-        """Start everything; returns when messages flow.
-
-        Returns:
-            Whether they do: False where a stop signal came before.
-
-        Raises:
-            WallarooError: A part could not start, or another driver has the gateway.
-        """
-        try:
-            with self._signals.during_start():
-                self._start()
-        except BrokenOff:
-            self._stopped = {"during": "start"}
-            return False
-        return True
+        super().__exit__(kind, error, trace)
 
     def _start(self) -> None:
         settings = self._settings
-        application = _loaded(settings.application)
+        application = self._load(settings.engine.application)
         self._status = DriverStatus(application.name, settings.partitions)
         if settings.health is not None:
             self._serve_health(settings.health)
-        self._signals.listen()  # user code may have
         pod = self._pod()
-        workers = settings.workers
-        if settings.workers_from is not None:
-            workers = self._read_wanted(pod.namespace, settings.workers_from)
-        location = introduce(settings.gateway, settings.token_file, settings.gateway_ca)
-        self._claiming = LeaseRenewal(location, pod.name)
-        self._status.say("waiting for the gateway")
-        claim = self._claiming.claim(settings.patience_s)
-        self._stack.append(self._claiming.release)
-        self._status.client = GatewayClient(location, patience_s=0)
-        state = StateDirectory(settings.state_dir, application.name, settings.partitions)
-        self._stack.append(state.close)
-        _check_classes(state.path, application)
-        state.check_partitions(settings.partitions)
-        agree(
-            state,
-            GatewayFiles(location, claim.number, settings.patience_s),
-            accept_lost=settings.accept_lost_journal,
-        )
-        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
-        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        workers = settings.engine.workers
+        if settings.executors.count_from is not None:
+            workers = self._read_worker_count(pod.namespace, settings.executors.count_from)
+        environment = set_credentials(settings.gateway)
+        location, patience_s = settings.gateway.location, settings.gateway.patience_s
+        self._status.enter("waiting for the gateway")
+        lease = self._acquire_lease(location, pod)
+        state = self._open_state(application, GatewayFiles(location, lease, patience_s))
+        scratch = self._make_scratch()
         log.info(
             "starting",
             application=application.name,
             state_dir=str(state.path),
-            master=settings.master,
-            claim=claim.number,
+            master=settings.engine.master,
+            lease=lease,
             workers=workers,
             resumes=not state.is_new,
         )
-        self._status.say("starting Spark")
-        connector = Connector(location, claim.number, settings.patience_s)
+        self._status.enter("starting Spark")
+        connector = Connector(location, lease, patience_s)
         program = Program(application, state.fixed.buckets)
-        how = EngineSettings(
-            settings.application,
-            settings.master,
-            workers,
-            settings.batch,
-            settings.memory,
+        engine_settings = replace(
+            settings.engine,
+            workers=workers,
             everywhere=True,
-            environment=self._environment(),
-            spark={**self._pods(pod, claim.number), **settings.spark},
-            call_limit_s=settings.call_limit_s,
+            environment=environment,
+            spark={**self._pod_settings(pod, lease), **settings.engine.spark},
         )
         self._summary = BatchSummary(self._timed_batches, self._status.gateway)
-        chosen, layout = engine(), state.layout
-        launched = chosen.launch(how, layout, scratch)
-        self._stack.append(launched.stop)
-        self._engine = chosen.start(
-            how, program, layout, connector, launched, scratch, self._on_batch
+        launched = self._launch(engine_settings, state, scratch)
+        self._engine = engine().start(
+            engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
-        self._stack.append(self._engine.stop)
+        self._stack.callback(self._engine.stop)
         self._status.engine = self._engine
         self._summary.start()
-        self._stack.append(self._summary.stop)
-        if self._wanted is not None:
-            self._wanted.start()
-            self._stack.append(self._wanted.stop)
-        shown = {}
-        if settings.ui is not None:
-            watched = DashboardFeed(location, self._engine)
-            self._stack.append(watched.close)
-            dashboard = serve_dashboard(settings.ui, application, watched, settings.ui_token)
-            self._stack.append(dashboard.close)
-            shown = {"dashboard": dashboard.url}
-        self._status.say("running")
-        log.info("ready", application=application.name, gateway=location, workers=workers, **shown)
+        self._stack.callback(self._summary.stop)
+        if self._worker_count is not None:
+            self._worker_count.start()
+            self._stack.callback(self._worker_count.stop)
+        dashboard = self._serve_dashboard(application, location)
+        self._status.enter("running")
+        log.info(
+            "ready",
+            application=application.name,
+            gateway=location,
+            workers=workers,
+            **({} if dashboard is None else {"dashboard": dashboard.url}),
+        )
 
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
         server = HealthServer(address, probes, self._status.to_json, self._status.metrics)
-        self._stack.append(server.close)
+        self._stack.callback(server.close)
 
-    def wait(self) -> None:
-        """Wait for a stop signal, then for the end of the batch under way.
+    def _acquire_lease(self, location: str, pod: Pod) -> int:
+        """Acquire the gateway's lease; returns the fencing token.
 
         Raises:
-            RuntimeFailure: The query failed, or another driver has claimed the gateway.
+            RuntimeFailure: The gateway is unavailable, or another driver holds the lease.
         """
-        assert self._engine is not None
-        while not self._signals.came.wait(_LOOK_EVERY_S):
-            failure = self._claiming.lost or self._engine.failure()
+        self._lease = LeaseRenewal(location, pod.name)
+        lease = self._lease.acquire(self._settings.gateway.patience_s)
+        self._stack.callback(self._lease.release)
+        self._status.client = GatewayClient(location, patience_s=0)
+        return lease.number
+
+    def _open_state(self, application: Application, files: GatewayFiles) -> StateDirectory:
+        settings = self._settings
+        state = StateDirectory(settings.state_dir, application.name, settings.partitions)
+        self._stack.callback(state.close)
+        self._check_classes(state, application)
+        state.check_partitions(settings.partitions)
+        agree(state, files, accept_lost=settings.accept_lost_journal)
+        return state
+
+    def wait(self) -> None:
+        """Wait for a stop signal, then for the end of the current batch.
+
+        Raises:
+            RuntimeFailure: The query failed, or another driver has acquired the lease.
+        """
+        while not self._signals.received.wait(CHECK_INTERVAL_S):
+            failure = self._lease.lost or self._engine.failure()
             if failure is not None:
                 self._status.fail(failure)
                 raise RuntimeFailure(failure)
-            if self._surplus_due is not None and time.monotonic() > self._surplus_due:
+            deadline = self._surplus_deadline
+            if deadline is not None and time.monotonic() > deadline:
                 self._remove_surplus()
-        self._status.say("stopping")
+        self._status.enter("stopping")
         self._engine.hold()
-        ending = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
-        ending.start()
-        gone = threading.Event()
-        threading.Thread(target=self._look_for_gateway, args=(gone,), daemon=True).start()
-        give_up = time.monotonic() + _LAST_BATCH_S
-        while ending.is_alive() and time.monotonic() < give_up:
-            if gone.is_set() and self._engine.waits():
-                break  # at an uninstall the gateway goes, too: nobody tells whether messages wait
-            ending.join(_LOOK_EVERY_S)
-        done_over = ending.is_alive() and not self._engine.waits()
-        self._stopped = {"batch": "will be reprocessed" if done_over else "ended"}
+        last_batch = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
+        last_batch.start()
+        gateway_gone = threading.Event()
+        threading.Thread(target=self._watch_gateway, args=(gateway_gone,), daemon=True).start()
+        deadline = time.monotonic() + _LAST_BATCH_S
+        while last_batch.is_alive() and time.monotonic() < deadline:
+            if gateway_gone.is_set() and self._engine.waits():
+                break  # an uninstall stops the gateway, too: the batch would wait for messages
+            last_batch.join(CHECK_INTERVAL_S)
+        unfinished = last_batch.is_alive() and not self._engine.waits()
+        self._stopped = {"batch": "will be reprocessed" if unfinished else "ended"}
 
-    def _look_for_gateway(self, gone: threading.Event) -> None:
-        """Set *gone* once the gateway does not answer; in a thread, for that may take a while."""
+    def _watch_gateway(self, gone: threading.Event) -> None:
+        """Set *gone* when the gateway stops responding; in a thread, because calls may block."""
         while not gone.is_set():
-            if not self._status.gateway_answers():
+            if not self._status.gateway_responds():
                 gone.set()
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(CHECK_INTERVAL_S)
 
     def _finish_batch(self) -> None:
-        assert self._engine is not None
-        with contextlib.suppress(Exception):  # what has failed is done over, as after a kill
+        with contextlib.suppress(Exception):  # a failed batch is reprocessed, as after a kill
             self._engine.finish_batch()
 
     def _on_batch(self, batch: Batch) -> None:
         self._status.on_batch(batch)
         self._summary.on_batch(batch)
-        if self._surplus_due is not None:
+        if self._surplus_deadline is not None:
             self._remove_surplus()
 
     def _timed_batches(self) -> Sequence[TimedBatch]:
-        return [] if self._engine is None else self._engine.figures.batches()
+        return self._engine.figures.batches()
 
-    def _on_wanted(self, number: int) -> None:
-        assert self._engine is not None
+    def _on_worker_count(self, count: int) -> None:
         _, running = self._engine.workers()
-        log.info("workers", wanted=number, running=running)
-        if number > self._settings.partitions:
+        log.info("workers", wanted=count, running=running)
+        if count > self._settings.partitions:
             log.warning(
                 "more workers than partitions",
-                workers=number,
+                workers=count,
                 partitions=self._settings.partitions,
                 reason="state computations run on as many workers as there are partitions",
             )
-        self._engine.scale(number)
-        self._surplus_due = time.monotonic() + _SURPLUS_AFTER_S
+        self._engine.scale(count)
+        self._surplus_deadline = time.monotonic() + _SURPLUS_TIMEOUT_S
 
     def _remove_surplus(self) -> None:
-        self._surplus_due = None
-        if self._engine is not None:
-            self._engine.remove_surplus()
+        self._surplus_deadline = None
+        self._engine.remove_surplus()
 
     def _pod(self) -> Pod:
-        if self._settings.master.startswith("k8s://"):
+        if self._settings.engine.master.startswith("k8s://"):
             return Pod.here()
         return Pod(socket.gethostname(), "", "")
 
-    def _read_wanted(self, namespace: str, name: str) -> int:
+    def _read_worker_count(self, namespace: str, name: str) -> int:
         try:
             from kubernetes import client, config
         except ImportError as error:
-            msg = "--workers-from needs the Python package kubernetes: install wallaroo[kubernetes]"
+            msg = "--workers-from requires the package kubernetes: install wallaroo[kubernetes]"
             raise UsageError(msg) from error
         config.load_incluster_config()
-        self._wanted = WorkerCount(client.CoreV1Api(), namespace, name, self._on_wanted)
-        number = self._wanted.read()
-        check_rights(client.AuthorizationV1Api(), namespace)
-        return number
+        follow = WorkerCount(client.CoreV1Api(), namespace, name, self._on_worker_count)
+        self._worker_count = follow
+        count = follow.read()
+        check_permissions(client.AuthorizationV1Api(), namespace)
+        return count
 
-    def _environment(self) -> dict[str, str]:
-        """What workers need in their environment to reach the gateway."""
-        settings = self._settings
-        given = {TOKEN_FILE_VARIABLE: str(settings.token_file)}
-        if settings.gateway_ca is not None:
-            given[AUTHORITIES_VARIABLE] = str(settings.gateway_ca)
-        return given
-
-    def _pods(self, pod: Pod, claim: int) -> dict[str, str]:
-        """Settings with which workers are pods, on Kubernetes."""
-        settings = self._settings
-        if not settings.master.startswith("k8s://"):
+    def _pod_settings(self, pod: Pod, lease: int) -> dict[str, str]:
+        """Spark settings for executors in pods, if the master is Kubernetes."""
+        executors = self._settings.executors
+        if not self._settings.engine.master.startswith("k8s://"):
             return {}
-        if settings.image is None:
-            msg = "--image is missing: executors are to run in the driver's image"
+        if executors.image is None:
+            msg = "--image is missing: executors on Kubernetes need an image"
             raise UsageError(msg)
-        prefix = f"{settings.executor_prefix or pod.name}-{claim}"
-        return engine().on_kubernetes(
-            pod, settings.image, prefix, settings.executor_template, settings.token_file
-        )
-
-
-def _check_classes(state_dir: Path, application: Application) -> None:
-    with hearing(application.name):
-        check_state_classes(state_dir, application)
-
-
-def _loaded(reference: ApplicationRef) -> Application:
-    with hearing():
-        return reference.load()
+        prefix = f"{executors.prefix or pod.name}-{lease}"
+        token_file = self._settings.gateway.token_file
+        return engine().on_kubernetes(pod, executors.image, prefix, executors.template, token_file)

@@ -1,4 +1,4 @@
-"""A run to look at: its gateway's figures and its engine's, together."""
+"""The dashboard of a run, and the data that it shows: the gateway's and the engine's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.base import RunningEngine
 from wallaroo.engine.metrics import KnownError, TimedBatch
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
-from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application
 from wallaroo.run.state.saved import of_key
@@ -23,32 +24,32 @@ log = structlog.get_logger("wallaroo")
 
 
 class DashboardFeed:
-    """What a dashboard wants to know of a run.
+    """The data of a run that its dashboard shows.
 
     Args:
-        location: Where the gateway's internal API is.
+        location: Location of the gateway's internal API.
         engine: The engine.
     """
 
     def __init__(self, location: str, engine: RunningEngine) -> None:
-        self._client = GatewayClient(location, patience_s=0)  # a gateway that is away is news, too
+        self._client = GatewayClient(location, patience_s=0)  # an outage is shown
         self._engine = engine
 
     @property
-    def desk(self) -> DeadLetterActions:
-        """Where its dead letters are seen to."""
+    def dead_letters(self) -> DeadLetterActions:
+        """The actions on its dead letters."""
         return self._client
 
     def status(self) -> GatewayStatus:
-        """What the gateway has done and holds."""
+        """The gateway's status."""
         return self._client.status()
 
     def samples(self) -> list[Sample]:
-        """All figures."""
+        """All metrics."""
         return self._client.samples() + self._engine.samples()
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and recent messages of the keys with the most."""
+        """State partition, key and number of recent messages of the busiest keys."""
         return self._client.hot_keys()
 
     def batches(self) -> Sequence[TimedBatch]:
@@ -71,33 +72,33 @@ class DashboardFeed:
 
 
 class Dashboard:
-    """A watch and the server that shows it.
+    """A dashboard that is served.
 
     Args:
-        watch: The watch.
-        server: The server.
+        watch: Samples the run.
+        server: Serves the samples.
     """
 
     def __init__(self, watch: Watch, server: DashboardServer) -> None:
         self.watch = watch
         self._server = server
         self.url = server.url
-        """Where the page is."""
+        """Address of the page."""
 
     def close(self) -> None:
-        """Stop watching and serving."""
+        """Stop sampling and serving."""
         self.watch.stop()
         self._server.close()
 
 
 def serve_dashboard(
-    address: Address, application: Application, watched: DashboardFeed, token: str | None
+    address: Address, application: Application, feed: DashboardFeed, token: str | None
 ) -> Dashboard:
-    """Serve the dashboard of *application* at *address*, or at a free port if that is taken.
+    """Serve the dashboard of *application* at *address*, or at a free port if that is in use.
 
-    Who shows *token* may replay and drop dead letters; with None, nobody.
+    Users who enter *token* may replay and drop dead letters; with None, nobody may.
     """
-    watch = Watch(application, watched)
+    watch = Watch(application, feed)
     try:
         server = DashboardServer(address, watch, token)
     except (OSError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""What a driver tells of itself: to probes, and to `wallaroo status`."""
+"""The status of a driver, for probes and for `wallaroo status`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any
 
 from wallaroo.engine.base import Batch, RunningEngine
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
 
 _STARTING_S = 300.0
-"""Seconds that a start may take before the driver counts as dead: Spark, and a gateway to wait for
-are seconds; a gateway's node that is lost, minutes."""
+"""Seconds that a start may take before the driver counts as dead: starting Spark takes seconds,
+replacing a lost node of the gateway takes minutes."""
 _STALLED_S = 120.0
 """Seconds without a batch, with messages waiting, after which the driver is not ready."""
 _RATE_S = 30.0
-"""Seconds that rates are taken over."""
+"""Seconds over which rates are averaged."""
 
 
 class DriverStatus:
-    """Keeps what has happened, and answers for it.
+    """Records what the driver does, and reports it.
 
     Args:
         application: Name of the application.
@@ -40,25 +41,25 @@ class DriverStatus:
         self._batch: int | None = None
         self._batch_at = time.monotonic()
         self._batches: deque[float] = deque()
-        """When batches were committed, of late."""
+        """When the recent batches were committed."""
         self._processed: deque[tuple[float, int]] = deque()
-        """How many messages were processed when the gateway was asked, of late."""
+        """Recent samples: when, and how many messages were processed by then."""
         self._last_error: str | None = None
         self.client: GatewayClient | None = None
-        """Asks the gateway, without patience."""
+        """Queries the gateway, without retries."""
         self.engine: RunningEngine | None = None
         """The engine, once it runs."""
 
-    def say(self, state: str) -> None:
-        """Note what the driver is doing now."""
+    def enter(self, state: str) -> None:
+        """Record that the driver enters *state*."""
         self._state, self._since = state, time.monotonic()
 
     def fail(self, error: str) -> None:
-        """Note what ended it."""
+        """Record the error that ended the driver."""
         self._state, self._last_error = "failed", error
 
     def on_batch(self, batch: Batch) -> None:
-        """Note a committed batch."""
+        """Record a committed batch."""
         now = time.monotonic()
         with self._lock:
             self._batch, self._batch_at = batch.number, now
@@ -69,7 +70,7 @@ class DriverStatus:
             self._last_error = f"{example.error} in {example.step} ({example.place})"
 
     def alive(self) -> Health:
-        """Whether the query runs, or is on the way there."""
+        """Whether the query runs or is starting."""
         age_s = time.monotonic() - self._since
         if self._state == "failed":
             return Health(False, self._last_error or "failed")
@@ -78,26 +79,26 @@ class DriverStatus:
         return Health(True, self._state)
 
     def ready(self) -> Health:
-        """Whether the query advances, or has nothing to do."""
+        """Whether the query makes progress or has nothing to do."""
         if self._state != "running":
             return Health(False, self._state)
         gateway = self.gateway()
         if gateway is None:
-            return Health(False, "the gateway is away")
+            return Health(False, "the gateway is unavailable")
         stalled_s = min(time.monotonic() - self._batch_at, gateway.waited_s)
         if gateway.backlog and stalled_s > _STALLED_S:
-            msg = f"{gateway.backlog} messages wait, and no batch has ended for {stalled_s:.0f} s"
+            msg = f"{gateway.backlog} messages waiting, no batch committed for {stalled_s:.0f} s"
             return Health(False, msg)
         return Health(True, "advancing" if gateway.backlog else "idle")
 
-    def gateway_answers(self) -> bool:
-        """Whether the gateway is there."""
+    def gateway_responds(self) -> bool:
+        """Whether the gateway responds."""
         return self.gateway() is not None
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The status as JSON."""
         gateway = self.gateway()
-        wanted, running = (None, None) if self.engine is None else self.engine.workers()
+        requested, running = (None, None) if self.engine is None else self.engine.workers()
         with self._lock:
             now = time.monotonic()
             recent = sum(at > now - _RATE_S for at in self._batches)
@@ -107,7 +108,7 @@ class DriverStatus:
             "state": self._state,
             "partitions": self._partitions,
             "workers": {
-                "wanted": wanted,
+                "wanted": requested,
                 "running": running,
             },
             "batch": {"number": batch, "age_s": round(age_s, 1)},
@@ -121,32 +122,32 @@ class DriverStatus:
         }
 
     def metrics(self) -> str:
-        """The engine's figures, as Prometheus reads them; the gateway tells its own."""
+        """The engine's metrics in Prometheus's format; the gateway serves its own."""
         return "" if self.engine is None else exposition(self.engine.samples())
 
     def _costs(self) -> dict[str, Any] | None:
-        """What a batch costs; None where that is not known yet."""
+        """The costs of a batch; None before the first one has ended."""
         costs = self.engine.costs() if self.engine is not None else None
         return dataclasses.asdict(costs) if costs is not None else None
 
     def gateway(self) -> GatewayStatus | None:
-        """What the gateway tells; None while it does not answer."""
+        """The gateway's status; None while it does not respond."""
         if self.client is None:
             return None
         try:
-            told = self.client.status()
+            status = self.client.status()
         except RuntimeFailure:
             return None
         now = time.monotonic()
         with self._lock:
-            done = sum(source.accepted for source in told.sources) - told.backlog
+            done = sum(source.accepted for source in status.sources) - status.backlog
             self._processed.append((now, done))
             while self._processed[0][0] < now - _RATE_S:
                 self._processed.popleft()
-        return told
+        return status
 
     def _rate(self) -> float | None:
-        """Messages a second, over what probes have seen of late; None after a single look."""
+        """Messages per second over the recent samples; None if there is only one."""
         with self._lock:
             if len(self._processed) < 2:  # noqa: PLR2004
                 return None

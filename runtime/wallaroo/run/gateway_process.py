@@ -1,4 +1,4 @@
-"""The gateway's process, which is started again when it dies."""
+"""The gateway as a supervised child process."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from typing import IO, Any
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Source, TCPSource
+from wallaroo.model.application import Source
 from wallaroo.system.process_end import how_ended, what_to_do
 from wallaroo.system.restarts import Restarts
 
 _END_TIMEOUT_S = 20.0
-"""Time for the gateway to end when it is told to."""
-
+"""Seconds that the gateway may take to stop."""
 _SILENT_END_S = 5.0
-"""Time for the end of a gateway that has closed its standard output."""
+"""Seconds until the end of a gateway that has closed its standard output."""
 
 log = structlog.get_logger("wallaroo")
 
 
 class GatewayProcess:
-    """The gateway as a child process, which is started anew whenever it dies.
+    """A gateway as a child process, which is restarted whenever it ends.
 
     Args:
-        command: Starts it; the same each time, so that it binds the same addresses.
+        command: The command that starts it. It binds the same addresses at every restart.
     """
 
     WORKS_S = 10.0
-    """A gateway that lives for so long works, also where it is not asked for anything."""
+    """A gateway that runs for this many seconds works, even if it has nothing to do."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
@@ -43,16 +42,21 @@ class GatewayProcess:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self.starts = 0
-        """Times that it came up."""
+        """Number of successful starts."""
         self.failure: str | None = None
-        """Why it is not started any more; None while it is."""
+        """Why it is not restarted any more; None while it is."""
         self._remedy = ""
-        """What to do where it ended without a word."""
+        """What to do if it ended without an error message."""
         self._process: subprocess.Popen[str] | None = None
         self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
 
+    @property
+    def pid(self) -> int | None:
+        """Number of the current process; None before the first start."""
+        return None if self._process is None else self._process.pid
+
     def start(self) -> None:
-        """Start it; returns when its addresses are bound.
+        """Start the gateway; returns when its addresses are bound.
 
         Raises:
             RuntimeFailure: It did not start.
@@ -64,11 +68,11 @@ class GatewayProcess:
         self._watcher.start()
 
     def worked(self) -> None:
-        """Note that it has done what it is for: if it dies now, that is no failed start."""
+        """Record that the gateway works, so that its next end does not count as a failed start."""
         self._restarts.worked()
 
     def stop(self) -> None:
-        """End it, in good order if it lets itself be."""
+        """Stop the gateway, and kill it if it does not stop in time."""
         with self._lock:
             self._stopping.set()
             process = self._process
@@ -84,7 +88,7 @@ class GatewayProcess:
             self._watcher.join()
 
     def _launch(self) -> str | None:
-        """Start a process; returns why it did not come up, if it did not."""
+        """Start a process; returns why it did not start, or None."""
         with self._lock:
             if self._stopping.is_set():
                 return "stopped"
@@ -93,17 +97,17 @@ class GatewayProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                start_new_session=True,  # Ctrl-C is for us, who stop it in good order
+                start_new_session=True,  # Ctrl-C must not reach it: this process stops it
             )
         assert process.stdout is not None
-        told = _told(process.stdout)
-        if "sources" not in told:
-            if "error" not in told and (code := _ended(process)) is not None:
-                told = {"error": f"the gateway {how_ended(code)} while it was starting"}
+        report = _read_report(process.stdout)
+        if "sources" not in report:
+            if "error" not in report and (code := _exit_code(process)) is not None:
+                report = {"error": f"the gateway {how_ended(code)} while it was starting"}
                 self._remedy = f": {what_to_do(code)}"
             process.kill()
             _wait_and_close(process)
-            return str(told.get("error") or "the gateway did not start")
+            return str(report.get("error") or "the gateway did not start")
         self.starts += 1
         self._up_since = time.monotonic()
         return None
@@ -122,7 +126,7 @@ class GatewayProcess:
                 if pause is None:
                     self.failure = (
                         f"the gateway failed {self._restarts.failures} times in a row: {problem}; "
-                        "mend that, then start again with the same --state-dir"
+                        "fix that, then start again with the same --state-dir"
                     )
                     return
                 log.warning("gateway restarts", reason=problem, pause_s=pause)
@@ -132,24 +136,24 @@ class GatewayProcess:
             log.info("gateway restarted", times=self.starts - 1)
 
 
-def _told(lines: IO[str]) -> dict[str, Any]:
-    """What a gateway tells in *lines*; what Python's own start may print before is no object."""
+def _read_report(lines: IO[str]) -> dict[str, Any]:
+    """What a gateway reports when it has started or failed: the first line with a JSON object."""
     for line in lines:
-        with contextlib.suppress(ValueError):
-            if isinstance(told := json.loads(line), dict):
-                return told
+        with contextlib.suppress(ValueError):  # Python itself may print something first
+            if isinstance(report := json.loads(line), dict):
+                return report
     return {}
 
 
-def _ended(process: subprocess.Popen[str]) -> int | None:
-    """The exit code of a gateway that has closed its standard output; None if it goes on."""
+def _exit_code(process: subprocess.Popen[str]) -> int | None:
+    """The exit code of a gateway that has closed its standard output; None if it still runs."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(_SILENT_END_S)
     return None
 
 
 def _wait_and_close(process: subprocess.Popen[str]) -> int:
-    """Wait for the end of *process*, and let go of what it leaves; returns its exit code."""
+    """Wait for the end of *process* and close its pipes; returns its exit code."""
     code = process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
@@ -159,24 +163,23 @@ def _wait_and_close(process: subprocess.Popen[str]) -> int:
 
 @contextlib.contextmanager
 def reserved_ports(sources: Sequence[Source]) -> Iterator[list[int]]:
-    """Ports for *sources*, which stay theirs while the gateway is started anew; 0 for none.
+    """A port for each of *sources* that remains reserved between restarts; 0 for other sources.
 
-    Where a source leaves the choice to the system (port 0), the port is bound here, without
-    listening, so that nobody else is given it between two gateways; Linux lets the gateway bind it
-    beside us.
+    If the system chooses the port (port 0), it is bound here, without listening, so that no other
+    process can get it between two gateways. Linux lets the gateway bind it as well.
     """
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
         for source in sources:
-            port = source.port if isinstance(source, TCPSource) else 0
-            if isinstance(source, TCPSource) and port == 0:
-                family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
+            host, port = source.address or ("", 0)
+            if source.address is not None and port == 0:
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
                 holder = stack.enter_context(socket.socket(family))
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                with contextlib.suppress(OSError):  # the gateway will say it with more words
-                    holder.bind((source.host, 0))
+                with contextlib.suppress(OSError):  # the gateway reports it in more detail
+                    holder.bind((host, 0))
                     port = holder.getsockname()[1]
             ports.append(port)
         yield ports

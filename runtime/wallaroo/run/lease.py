@@ -1,4 +1,4 @@
-"""A driver's claim on its gateway: taken before anything is touched, renewed while it lives."""
+"""A driver's lease on its gateway: acquired before anything else, renewed while it runs."""
 
 from __future__ import annotations
 
@@ -6,81 +6,79 @@ import contextlib
 import os
 import threading
 import time
-from pathlib import Path
 
 import structlog
 
-from wallaroo.api.addresses import Address
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.auth import (
     AUTHORITIES_VARIABLE,
     TOKEN_FILE_VARIABLE,
-    location_of,
     read_token,
 )
-from wallaroo.gateway.internal_api.client import GatewayClient, Lease, Refused
+from wallaroo.gateway.internal_api.client import Lease, LeaseClient
+from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
+from wallaroo.run.settings import GatewayAccess
 
-_PAUSE_S = 1.0
-"""Pause before the gateway is asked again, while it is away or another driver's."""
+_RETRY_S = 1.0
+"""Seconds between attempts while the gateway is unavailable or another driver holds the lease."""
 _CALL_S = 5.0
-"""Patience of one call: what comes after it is decided here."""
+"""Seconds that one call may take; retries are made here."""
 
 log = structlog.get_logger("wallaroo")
 
 
-def introduce(gateway: Address, token_file: Path, authorities: Path | None) -> str:
-    """Let this process know what it has to show at the gateway's door; where that is.
+def set_credentials(gateway: GatewayAccess) -> dict[str, str]:
+    """Give this process the credentials for *gateway*.
 
-    Args:
-        gateway: Where the gateway's internal API is.
-        token_file: File with its token.
-        authorities: File with those that it must have a certificate of; None for plain TCP.
+    Returns:
+        The environment variables that give them to another process.
 
     Raises:
         UsageError: There is no token in the file.
     """
-    read_token(token_file)
-    os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
-    if authorities is not None:
-        os.environ[AUTHORITIES_VARIABLE] = str(authorities)
-    return location_of(f"{gateway[0]}:{gateway[1]}", secret=authorities is not None)
+    read_token(gateway.token_file)
+    variables = {TOKEN_FILE_VARIABLE: str(gateway.token_file)}
+    if gateway.authorities is not None:
+        variables[AUTHORITIES_VARIABLE] = str(gateway.authorities)
+    os.environ.update(variables)
+    return variables
 
 
 class LeaseRenewal:
-    """Takes, renews and releases a claim.
+    """Acquires a lease, renews it in a thread, and releases it.
 
     Args:
-        location: Where the gateway's internal API is.
+        location: Location of the gateway's internal API.
         holder: Name of this driver.
     """
 
     def __init__(self, location: str, holder: str) -> None:
         self._location = location
-        self._client = GatewayClient(location, patience_s=_CALL_S)
+        self._client = LeaseClient(location, patience_s=_CALL_S)
         self._holder = holder
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="claim", daemon=True)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self.lost: str | None = None
-        """Why the claim is gone; None while it holds."""
+        """Why the lease is lost; None while it is held."""
 
-    def claim(self, patience_s: float) -> Lease:
-        """The claim, once the gateway is there.
+    def acquire(self, patience_s: float) -> Lease:
+        """The lease, as soon as the gateway grants it.
 
-        Another driver that has just died is waited for; one that lives is not.
+        If another driver holds it, this waits until the lease of a dead driver would have lapsed.
 
         Raises:
-            Refused: Another driver has the gateway and lives, or the token is wrong.
-            RuntimeFailure: The gateway was away for *patience_s* seconds.
+            Refused: Another driver still holds the lease, or the token is wrong.
+            RuntimeFailure: The gateway was unavailable for *patience_s* seconds.
         """
         started = time.monotonic()
-        told = False
+        warned = False
         while True:
             waited_s = time.monotonic() - started
             try:
-                claim = self._client.claim(self._holder)
+                lease = self._client.claim(self._holder)
             except Refused as error:
-                # a dead one was last heard of before the first attempt
+                # a dead driver renewed its lease before the first attempt for the last time
                 if waited_s > LAPSE_S + 2 * RENEW_S:
                     raise
                 problem: RuntimeFailure = error
@@ -90,26 +88,26 @@ class LeaseRenewal:
                 problem = error
             else:
                 self._thread.start()
-                return claim
-            if not told:
-                told = True
+                return lease
+            if not warned:
+                warned = True
                 log.warning("waiting for the gateway", at=self._location, reason=str(problem))
-            time.sleep(_PAUSE_S)
+            time.sleep(_RETRY_S)
 
     def release(self) -> None:
-        """Let another driver have the gateway at once; a gateway that is away is not waited for."""
-        self._ending.set()
+        """Release the lease; does not wait for an unavailable gateway."""
+        self._stopping.set()
         self._thread.join(_CALL_S)
         with contextlib.suppress(RuntimeFailure):
             self._client.release_claim()
         self._client.close()
 
     def _renew(self) -> None:
-        while not self._ending.wait(RENEW_S):
+        while not self._stopping.wait(RENEW_S):
             try:
                 self._client.renew_claim()
             except Refused as error:
                 self.lost = str(error)
                 return
             except RuntimeFailure:
-                continue  # away: whoever reads and publishes is patient, and says so in the end
+                continue  # unavailable: calls that need the gateway retry, and report it at last

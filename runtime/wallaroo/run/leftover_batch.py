@@ -1,4 +1,4 @@
-"""A batch that a killed driver has left over: it is ended as that driver would have ended it."""
+"""Finishing the batch that a killed driver has left, as that driver would have finished it."""
 
 from __future__ import annotations
 
@@ -8,68 +8,59 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.run.lease import LeaseRenewal, introduce
+from wallaroo.run.lease import LeaseRenewal, set_credentials
+from wallaroo.run.settings import GatewayAccess
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.user_output import hearing
-
-_PATIENCE_S = 600.0
-"""Seconds to go on trying while the gateway is away: as a driver does."""
-
+from wallaroo.run.user_output import captured_user_output
 
 log = structlog.get_logger("wallaroo")
 
 
-def end_batch(
-    settings: EngineSettings,
-    state: StateDirectory,
-    gateway: Address,
-    token_file: Path,
-    authorities: Path | None,
+def finish_leftover_batch(
+    settings: EngineSettings, state: StateDirectory, gateway: GatewayAccess
 ) -> None:
-    """End the batch that has begun in *state*, and begin no other.
+    """Finish the unfinished batch in *state*, and start no other.
 
     Args:
         settings: The application, and how to run it.
         state: Its state directory.
-        gateway: Where the internal API of its gateway is.
-        token_file: File with the gateway's token.
-        authorities: File with those that it must have a certificate of; None for plain TCP.
+        gateway: Its gateway.
 
     Raises:
-        WallarooError: The gateway is away, another driver has it, or the batch failed.
+        WallarooError: The gateway is unavailable, another driver holds its lease, or the batch
+            failed.
     """
-    with hearing():
+    with captured_user_output():
         application = settings.application.load()
         check_state_classes(state.path, application)
-    location = introduce(gateway, token_file, authorities)
-    # in a pod of the driver's name, for it is in place of the driver that was killed
-    claiming = LeaseRenewal(location, socket.gethostname())
-    claim = claiming.claim(_PATIENCE_S)
+    set_credentials(gateway)
+    # a pod with the killed driver's name gets its lease immediately
+    renewal = LeaseRenewal(gateway.location, socket.gethostname())
+    lease = renewal.acquire(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
-    connector = Connector(location, claim.number, _PATIENCE_S)
+    connector = Connector(gateway.location, lease.number, gateway.patience_s)
     try:
-        agree(state, GatewayFiles(location, claim.number))
-        with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-            chosen, layout = engine(), state.layout
-            launched = chosen.launch(settings, layout, Path(scratch))
-            running = chosen.start(settings, program, layout, connector, launched, Path(scratch))
+        agree(state, GatewayFiles(gateway.location, lease.number))
+        with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
+            scratch, layout = Path(directory), state.layout
+            launched = engine().launch(settings, layout, scratch)
+            running = engine().start(settings, program, layout, connector, launched, scratch)
             try:
                 running.hold()
                 running.finish_batch()
             except Exception as error:
                 failure = running.failure() or str(error)
-                msg = f"the batch that was left over failed again: {failure}"
+                msg = f"the unfinished batch failed again: {failure}"
                 raise RuntimeFailure(msg) from error
             finally:
                 running.stop()
     finally:
-        claiming.release()
-    log.info("ended the batch that was left over", state_dir=str(state.path))
+        renewal.release()
+    log.info("unfinished batch completed", state_dir=str(state.path))

@@ -1,4 +1,4 @@
-"""A running application in a few lines of a terminal, and in one line elsewhere."""
+"""The live view of an application: a few lines on a terminal, a single line elsewhere."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from wallaroo.system.printable import printable
 Snapshot = dict[str, Any]
 """What `Watch.now` gives."""
 _FRAMES_A_SECOND = 2
-_BEHIND_S = 60.0
-"""Seconds that the oldest message waits from which on the backlog is shown as a problem."""
-_KEPT_ERRORS = 3
+_LATE_S = 60.0
+"""Age of the oldest waiting message, in seconds, above which the backlog is shown in red."""
+_MAX_ERRORS = 3
 
 
-def panel(name: str, seen: Snapshot) -> RenderableType:
-    """*seen* as a table of pipelines, and a line of what they share."""
+def panel(name: str, snapshot: Snapshot) -> RenderableType:
+    """*snapshot* as a table of pipelines, below a line with what they share."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("pipeline")
     for column in ("in /s", "out /s", "p50", "p95", "p99", "messages"):
         table.add_column(column, justify="right")
-    for pipeline, told in seen["point"]["pipelines"].items():
-        latencies = [seconds(told[part]) for part in ("p50", "p95", "p99")]
-        rates = [number(told["in"]), number(told["out"])]
-        table.add_row(Text(printable(pipeline)), *rates, *latencies, f"{told['messages']:,}")
+    for pipeline, values in snapshot["point"]["pipelines"].items():
+        latencies = [seconds(values[part]) for part in ("p50", "p95", "p99")]
+        rates = [number(values["in"]), number(values["out"])]
+        table.add_row(Text(printable(pipeline)), *rates, *latencies, f"{values['messages']:,}")
     lines: list[RenderableType] = [
-        Text.assemble((printable(name), "bold"), "  ", _shared(seen)),
+        Text.assemble((printable(name), "bold"), "  ", _shared(snapshot)),
         table,
     ]
-    for error in seen["errors"][:_KEPT_ERRORS]:
+    for error in snapshot["errors"][:_MAX_ERRORS]:
         place = f"{error['pipeline']} · {error['step']} ({error['place']})"
         lines.append(
             Text(printable(f"{place}: {error['error']}"), style="red", overflow="ellipsis")
@@ -43,21 +43,21 @@ def panel(name: str, seen: Snapshot) -> RenderableType:
     return Group(*lines)
 
 
-def line(seen: Snapshot) -> str:
-    """*seen* as one line of plain text."""
-    pipelines = seen["point"]["pipelines"].values()
-    slowest = max((told["p99"] or 0.0 for told in pipelines), default=0.0)
+def line(snapshot: Snapshot) -> str:
+    """*snapshot* as one line of plain text."""
+    pipelines = snapshot["point"]["pipelines"].values()
+    slowest = max((values["p99"] or 0.0 for values in pipelines), default=0.0)
     parts = [
-        f"in {number(sum(told['in'] for told in pipelines))}/s",
-        f"out {number(sum(sink['rate'] for sink in seen['sinks']))}/s",
+        f"in {number(sum(values['in'] for values in pipelines))}/s",
+        f"out {number(sum(sink['rate'] for sink in snapshot['sinks']))}/s",
         f"p99 {seconds(slowest or None)}",
-        _shared(seen).plain,
+        _shared(snapshot).plain,
     ]
     return "  ".join(parts)
 
 
 def number(value: float) -> str:
-    """*value* in few digits.
+    """*value* with few digits.
 
     Example:
         >>> number(0.25), number(850), number(123_456), number(2_500_000)
@@ -71,7 +71,7 @@ def number(value: float) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time in few digits.
+    """A duration with few digits.
 
     Example:
         >>> seconds(0.25), seconds(2.5), seconds(90), seconds(None)
@@ -85,19 +85,23 @@ def seconds(value: float | None) -> str:
 
 
 class LiveView:
-    """Shows what *look* sees at the end of a terminal; what is logged scrolls above it.
+    """Shows snapshots at the bottom of a terminal, below the log.
 
     Args:
         name: Name of the application.
-        look: Gives what is seen next after a time, waiting for it for some seconds; `Watch.now`.
+        next_snapshot: Returns the first snapshot after a time, or None if there is none within some
+            seconds, as `Watch.now` does.
         console: The terminal.
     """
 
     def __init__(
-        self, name: str, look: Callable[[float, float], Snapshot | None], console: Console
+        self,
+        name: str,
+        next_snapshot: Callable[[float, float], Snapshot | None],
+        console: Console,
     ) -> None:
         self._name = name
-        self._look = look
+        self._next_snapshot = next_snapshot
         self._live = Live(
             Text(""),
             console=console,
@@ -117,39 +121,40 @@ class LiveView:
         self.stop()
 
     def stop(self) -> None:
-        """Take it off the terminal."""
+        """Remove it from the terminal."""
         self._stopping.set()
         self._live.stop()
 
     def _run(self) -> None:
         at = 0.0
         while not self._stopping.is_set():
-            seen = self._look(at, 1.0)
-            if seen is None or seen["time"] <= at:
+            snapshot = self._next_snapshot(at, 1.0)
+            if snapshot is None or snapshot["time"] <= at:
                 self._stopping.wait(0.2)
                 continue
-            at = seen["time"]
-            self._live.update(panel(self._name, seen))
+            at = snapshot["time"]
+            self._live.update(panel(self._name, snapshot))
 
 
-def suits(console: Console) -> bool:
-    """Whether a live view can be shown on *console*."""
+def can_show(console: Console) -> bool:
+    """Whether *console* can show a live view."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
-def _shared(seen: Snapshot) -> Text:
-    backlog, workers = seen["backlog"], seen["workers"]
+def _shared(snapshot: Snapshot) -> Text:
+    backlog, workers = snapshot["backlog"], snapshot["workers"]
     text = Text()
-    behind = backlog["seconds"] > _BEHIND_S
-    waits = f" ({seconds(backlog['seconds'])})" if backlog["messages"] else ""
-    text.append(f"backlog {number(backlog['messages'])}{waits}", "red" if behind else "")
-    text.append(f"  undelivered {number(seen['point']['undelivered'])}")
+    late = backlog["seconds"] > _LATE_S
+    age = f" ({seconds(backlog['seconds'])})" if backlog["messages"] else ""
+    text.append(f"backlog {number(backlog['messages'])}{age}", "red" if late else "")
+    text.append(f"  undelivered {number(snapshot['point']['undelivered'])}")
     missing = workers["alive"] is not None and workers["alive"] < workers["wanted"]
     alive = "–" if workers["alive"] is None else f"{workers['alive']:.0f}"
-    wanted = "–" if workers["wanted"] is None else f"{workers['wanted']:.0f}"
-    text.append(f"  workers {alive}/{wanted}", "red" if missing else "")
-    text.append(f"  connections {seen['connections']}")
-    text.append(f"  set aside {number(seen['set_aside'])}", "red" if seen["set_aside"] else "")
-    if dropped := seen["unknown_key"] + seen["late"]:
+    requested = "–" if workers["wanted"] is None else f"{workers['wanted']:.0f}"
+    text.append(f"  workers {alive}/{requested}", "red" if missing else "")
+    text.append(f"  connections {snapshot['connections']}")
+    failed = snapshot["set_aside"]
+    text.append(f"  set aside {number(failed)}", "red" if failed else "")
+    if dropped := snapshot["unknown_key"] + snapshot["late"]:
         text.append(f"  dropped {number(dropped)}")
     return text

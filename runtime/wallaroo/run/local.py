@@ -1,198 +1,172 @@
-"""The parts of a running application on one machine: gateway, Spark, query; in good order."""
+"""`wallaroo run`: an application on one machine, with its gateway as a child process."""
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import secrets
-import shutil
-import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
 
 import structlog
+from rich.console import Console
 
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
-from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
+from wallaroo.engine.base import Batch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, location_of
-from wallaroo.gateway.internal_api.client import GatewayClient, GatewayStatus
+from wallaroo.gateway.internal_api.auth import (
+    AUTHORITIES_VARIABLE,
+    TOKEN_VARIABLE,
+    location_of,
+    read_token,
+)
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.gateway.settings import check_sinks
-from wallaroo.model.application import Application, TCPSource
+from wallaroo.gateway.internal_api.status import GatewayStatus
+from wallaroo.gateway.settings import GatewaySettings, check_sinks
+from wallaroo.model.application import Application
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
-from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
+from wallaroo.run.dashboard_feed import Dashboard
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
-from wallaroo.run.live_view import LiveView
-from wallaroo.run.settings import RunSettings
+from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
+from wallaroo.run.live_view import LiveView, can_show
+from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.run.state.agreement import LocalFiles, agree
-from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.stopping import BrokenOff, StopSignals
-from wallaroo.run.user_output import hearing
+from wallaroo.system.tls import TLSFiles
 
-_LOOK_EVERY_S = 0.2
-"""Pause between looks at whether all parts are alive."""
-_MOST_FAILURES = 5
-"""Failures of a source in a row after which a run that waits for its end gives up."""
-_SOCKET, _LONGEST_SOCKET = "gateway.sock", 107
-"""Name of the gateway's socket, and bytes that the path of one may have."""
+_MAX_SOURCE_FAILURES = 5
+"""Consecutive failures of a source after which a run with --until-done gives up."""
+_SOCKET, _MAX_SOCKET_PATH = "gateway.sock", 107
+"""Name of the gateway's socket, and the maximum length of its path in bytes."""
 _HOLDER = "run"
-"""Name under which the gateway is claimed: it is this process's child, and nobody else's."""
+"""Holder of the gateway's lease. The gateway is a child of this process and has no other driver."""
 
 log = structlog.get_logger("wallaroo")
 
 
-class Runner:
-    """Starts the parts, waits for a signal or a failure, drains, and stops them; a context manager.
+class LocalRun(Lifecycle):
+    """Runs an application on this machine until a stop signal or a failure, and drains it.
 
     Args:
         settings: What to run.
+        gateway_command: Returns the command that starts a gateway as a child of this process.
+
+    Raises:
+        UsageError: The dashboard's token cannot be read.
     """
 
-    def __init__(self, settings: RunSettings) -> None:
+    def __init__(
+        self,
+        settings: LocalSettings,
+        gateway_command: Callable[[GatewayProcessSettings], Sequence[str]],
+    ) -> None:
+        super().__init__(settings.dashboard)
         self._settings = settings
-        self._signals = StopSignals()
-        self._stack: list[Any] = []
-        self._engine: RunningEngine | None = None
-        self._stopped: dict[str, Any] | None = None
-        """What there was when it stopped; None while it has not, and after a failure."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        while self._stack:
-            self._stack.pop()()
-        if self._stopped is not None:
-            log.info("stopped", **self._stopped)
-        self._signals.leave()
-
-    def start(self) -> bool:
-        """Start everything; returns when messages flow.
-
-        Returns:
-            Whether they do: False where a stop signal came before.
-
-        Raises:
-            WallarooError: A part could not start.
-        """
-        try:
-            with self._signals.during_start():
-                self._start()
-        except BrokenOff:
-            self._stopped = {"during": "start"}
-            return False
-        return True
+        self._gateway_command = gateway_command
 
     def _start(self) -> None:
         settings = self._settings
-        scratch = Path(tempfile.mkdtemp(prefix="wallaroo-"))
-        self._stack.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
-        _check_that_sockets_fit(scratch)
-        self._hear(scratch)
-        with hearing():
-            application = settings.application.load()
-        policies(settings.on_error, application)  # says what is wrong with them before all else
-        check_sinks(application)
-        if settings.until_done:
-            _check_that_sources_end(application)
-        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
-        state = StateDirectory(path, application.name, settings.partitions)
-        self._stack.append(state.close)
-        self._state_dir = state.path
-        with hearing(application.name):
-            check_state_classes(state.path, application)
-        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
+        scratch = self._make_scratch()
+        _check_socket_path(scratch)
+        self._collect_logs(scratch)
+        application = self._load(settings.engine.application)
+        self._check(application)
+        state = self._open_state(application)
         program = Program(application, state.fixed.buckets)
-        if state.fixed.partitions != settings.partitions:
-            log.warning(
-                "partitions are fixed",
-                wanted=settings.partitions,
-                partitions=state.fixed.partitions,
-                reason=f"the state in {state.path} was made with them",
-            )
-        self._signals.listen()  # user code may have
-        location = f"grpc+unix://{scratch}/{_SOCKET}"
-        token, given = None, {}
-        if settings.gateway is not None:
-            secret = settings.gateway_tls.authorities is not None
-            location = location_of(settings.gateway, secret=secret)
-            token = secrets.token_urlsafe(32)
-            given = {TOKEN_VARIABLE: token}
-            if secret:
-                given[AUTHORITIES_VARIABLE] = str(settings.gateway_tls.authorities)
-            self._give(given)
+        gateway = self._gateway_settings(state, scratch)
+        # Spark redacts the token in its logs, because the name of the variable contains TOKEN
+        engine_settings = replace(settings.engine, environment=self._set_credentials(gateway))
         log.info(
             "starting",
             application=application.name,
             state_dir=str(state.path),
-            master=settings.master,
+            master=settings.engine.master,
             resumes=not state.is_new,
         )
-        how = EngineSettings(
-            settings.application,
-            settings.master,
-            settings.workers,
-            settings.batch,
-            environment=given,  # Spark keeps settings of the token's name out of its logs
-            spark=settings.spark,
-            call_limit_s=settings.call_limit_s,
+        launched = self._launch(engine_settings, state, scratch)
+        self._start_gateway(application, gateway)
+        connector = Connector(gateway.location, self._client.claim(_HOLDER).number)
+        self._engine = engine().start(
+            engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
-        chosen, layout = engine(), state.layout
-        launched = chosen.launch(how, layout, scratch)  # takes longest: all else starts beside it
-        self._stack.append(launched.stop)
-        self._start_gateway(application, state, location, token, scratch)
-        claim = self._client.claim(_HOLDER)
-        connector = Connector(location, claim.number)
-        self._engine = chosen.start(
-            how, program, layout, connector, launched, scratch, self._on_batch
-        )
-        self._stack.append(self._stop_engine)
-        status = self.status()
-        shown = self._show(application, location)
+        self._stack.callback(self._stop_engine)
+        dashboard = self._serve_dashboard(application, gateway.location)
+        if dashboard is not None:
+            self._show_live(application, dashboard)
         log.info(
             "ready",
             application=application.name,
-            sources={s.name: s.where for s in status.sources},
+            sources={s.name: s.where for s in self.status().sources},
             sinks={s.name: s.where for s in application.sinks},
-            gateway=location,
-            **({} if shown is None else {"dashboard": shown}),
+            gateway=gateway.location,
+            **({} if dashboard is None else {"dashboard": dashboard.url}),
         )
 
+    def _check(self, application: Application) -> None:
+        """Refuse settings that do not fit *application*, before anything is written.
+
+        Raises:
+            UsageError: They do not fit.
+        """
+        settings = self._settings
+        policies(settings.traffic.on_error, application)
+        check_sinks(application)
+        if settings.until_done:
+            _check_that_sources_end(application)
+        if settings.gateway_tls is not None and settings.gateway is None:
+            msg = "--gateway-tls requires --gateway: a Unix socket uses no TLS"
+            raise UsageError(msg)
+
+    def _open_state(self, application: Application) -> StateDirectory:
+        settings = self._settings
+        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
+        partitions = settings.partitions or settings.engine.workers
+        state = StateDirectory(path, application.name, partitions)
+        self._stack.callback(state.close)
+        self._state_dir = state.path
+        self._check_classes(state, application)
+        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
+        if state.fixed.partitions != partitions:
+            log.warning(
+                "partitions are fixed",
+                requested=partitions,
+                partitions=state.fixed.partitions,
+                reason=f"the state in {state.path} was created with this number",
+            )
+        return state
+
     def wait(self) -> str | None:
-        """Wait for a stop signal, or until all is done where that was asked for.
+        """Wait for a stop signal, or with --until-done until everything is done.
 
         Returns:
-            What failed, if something did before that.
+            What failed; None if nothing did.
         """
-        while not self._signals.came.wait(_LOOK_EVERY_S):
+        while not self._signals.received.wait(CHECK_INTERVAL_S):
             if (failure := self._failure()) is not None:
                 return failure
             if self._settings.until_done:
                 status = self.status()
-                if (stuck := _stuck(status)) is not None:
-                    return stuck
-                if _done(status) and self._batch_leaves_it_done():
+                if (problem := _source_problem(status)) is not None:
+                    return problem
+                if _is_done(status) and self._is_done_after_batch():
                     break
         return None
 
     def drain(self) -> bool:
-        """Close the sources, then go on until all is processed and delivered.
+        """Close the sources, and continue until everything is processed and delivered.
 
         Returns:
-            Whether all is: False where the time for it was over, or another signal came.
+            Whether everything is; False after the drain timeout or another signal.
 
         Raises:
-            RuntimeFailure: A part failed on the way.
+            RuntimeFailure: A part failed.
         """
         starts = self._gateway.starts
         self._client.stop_accepting()
@@ -204,36 +178,36 @@ class Runner:
             backlog=status.backlog,
             undelivered=status.undelivered,
         )
-        self._signals.came.clear()
-        limit_s, cut_short = self._settings.drain_timeout_s, None
+        self._signals.received.clear()
+        limit_s, interruption = self._settings.drain_timeout_s, None
         while status.backlog or status.undelivered:
             if (failure := self._failure()) is not None:
                 raise RuntimeFailure(failure)
-            if self._gateway.starts != starts:  # the new one listens
+            if self._gateway.starts != starts:  # a restarted gateway listens again
                 starts = self._gateway.starts
                 self._client.stop_accepting()
-            if self._signals.came.wait(_LOOK_EVERY_S / 4):
-                cut_short = "another signal came"
+            if self._signals.received.wait(CHECK_INTERVAL_S / 4):
+                interruption = "another signal arrived"
             elif time.monotonic() - started > limit_s:
-                cut_short = f"the {limit_s:g} s of --drain-timeout are over"
+                interruption = f"the --drain-timeout of {limit_s:g} s has expired"
             status = self.status()
-            if cut_short is not None:
+            if interruption is not None:
                 break
-        if not status.backlog and self._engine is not None:
+        if not status.backlog:
             self._engine.finish_batch()
-        kept = status.backlog + status.undelivered
-        if kept:
-            self._warn_of_kept(status, cut_short or "")
+        remaining = status.backlog + status.undelivered
+        if remaining:
+            self._warn_of_remaining(status, interruption or "")
         self._stopped = {
             "accepted": {source.name: source.accepted for source in status.sources},
             "delivered": status.delivered,
             "set_aside": status.set_aside,
             "unknown_key": status.unknown_key,
-            "kept_for_next_start": kept,
+            "kept_for_next_start": remaining,
         }
-        return not kept
+        return not remaining
 
-    def _warn_of_kept(self, status: GatewayStatus, reason: str) -> None:
+    def _warn_of_remaining(self, status: GatewayStatus, reason: str) -> None:
         away = {sink.name: sink.problem for sink in status.sinks if sink.problem is not None}
         log.warning(
             "stopping before all is delivered",
@@ -242,14 +216,14 @@ class Runner:
             not_delivered=status.undelivered,
             **({"receivers_away": away} if away else {}),
             kept_in=str(self._state_dir),
-            advice="start again with the same --state-dir, which continues with them",
+            advice="start again with the same --state-dir to resume with them",
         )
 
     def status(self) -> GatewayStatus:
-        """What the gateway has done and holds.
+        """The gateway's status.
 
         Raises:
-            RuntimeFailure: It does not answer, or is not started any more.
+            RuntimeFailure: The gateway does not respond, or has failed for good.
         """
         try:
             return self._client.status()
@@ -258,130 +232,109 @@ class Runner:
                 raise
             raise RuntimeFailure(self._gateway.failure) from error
 
-    def _show(self, application: Application, location: str) -> str | None:
-        """Serve the dashboard, if it is wanted; returns where."""
-        if self._settings.ui is None:
-            return None
-        assert self._engine is not None
-        watched = DashboardFeed(location, self._engine)
-        self._stack.append(watched.close)
-        server = serve_dashboard(self._settings.ui, application, watched, self._settings.ui_token)
-        self._stack.append(server.close)
-        if self._settings.live is not None:
-            view = LiveView(application.name, server.watch.now, self._settings.live)
-            self._stack.append(view.__enter__().stop)
-        return server.url
+    def _show_live(self, application: Application, dashboard: Dashboard) -> None:
+        console = Console(stderr=True)
+        if self._settings.live and can_show(console):
+            self._stack.enter_context(LiveView(application.name, dashboard.watch.now, console))
 
-    def _batch_leaves_it_done(self) -> bool:
-        """Whether all is done also behind a batch under way, which may open windows at its end."""
-        assert self._engine is not None
+    def _is_done_after_batch(self) -> bool:
+        """Whether everything is still done after the current batch, which may open windows."""
         try:
             self._engine.finish_batch()
-        except Exception:  # the query has failed: the next look sees to that
+        except Exception:  # the query has failed, which `wait` finds at its next check
             return False
-        return _done(self.status())
+        return _is_done(self.status())
 
     def _on_batch(self, _batch: Batch) -> None:
-        self._gateway.worked()  # it gave the batch's messages, and has published its outputs
+        self._gateway.worked()  # it served the batch's messages and published its outputs
 
     def _stop_engine(self) -> None:
-        assert self._engine is not None
         self._engine.stop(at_once=self._gateway.failure is not None)
 
     def _failure(self) -> str | None:
         if self._gateway.failure is not None:
             return self._gateway.failure
-        assert self._engine is not None
         return self._engine.failure()
 
-    def _hear(self, scratch: Path) -> None:
-        """Take in what the processes of this run log and print."""
+    def _collect_logs(self, scratch: Path) -> None:
+        """Log what the processes of this run log and print."""
         directory = scratch / "logs"
         directory.mkdir()
-        said = UserLogs(None, relay, {})
-        channel = Channel(directory, relay, said.output)
-        self._stack.append(channel.close)
-        self._give(channel.environment)
+        channel = Channel(directory, relay, UserLogs(None, relay, {}).output)
+        self._stack.callback(channel.close)
+        self._set_environment(channel.environment)
 
-    def _give(self, given: Mapping[str, str]) -> None:
-        """Let what this process starts find *given* in its environment, until it stops."""
-        for name, value in given.items():
+    def _set_environment(self, variables: Mapping[str, str]) -> None:
+        """Set environment variables for this process and its children, until the stop."""
+        for name, value in variables.items():
             os.environ[name] = value
-            self._stack.append(functools.partial(os.environ.pop, name, None))
+            self._stack.callback(os.environ.pop, name, None)
 
-    def _start_gateway(
-        self,
-        application: Application,
-        state: StateDirectory,
-        location: str,
-        token: str | None,
-        scratch: Path,
-    ) -> None:
-        reference = self._settings.application
-        reserved = reserved_ports(application.sources)
-        ports = reserved.__enter__()
-        self._stack.append(lambda: reserved.__exit__(None, None, None))
-        shown = []
-        if token is not None:
-            file = scratch / "token"
-            file.touch(mode=0o600)
-            file.write_text(token)
-            shown = ["--token-file", str(file)]
-            tls = self._settings.gateway_tls
-            if tls.authorities is not None:
-                shown += ["--listen-tls-cert", str(tls.certificate)]
-                shown += ["--listen-tls-key", str(tls.key)]
-        command = [
-            *(sys.executable, "-m", "wallaroo", "gateway", reference.app),
-            *("--child", "--state-dir", str(state.path), "--listen", location, *shown),
-            *("--ports", ",".join(map(str, ports))),
-            *("--journal-limit-gib", str(self._settings.journal_bytes / 1024**3)),
-            *("--max-connections", str(self._settings.sources.connections)),
-            *("--idle-timeout", str(self._settings.sources.idle_s)),
-            *("--frame-timeout", str(self._settings.sources.frame_s)),
-            *(
-                f"--{name.replace('_', '-')}={file}"
-                for name, file in self._settings.tls.items()
-                if file is not None
-            ),
-            *(f"--on-error={policy}" for policy in self._settings.on_error),
-            *("--trace-one-in", str(self._settings.trace_one_in)),
-            *("--max-frame", str(reference.max_frame)),
-            *("--log-level", self._settings.log_level),
-            *("--", *reference.args),
-        ]
-        self._gateway = GatewayProcess(command)
-        self._stack.append(self._gateway.stop)
+    def _gateway_settings(self, state: StateDirectory, scratch: Path) -> GatewaySettings:
+        settings = self._settings
+        location, token_file, tls = f"grpc+unix://{scratch}/{_SOCKET}", None, TLSFiles()
+        if settings.gateway is not None:
+            if settings.gateway_tls is not None:
+                tls = TLSFiles(settings.gateway_tls.certificate, settings.gateway_tls.key)
+            location = location_of(
+                host_and_port(settings.gateway), secret=settings.gateway_tls is not None
+            )
+            token_file = scratch / "token"
+            token_file.touch(mode=0o600)
+            token_file.write_text(secrets.token_urlsafe(32))
+        return GatewaySettings(state.path, location, token_file, tls, traffic=settings.traffic)
+
+    def _set_credentials(self, gateway: GatewaySettings) -> dict[str, str]:
+        """Set, and return, the environment variables with the credentials for *gateway*."""
+        variables = {}
+        if gateway.token_file is not None:
+            variables[TOKEN_VARIABLE] = read_token(gateway.token_file)
+        if self._settings.gateway_tls is not None:
+            variables[AUTHORITIES_VARIABLE] = str(self._settings.gateway_tls.authorities)
+        self._set_environment(variables)
+        return variables
+
+    def _start_gateway(self, application: Application, gateway: GatewaySettings) -> None:
+        ports = self._stack.enter_context(reserved_ports(application.sources))
+        settings = GatewayProcessSettings(
+            application=self._settings.engine.application,
+            gateway=replace(gateway, ports=ports),
+            log_level=self._settings.log_level,
+        )
+        self._gateway = GatewayProcess(self._gateway_command(settings))
+        self._stack.callback(self._gateway.stop)
         self._gateway.start()
-        self._client = GatewayClient(location, gone=lambda: self._gateway.failure is not None)
-        self._stack.append(self._client.close)
+        self._client = GatewayClient(
+            gateway.location, gone=lambda: self._gateway.failure is not None
+        )
+        self._stack.callback(self._client.close)
 
 
-def _check_that_sockets_fit(scratch: Path) -> None:
-    if len(os.fsencode(scratch / _SOCKET)) > _LONGEST_SOCKET:
+def _check_socket_path(scratch: Path) -> None:
+    if len(os.fsencode(scratch / _SOCKET)) > _MAX_SOCKET_PATH:
         msg = (
-            f"the directory for temporary files, {scratch.parent}, has too long a name for the "
-            "sockets in it: set the environment variable TMPDIR to a shorter one, such as /tmp"
+            f"the path of the temporary directory, {scratch.parent}, is too long for Unix sockets: "
+            "set the environment variable TMPDIR to a shorter one, such as /tmp"
         )
         raise UsageError(msg)
 
 
 def _check_that_sources_end(application: Application) -> None:
     for source in application.sources:
-        if isinstance(source, TCPSource):
+        if not source.ends:
             msg = f"--until-done: source {source.name!r} listens on {source.where} and never ends"
             raise UsageError(msg)
 
 
-def _stuck(status: GatewayStatus) -> str | None:
-    """What keeps a source from its end, if something does again and again."""
+def _source_problem(status: GatewayStatus) -> str | None:
+    """Why a source will not end; None if all may."""
     for source in status.sources:
-        if source.failures >= _MOST_FAILURES or (source.ended and source.problem):
-            return f"source {source.name!r} ({source.where}) does not go on: {source.problem}"
+        if source.failures >= _MAX_SOURCE_FAILURES or (source.ended and source.problem):
+            return f"source {source.name!r} ({source.where}) cannot continue: {source.problem}"
     return None
 
 
-def _done(status: GatewayStatus) -> bool:
+def _is_done(status: GatewayStatus) -> bool:
     ended = all(source.ended for source in status.sources)
     return ended and not (status.backlog or status.undelivered or status.waits_for_time)
 

@@ -1,67 +1,145 @@
-"""What `wallaroo run` is asked to do."""
+"""The settings of the processes: what the command line, or a chart through it, fills in.
+
+`LocalSettings` belong to `wallaroo run`, `GatewayProcessSettings` and `ClusterSettings` to the
+gateway and the driver on a cluster. A default is declared here, or in the parts that these are
+composed of, and nowhere else: the options of `wallaroo.cli` take it from the field that they fill.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 from wallaroo.api.addresses import Address
-from wallaroo.engine.batch_sizing import BatchLimits
-from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.engine.base import EngineSettings
+from wallaroo.gateway.internal_api.auth import location_of
+from wallaroo.gateway.settings import GatewaySettings, TrafficSettings
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.observability.tracing import ONE_IN
 from wallaroo.system.tls import TLSFiles
+
+KUBERNETES = "k8s://https://kubernetes.default.svc"
+"""Spark master URL of the cluster that a pod runs on."""
 
 
 @dataclass(frozen=True)
+class DashboardSettings:
+    """How the dashboard is served."""
+
+    address: Address | None = None
+    """Address to serve it at; None to disable it."""
+    token_file: Path | None = None
+    """File with the token that users must enter to replay or drop dead letters; None to forbid
+    both."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What `wallaroo run` was asked to do."""
+    """What runs on one machine and on a cluster share."""
+
+    engine: EngineSettings
+    """The application, and how the engine runs it."""
+    dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+    """How the dashboard is served."""
+    accept_lost_journal: bool = False
+    """Whether to start even if the journal or the outbox is lost or older than the checkpoint."""
+    log_level: str = "info"
+    """Lowest level of log events to show."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSettings(RunSettings):
+    """Settings of `wallaroo run`, which starts its gateway itself."""
+
+    traffic: TrafficSettings = field(default_factory=TrafficSettings)
+    """How messages enter the gateway and outputs leave it."""
+    partitions: int | None = None
+    """Number of partitions, if the state directory is new; None for the number of workers."""
+    state_dir: Path | None = None
+    """State directory; None for `.wallaroo/NAME`."""
+    gateway: Address | None = None
+    """Address at which workers on other machines reach the gateway; None for a Unix socket."""
+    gateway_tls: TLSFiles | None = None
+    """Certificate and key of the gateway at that address, and the authorities that workers trust;
+    None to disable TLS."""
+    drain_timeout_s: float = 60.0
+    """Seconds to continue after a stop signal until everything is delivered."""
+    until_done: bool = False
+    """Whether to stop when every source has ended, every window has closed, and everything is
+    processed and delivered."""
+    dashboard: DashboardSettings = DashboardSettings(Address("127.0.0.1", "7990"))
+    """How the dashboard is served."""
+    live: bool = True
+    """Whether to show a live view on a terminal, if there is a dashboard."""
+
+
+@dataclass(frozen=True)
+class GatewayAccess:
+    """How another process reaches a gateway."""
+
+    address: Address
+    """Address of the gateway's internal API."""
+    token_file: Path
+    """File with the gateway's token; workers find it at the same path."""
+    authorities: Path | None = None
+    """File with the authorities that the gateway's certificate is verified against, at the same
+    path for workers; None to disable TLS."""
+    patience_s: float = 600.0
+    """Seconds to retry while the gateway is unavailable: replacing a lost node takes minutes."""
+
+    @property
+    def location(self) -> str:
+        """Location of the internal API."""
+        return location_of(host_and_port(self.address), secret=self.authorities is not None)
+
+
+@dataclass(frozen=True)
+class ExecutorSettings:
+    """How executors run in pods."""
+
+    image: str | None = None
+    """Their image; required on Kubernetes."""
+    prefix: str | None = None
+    """Prefix of their names; None for the name of the driver's pod."""
+    template: Path | None = None
+    """Pod template."""
+    count_from: str | None = None
+    """ConfigMap with their number, which the driver follows; None to start `workers` of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings(RunSettings):
+    """Settings of `wallaroo driver`, which uses an existing gateway."""
+
+    gateway: GatewayAccess
+    """The gateway."""
+    state_dir: Path
+    """State directory; executors find it at the same path."""
+    partitions: int
+    """Number of partitions."""
+    executors: ExecutorSettings = field(default_factory=ExecutorSettings)
+    """How executors run in pods."""
+    health: Address | None = None
+    """Address of the health endpoints; None to disable them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayProcessSettings:
+    """Settings of `wallaroo gateway`, on a cluster or as a child of `wallaroo run`."""
 
     application: ApplicationRef
     """The application and its arguments."""
-    workers: int = 1
-    """Ranges that a batch is read in at most; worker processes, on local Spark."""
-    partitions: int = 1
-    """Partitions of the state, if the state directory is new."""
-    state_dir: Path | None = None
-    """State directory; None for `.wallaroo/NAME`."""
-    master: str = "local[1]"
-    """Spark master URL."""
-    spark: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark."""
-    batch: BatchLimits = field(default_factory=BatchLimits)
-    """Bounds of a batch."""
-    sources: SourceLimits = field(default_factory=SourceLimits)
-    """What senders may cost."""
-    on_error: tuple[str, ...] = ()
-    """What becomes of messages that are set aside, as `[SOURCE=]POLICY`."""
-    tls: Mapping[str, Path | None] = field(default_factory=dict)
-    """Files for TLS, by the names of their options."""
-    call_limit_s: float = 60.0
-    """Seconds that a function of the application may take for one message; 0 for no limit."""
-    trace_one_in: int = ONE_IN
-    """Of so many messages one is followed, where tracing is on."""
-    journal_bytes: int = 4 * 1024**3
-    """Bytes of messages that wait on disk at most."""
-    accept_lost_journal: bool = False
-    """Whether to go on where journal or outbox is lost, or older than the checkpoint."""
-    drain_timeout_s: float = 60.0
-    """Seconds to go on after a stop signal."""
-    until_done: bool = False
-    """Whether to stop when every source has ended, every window has closed, and all is processed
-    and delivered."""
-    gateway: str | None = None
-    """`HOST:PORT` at which workers on other machines reach the gateway; None for a Unix socket."""
-    gateway_tls: TLSFiles = field(default_factory=TLSFiles)
-    """Certificate and key that the gateway shows there, and the authorities that workers trust."""
+    gateway: GatewaySettings
+    """How its gateway is set up."""
     log_level: str = "info"
-    """Least severe log events to show."""
-    ui: Address | None = None
-    """Where the dashboard is served; None for nowhere."""
-    ui_token: str | None = None
-    """What the dashboard asks for before dead letters are replayed or dropped; None for never."""
-    live: Console | None = None
-    """Terminal that shows a live view, where there is a dashboard; None for none."""
+    """Lowest level of log events to show."""
+
+
+def host_and_port(address: Address) -> str:
+    """*address* as one text.
+
+    Example:
+        >>> host_and_port(Address("::1", "7900"))
+        '[::1]:7900'
+    """
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"

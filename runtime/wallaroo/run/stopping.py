@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM of a run: what starts is broken off, what runs stops in good order."""
+"""SIGINT and SIGTERM: they interrupt a run that starts, and stop one that is running."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from typing import Any
 
 import structlog
 
-_AGAIN_S = 0.5
-"""Seconds after which a start that has not been left is broken off again."""
+_REPEAT_S = 0.5
+"""Seconds after which a start that has swallowed `StartInterrupted` is interrupted again."""
 
 log = structlog.get_logger("wallaroo")
 
 
-class BrokenOff(BaseException):
-    """A stop signal came during the start; no `Exception`, so that nothing takes it for a failure.
+class StartInterrupted(BaseException):
+    """A stop signal arrived during the start.
 
-    No `KeyboardInterrupt` either: py4j logs that as an error of its own.
+    It derives from BaseException so that handlers of failures do not catch it, and not from
+    KeyboardInterrupt, which py4j would log as an error.
     """
 
 
 class StopSignals:
-    """Listens to the signals that stop a run, in the main thread."""
+    """Handles the signals that stop a run, in the main thread."""
 
     def __init__(self) -> None:
-        self.came = threading.Event()
-        """Set with each signal."""
+        self.received = threading.Event()
+        """Set by each signal."""
         self._starting = False
-        self._before: dict[signal.Signals, Any] = {}
-        """What became of signals before this listened to them."""
+        self._previous: dict[signal.Signals, Any] = {}
+        """The handlers to restore."""
 
-    def listen(self) -> None:
-        """Take the signals, also from whoever has taken them meanwhile."""
+    def handle(self) -> None:
+        """Install the handlers, also over handlers that other code has installed since."""
         for stop in (signal.SIGINT, signal.SIGTERM):
-            self._take(stop, self._on_signal)
+            self._install(stop, self._on_signal)
 
-    def leave(self) -> None:
-        """Listen no more: each signal does again what it did before."""
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before = {}
+    def restore(self) -> None:
+        """Restore the handlers from before `handle`."""
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+        self._previous = {}
 
     @contextlib.contextmanager
     def during_start(self) -> Iterator[None]:
-        """Listen from now on; inside the block, a signal raises `BrokenOff`, until that is left."""
+        """Handle signals from now on; inside the block, a signal raises `StartInterrupted`."""
         self._starting = True
-        self.listen()
-        self._take(signal.SIGALRM, self._break_off)
+        self.handle()
+        self._install(signal.SIGALRM, self._interrupt)
         try:
             yield
         finally:
             self._starting = False
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _take(self, number: signal.Signals, handler: Callable[..., None]) -> None:
-        before = signal.signal(number, handler)
-        self._before.setdefault(number, signal.SIG_DFL if before is None else before)
+    def _install(self, number: signal.Signals, handler: Callable[..., None]) -> None:
+        previous = signal.signal(number, handler)
+        self._previous.setdefault(number, signal.SIG_DFL if previous is None else previous)
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        self.came.set()
-        with contextlib.suppress(RuntimeError):  # it came while a line was being written
+        self.received.set()
+        with contextlib.suppress(RuntimeError):  # it interrupted the writing of another event
             log.info("signal", signal=signal.Signals(number).name)
-        self._break_off()
+        self._interrupt()
 
-    def _break_off(self, *_signal: object) -> None:
+    def _interrupt(self, *_signal: object) -> None:
         if self._starting:
-            # what is raised in a callback of Python's own, as imports have, is lost
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-            raise BrokenOff
+            # Python drops exceptions raised in its own callbacks, such as those of imports
+            signal.setitimer(signal.ITIMER_REAL, _REPEAT_S)
+            raise StartInterrupted

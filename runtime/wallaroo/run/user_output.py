@@ -1,4 +1,4 @@
-"""User code in a command's own process: what it prints and logs does not mix with the command's."""
+"""User code in a command's own process: its output is kept apart from the command's."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-from wallaroo.dataflow.user_logs import heard
+from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.observability import log_channel
 from wallaroo.observability.logs import kept_apart, relay
 
 
 @contextlib.contextmanager
-def hearing(application: str | None = None) -> Iterator[None]:
+def captured_user_output(application: str | None = None) -> Iterator[None]:
     """Inside the block, turn what user code prints and logs in the driver into events.
 
     Args:
-        application: Name of the application; None while it is not known.
+        application: Name of the application; None before it is loaded.
     """
-    with kept_apart(), heard(relay, process="driver") as spoken, log_channel.taken_over():
-        spoken.application = application
+    with (
+        kept_apart(),
+        captured_logs(relay, process="driver") as logs,
+        log_channel.taken_over(),
+    ):
+        logs.application = application
         yield
 
 
 @contextlib.contextmanager
-def product() -> Iterator[TextIO]:
-    """What stands for stdout in a command that writes what it makes there.
+def reserved_stdout() -> Iterator[TextIO]:
+    """Standard output for a command's result alone.
 
-    Inside the block all else that is printed goes to stderr.
+    Inside the block, everything else that is printed goes to standard error.
     """
     before = sys.stdout
     before.flush()
     with contextlib.ExitStack() as stack:
         stream: TextIO = before
-        with contextlib.suppress(OSError, ValueError):  # it is something in memory
+        with contextlib.suppress(OSError, ValueError):  # it has no file descriptor
             descriptor = os.dup(before.fileno())
             opened = os.fdopen(descriptor, "w", encoding=before.encoding, errors=before.errors)
             stream = stack.enter_context(opened)

@@ -1,4 +1,4 @@
-"""What processes need of the machine they run on: files that are whole, locks, TLS, full disks.
+"""Operating-system facilities: atomic writes, locks, TLS, disk space, processes.
 
-Nothing here knows what the package is for.
+Nothing here is specific to this package.
 """

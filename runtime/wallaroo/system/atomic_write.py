@@ -1,4 +1,4 @@
-"""Small files that are all what they were or all what they are to be, whatever dies and when."""
+"""Writes small files atomically and durably."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def write_durably(file: Path, text: str) -> None:
-    """Make *text* what is in *file*, and on the disk when this returns.
+    """Replace the content of *file* by *text*, durably by the time this returns.
 
-    Where the process or the machine dies meanwhile, the file is there with all of its former
-    content or with all of *text*.
+    If the process or the machine fails meanwhile, the file has either its previous content or
+    *text*, completely.
 
     Raises:
-        OSError: It could not be written; its former content is as it was.
+        OSError: It could not be written; its previous content is unchanged.
 
     Example:
         >>> import tempfile
@@ -23,14 +23,15 @@ def write_durably(file: Path, text: str) -> None:
         ...     file.read_text(), [file.name for file in Path(directory).iterdir()]
         ('{}', ['note.json'])
     """
-    fresh = file.with_name(f".{file.name}.new")  # hidden: Spark lists directories of these, too
+    # hidden, because Spark lists some of these directories
+    fresh = file.with_name(f".{file.name}.new")
     try:
         with fresh.open("w") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
     except OSError as error:
-        error.filename = str(file)  # the system names no file where writing fails
+        error.filename = str(file)  # not set by failed writes
         raise
     fresh.replace(file)
     directory = os.open(file.parent, os.O_RDONLY)

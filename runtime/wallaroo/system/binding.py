@@ -1,4 +1,4 @@
-"""Why an address cannot be used, and what to do about it."""
+"""Explains why an address cannot be used, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ import os
 import socket
 
 _REMEDIES = {
-    errno.EADDRINUSE: "choose another address with {option}, or stop what listens there",
-    errno.EADDRNOTAVAIL: "give an address of this machine with {option}, or 0.0.0.0 for all",
-    errno.EACCES: "choose a port from 1024 on with {option}, or give this process the right",
+    errno.EADDRINUSE: (
+        "choose another address with {option}, or stop the process that is using it"
+    ),
+    errno.EADDRNOTAVAIL: "use an address of this machine for {option}, or 0.0.0.0 for all",
+    errno.EACCES: "choose a port above 1023 with {option}, or grant this process the permission",
 }
 _REMEDY = "choose another address with {option}"
 
 
 def unresolved(error: BaseException, host: str, option: str) -> str | None:
-    """What to do where *error* comes from a *host* that cannot be resolved; None where it does not.
+    """Return a message if *error* means that *host* cannot be resolved; None otherwise.
 
     Example:
         >>> unresolved(socket.gaierror(-2, "Name or service not known"), "nosuch", "--in")
-        "the host 'nosuch' cannot be resolved: mend it in --in, or give an IP address"
+        "the host 'nosuch' cannot be resolved: correct it in --in, or use an IP address"
         >>> unresolved(ConnectionRefusedError(), "localhost", "--in")
     """
-    # `socket.create_server` raises an error of another class in the place of the resolver's
+    # `socket.create_server` replaces the resolver's error by one of another class
     raised = (error, error.__context__)
     if not any(isinstance(one, (socket.gaierror, UnicodeError)) for one in raised):
         return None
-    return f"the host {host!r} cannot be resolved: mend it in {option}, or give an IP address"
+    return f"the host {host!r} cannot be resolved: correct it in {option}, or use an IP address"
 
 
 def why_not_bound(error: Exception, host: str, option: str) -> str:
-    """Why an address of *host*, given with *option*, could not be bound, and what to do.
+    """Explain why an address of *host*, set by *option*, cannot be bound, and what to do.
 
     Example:
-        >>> why_not_bound(OSError(errno.EADDRINUSE, ""), "127.0.0.1", "--in")
-        'Address already in use; choose another address with --in, or stop what listens there'
+        >>> why_not_bound(OSError(errno.ENODEV, ""), "127.0.0.1", "--in")
+        'No such device; choose another address with --in'
     """
-    if (told := unresolved(error, host, option)) is not None:
-        return told
+    if (message := unresolved(error, host, option)) is not None:
+        return message
     number = getattr(error, "errno", None) or 0
     reason = os.strerror(number) if number > 0 else str(error)
     return f"{reason}; {_REMEDIES.get(number, _REMEDY).format(option=option)}"

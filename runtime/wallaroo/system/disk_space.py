@@ -1,4 +1,4 @@
-"""Disks that are full, and how they are told of."""
+"""Detects full disks, and describes them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from wallaroo.errors import RuntimeFailure
 
 LEAST_BYTES = 4 * 1024**2
-"""Room that a start needs: files of SQLite and of a checkpoint that hold nothing yet."""
-REMEDY = "free some space there, then start again; what was accepted is kept"
+"""Free space that a start requires, for new files of SQLite and of a checkpoint."""
+REMEDY = "free some space there, then start again; accepted messages are kept"
 """What to do about a full disk."""
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def is_full(error: OSError) -> bool:
-    """Whether *error* says that a disk, or the share of a user, takes no more."""
+    """Whether *error* means that a disk is full or a quota is exceeded."""
     return error.errno in _FULL
 
 
 def full(place: Path) -> str:
-    """That the disk of *place* is full, with how much of it is free."""
+    """Return a message that the disk of *place* is full, with its free space."""
     while not place.exists() and place != place.parent:
         place = place.parent
     disk = os.statvfs(place)
@@ -30,10 +30,10 @@ def full(place: Path) -> str:
 
 
 def check_room(place: Path) -> None:
-    """Refuse a start on a disk that has next to no room.
+    """Check that the disk of *place* has enough free space for a start.
 
     Raises:
-        RuntimeFailure: There is less than `LEAST_BYTES`.
+        RuntimeFailure: Less than `LEAST_BYTES` are free.
     """
     disk = os.statvfs(place)
     if disk.f_bavail * disk.f_frsize < LEAST_BYTES:

@@ -1,8 +1,8 @@
-"""Places at which the chaos tests kill a process; nothing happens there otherwise.
+"""Failpoints, at which the chaos tests kill a process; without effect otherwise.
 
-A process that was started with `WALLAROO_FAULTS=DIRECTORY` in its environment looks, at each place,
-for a file of the place's name there. One process removes it and sends SIGKILL to itself, or does so
-to the process whose number the file holds, after as many milliseconds as the file says.
+If `WALLAROO_FAULTS=DIRECTORY` is set, a process checks at each failpoint for a file with its name
+in that directory. One process removes the file and sends SIGKILL to itself, or to the process whose
+ID the file contains, after the number of milliseconds in the file.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 _DIRECTORY = os.environ.get("WALLAROO_FAULTS")
 
 
-def _nothing(place: str) -> None:
-    """Go on."""
+def _ignore(place: str) -> None:
+    """Do nothing."""
 
 
-def _look(place: str) -> None:
+def _check(place: str) -> None:
     assert _DIRECTORY is not None
     file = Path(_DIRECTORY, place)
     taken = file.with_name(f"{place}.{os.getpid()}")
@@ -36,5 +36,5 @@ def _look(place: str) -> None:
         kill.start()
 
 
-fault = _look if _DIRECTORY else _nothing
-"""Called at a place, with its name."""
+fault = _check if _DIRECTORY else _ignore
+"""Called at a failpoint with its name."""

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, whatever they are doing."""
+"""Ends processes together with their parent, whatever they are doing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import threading
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 15.0
-"""Seconds that a process has to end in good order once its parent is gone."""
+"""Seconds that a process has to shut down cleanly after its parent has ended."""
 
 
 def die_with_parent() -> None:
-    """In a process that was forked: be killed when the thread that forked it ends."""
+    """Kill this forked process when the thread that forked it ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def die_with_starter() -> None:
-    """Be killed when the process ends that started this one, whichever of its threads did."""
+    """End this process when its parent process ends, whichever thread started it."""
     parent = os.getppid()
     try:
         started_by = os.pidfd_open(parent)
     except ProcessLookupError:
         os._exit(1)
-    except OSError:  # a sandbox that has no such call
+    except OSError:  # not supported in a sandbox
         return
     if os.getppid() != parent:
         os._exit(1)
@@ -39,7 +39,7 @@ def die_with_starter() -> None:
 
 
 def end_with(pipe: int) -> None:
-    """End this process once *pipe* is at its end: by SIGTERM, and at once if that takes too long.
+    """End this process when *pipe* is closed: by SIGTERM, and forcibly if that takes too long.
 
     Args:
         pipe: File descriptor to read from.
@@ -51,6 +51,6 @@ def end_with(pipe: int) -> None:
                 pass
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(_GRACE_S)
-        os._exit(1)  # user code may not let it end
+        os._exit(1)  # user code may prevent a clean exit
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()

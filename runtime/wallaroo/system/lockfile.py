@@ -1,4 +1,4 @@
-"""A directory that one process at a time may use."""
+"""Locks a directory so that only one process at a time uses it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 from wallaroo.errors import RuntimeFailure
 
 _WAIT_S = 15.0
-"""Seconds that the processes of the last user of a directory may take to end."""
+"""Seconds that processes of the previous owner may take to end."""
 
 
 def hold(file: Path, remedy: str, wait_s: float | None = None) -> int:
-    """Lock *file* until this process ends, or closes what is returned.
+    """Lock *file* until this process ends or closes the returned descriptor.
 
     Args:
-        file: The file, in the directory in question; made if it is not there.
-        remedy: What to do where another process holds it for long.
-        wait_s: Seconds to wait for it; by default as long as an ending process may take.
+        file: A file in the directory; created if necessary.
+        remedy: What to do if another process holds the lock; part of the error message.
+        wait_s: Seconds to wait for the lock; by default, the time that an ending process may take.
 
     Returns:
-        The open file.
+        File descriptor of the open file.
 
     Raises:
-        RuntimeFailure: Another process holds it.
-        OSError: It cannot be made.
+        RuntimeFailure: Another process holds the lock.
+        OSError: The file cannot be created.
     """
     opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     give_up = time.monotonic() + (_WAIT_S if wait_s is None else wait_s)

@@ -1,4 +1,4 @@
-"""What Kubernetes tells a process of the pod that it runs in."""
+"""The pod in which a process runs, according to its environment."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Pod:
 
     @classmethod
     def here(cls) -> Pod:
-        """The pod as its environment tells it: `POD_NAME`, `POD_NAMESPACE`, `POD_IP`.
+        """Read the pod from the environment: `POD_NAME`, `POD_NAMESPACE`, `POD_IP`.
 
         Raises:
-            UsageError: One of them is not set.
+            UsageError: One of the variables is not set.
         """
         return cls(*(value_of(name) for name in ("POD_NAME", "POD_NAMESPACE", "POD_IP")))
 
 
 def value_of(name: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The environment variable *name*.
+    """Return the value of the environment variable *name*.
 
     Raises:
         UsageError: It is not set.
     """
     value = environment.get(name)
     if not value:
-        msg = f"the environment variable {name} is not set; Kubernetes is to tell it"
+        msg = f"the environment variable {name} is not set; set it in the pod's specification"
         raise UsageError(msg)
     return value

@@ -1,4 +1,4 @@
-"""Text that others wrote, for a terminal or a log: what could forge lines or colours is escaped."""
+"""Escapes untrusted text for a terminal or a log, so that it cannot forge lines or colours."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 
 _UNSAFE = (
     "\x00-\x1f\x7f-\x9f"  # control characters
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # order of writing
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # writing direction
     "\u2028\u2029\ufeff"
-    "\ud800-\udfff"  # of no character
+    "\ud800-\udfff"  # surrogates
 )
 _ONE_LINE = re.compile(f"[{_UNSAFE}]")
 _LINES = re.compile(f"(?!\n)[{_UNSAFE}]")
 
 
 def printable(text: object) -> str:
-    r"""*text* in one line that shows what is in it.
+    r"""Escape *text* to a single line.
 
     Example:
         >>> printable("a\nb\x1b[2J")
@@ -25,7 +25,7 @@ def printable(text: object) -> str:
 
 
 def printable_lines(text: str) -> str:
-    r"""*text*, whose line feeds are meant.
+    r"""Escape *text* except for its line feeds.
 
     Example:
         >>> printable_lines("a\n\x1bb")
@@ -35,14 +35,14 @@ def printable_lines(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""JSON *text* that means the same, line feeds between its values included.
+    r"""Escape JSON *text* without changing its meaning or its line feeds.
 
     Example:
         >>> printable_json('"\x9b2J"')
         '"\\u009b2J"'
     """
-    return _LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""How a process has ended, in words: what its exit code says, and what is to be done."""
+"""Describes how a process ended, according to its exit code, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _AGAIN = "start again with the same --state-dir"
 
 
 def how_ended(code: int) -> str:
-    """What *code*, as `subprocess` has it, says of a process.
+    """Describe the exit code *code*, in the convention of `subprocess`.
 
     Example:
         >>> how_ended(-9), how_ended(3)
@@ -18,20 +18,20 @@ def how_ended(code: int) -> str:
 
 
 def what_to_do(code: int) -> str:
-    """What whoever started that process can do about it.
+    """Return what to do after a process has ended with *code*.
 
     Example:
         >>> what_to_do(3)
-        'see what was logged before; then start again with the same --state-dir'
+        'check the preceding log entries, then start again with the same --state-dir'
     """
     if code == -signal.SIGKILL:
         return (
-            "the system does so where memory runs out (see dmesg, or the limits of the container); "
-            f"if that was it, make room; then {_AGAIN}"
+            "the system does this when memory runs out (see dmesg, or the limits of the "
+            f"container); if that is the cause, provide more memory, then {_AGAIN}"
         )
     if code == -signal.SIGTERM:
-        return f"somebody has told it to end; {_AGAIN}"
-    return f"see what was logged before; then {_AGAIN}"
+        return f"another process requested this; {_AGAIN}"
+    return f"check the preceding log entries, then {_AGAIN}"
 
 
 def _name(number: int) -> str:

@@ -1,10 +1,10 @@
-"""Starting a part again when it fails: after which pause, and how often."""
+"""Limits restarts of a failing component: the pause before each, and their number."""
 
 from __future__ import annotations
 
 
 class Restarts:
-    """Lets a part be started anew, after growing pauses, until it has failed too often in a row.
+    """Allows restarts after growing pauses, until too many consecutive failures.
 
     Example:
         >>> restarts = Restarts()
@@ -13,20 +13,20 @@ class Restarts:
     """
 
     MOST = 5
-    """Failures in a row that are mended: more of them are no accident."""
+    """Maximum number of consecutive failures after which to restart."""
     FIRST_S, FACTOR, LONGEST_S = 0.1, 4, 5.0
-    """Pauses: at once after one failure, with patience where something has to get better first."""
+    """Pauses: short after the first failure, longer if a problem persists."""
 
     def __init__(self) -> None:
         self.failures = 0
-        """Failures in a row."""
+        """Number of consecutive failures."""
 
     def worked(self) -> None:
-        """Note that the part has done what it is for: what comes is the first failure again."""
+        """Record that the component works, which resets the number of failures."""
         self.failures = 0
 
     def pause(self) -> float | None:
-        """Note a failure; the seconds to wait before the next start, None after too many."""
+        """Record a failure; returns the seconds to wait before a restart, None after too many."""
         self.failures += 1
         if self.failures > self.MOST:
             return None

@@ -11,26 +11,26 @@ from wallaroo.errors import UsageError
 
 @dataclass(frozen=True)
 class TLSFiles:
-    """PEM files that one side of a connection uses."""
+    """PEM files for one side of a connection."""
 
     certificate: Path | None = None
-    """What this side shows, with the certificates that lead to its authority."""
+    """Certificate of this side, with its chain."""
     key: Path | None = None
-    """The private key of the certificate."""
+    """Private key of the certificate."""
     authorities: Path | None = None
-    """Certificates of whom this side trusts to say who the other one is."""
+    """Certificates of the authorities that this side trusts."""
 
     def serving(self) -> ssl.SSLContext | None:
-        """The context of a side that is connected to; None where no certificate is given.
+        """Create the context of a server; None without a certificate.
 
-        Where there are authorities, whoever connects has to show a certificate of theirs.
+        With authorities, clients must present a certificate issued by one of them.
 
         Raises:
-            UsageError: The files cannot be used.
+            UsageError: The files are invalid.
         """
         if self.certificate is None:
             if self.key is not None or self.authorities is not None:
-                msg = "TLS on sources needs a certificate: give --in-tls-cert"
+                msg = "TLS on sources requires a certificate; add --in-tls-cert"
                 raise UsageError(msg)
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -40,34 +40,34 @@ class TLSFiles:
         return context
 
     def connecting(self) -> ssl.SSLContext | None:
-        """The context of a side that connects; None where no authorities are given.
+        """Create the context of a client; None without authorities.
 
-        The other side has to show a certificate of theirs, for the name it was connected to by.
+        The server must present a certificate issued by one of them, for the name of its address.
 
         Raises:
-            UsageError: The files cannot be used.
+            UsageError: The files are invalid.
         """
         if self.authorities is None:
             if self.certificate is not None or self.key is not None:
-                msg = "TLS needs to know whom to trust: give the file of the authorities as well"
+                msg = "TLS requires trusted authorities; specify their file as well"
                 raise UsageError(msg)
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody yet
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no authority yet
         self._load(context)
         return context
 
-    def at_door(self) -> tuple[bytes, bytes] | None:
-        """Certificate and key that the gateway's internal API shows; None where there are none.
+    def for_internal_api(self) -> tuple[bytes, bytes] | None:
+        """Return certificate and key of the gateway's internal API; None if there are none.
 
         Raises:
-            UsageError: The files cannot be used.
+            UsageError: The files are invalid.
         """
         if self.certificate is None and self.key is None:
             return None
         if self.certificate is None or self.key is None:
-            msg = "TLS at the internal API needs a certificate and its key: give both"
+            msg = "TLS on the internal API requires a certificate and its key; specify both"
             raise UsageError(msg)
-        self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # finds what is wrong
+        self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # validates the files
         return self.certificate.read_bytes(), self.key.read_bytes()
 
     def _load(self, context: ssl.SSLContext) -> None:
@@ -86,5 +86,5 @@ class TLSFiles:
 
 
 def _no_password() -> str:
-    msg = "the key is encrypted; give one that is not, readable for its owner alone"
+    msg = "the key is encrypted; use an unencrypted key that only its owner can read"
     raise ValueError(msg)

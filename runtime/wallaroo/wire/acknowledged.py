@@ -62,7 +62,7 @@ class Messages(NamedTuple):
     first: int
     """Number of the first of them."""
     data: bytes
-    """The payloads, each behind its length as an unsigned big-endian 32-bit integer."""
+    """The payloads, each after its length as an unsigned big-endian 32-bit integer."""
 
 
 class Ack(NamedTuple):
@@ -109,7 +109,7 @@ def check_stream(name: str) -> str | None:
         or not name.isprintable()
     ):
         return (
-            f"{name[:MAX_STREAM_BYTES]!r} is no stream name: "
+            f"{name[:MAX_STREAM_BYTES]!r} is not a valid stream name: "
             f"1 to {MAX_STREAM_BYTES} bytes of printable text are"
         )
     return None
@@ -119,7 +119,7 @@ class FrameCutter:
     """Cuts a byte stream into frames.
 
     Args:
-        max_body: Bytes behind the length that a frame may have.
+        max_body: Largest number of bytes after the length of a frame.
     """
 
     def __init__(self, max_body: int) -> None:
@@ -135,7 +135,7 @@ class FrameCutter:
         """The frames that *data* completes.
 
         Raises:
-            FrameError: It is no frame, or a larger one than allowed; the frames before it are lost,
+            FrameError: It is not a valid frame, or is too large; the frames before it are lost,
                 as nothing was answered to them yet.
         """
         buffer = self._buffer
@@ -167,7 +167,7 @@ def _decode(kind: int, body: bytes) -> Frame:
             case 1:
                 version, length = _HELLO.unpack_from(body)
                 name = body[_HELLO.size :]
-                if len(name) < length:  # a later version may say more behind the name
+                if len(name) < length:  # a later version may send more after the name
                     msg = f"a stream name of {length} bytes, and {len(name)} are there"
                     raise FrameError(msg)
                 return Hello(version, name[:length].decode())

@@ -1,4 +1,4 @@
-r"""Cutting a byte stream into frames: a header that tells the payload's length, then the payload.
+r"""Cutting a byte stream into frames: a header with the payload's length, then the payload.
 
 Both ends of the journal use it: the gateway only finds where complete frames end (`scan`), the
 engine takes the payloads out (`split`). A run of frames of one length, which is what binary
@@ -18,17 +18,39 @@ from __future__ import annotations
 import contextlib
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from wallaroo.errors import FrameError
 
 DEFAULT_MAX_FRAME = 16 * 1024 * 1024
-"""Largest payload that a source accepts, in bytes, where nothing else is said."""
+"""Largest payload that a source accepts, in bytes, unless configured otherwise."""
 
 _LOOK_FOR_RUN = 8
 """Frames of one length in a row after which it pays to look for more of them in bulk."""
+
+
+class Piece(NamedTuple):
+    """One message as it lies in a chunk."""
+
+    header: int
+    """Bytes before the payload, which takes the rest."""
+    data: bytes
+    """All of its bytes."""
+
+
+class MessageFormat(Protocol):
+    """How the messages of a source lie in the chunks of the journal.
+
+    A chunk is the messages' bytes one after the other, so pieces of chunks make a chunk again.
+    """
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The payloads of *data*, which holds complete messages and nothing else."""
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """The same messages, with the bytes before their payloads."""
 
 
 class Scan(NamedTuple):
@@ -39,7 +61,7 @@ class Scan(NamedTuple):
     frames: int
     """Complete frames."""
     needs: int
-    """Bytes that the frame after them takes, as far as is known: 0 if nothing of it is there."""
+    """Bytes that the next frame needs, as far as its start shows; 0 if none of it is there."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +90,17 @@ class Framing:
     def __post_init__(self) -> None:
         if not isinstance(self.length_fmt, str):
             if not callable(self.length_fmt):
-                msg = f"length_fmt is {self.length_fmt!r}; a struct format or a function is due"
-                raise ValueError(msg)  # noqa: TRY004  (told like all else that is wrong with it)
+                msg = f"length_fmt is {self.length_fmt!r}; expected a struct format or a function"
+                raise ValueError(msg)  # noqa: TRY004  (like every other mistake in it)
             if not isinstance(self.header_length, int) or self.header_length < 1:
-                msg = f"header_length is {self.header_length!r}, and a number of bytes is due"
+                msg = f"header_length is {self.header_length!r}; expected a number of bytes"
                 raise ValueError(msg)
             return
         try:
             header = struct.Struct(self.length_fmt)
             values = header.unpack(bytes(header.size))
         except struct.error as error:
-            msg = f"length_fmt {self.length_fmt!r} is no struct format: {error}"
+            msg = f"length_fmt {self.length_fmt!r} is not a valid struct format: {error}"
             raise ValueError(msg) from None
         if header.size != self.header_length:
             msg = (
@@ -94,7 +116,7 @@ class Framing:
         """Find where the complete frames at the start of *data* end.
 
         Raises:
-            FrameError: A header tells a length below zero or over `max_frame`. The frames before
+            FrameError: A header has a length below zero or over `max_frame`. The frames before
                 it are complete: `FrameError` carries nothing of them, `scan` of the part before
                 the header does (see `scan_until_error`).
         """
@@ -132,8 +154,7 @@ class Framing:
         """The payloads of *data*, which holds complete frames and nothing else.
 
         Raises:
-            FrameError: The function that reads headers says something else than when it was asked
-                before.
+            FrameError: The function that reads headers returns another length than before.
         """
         if not isinstance(self.length_fmt, str):
             return self._split_calling(data)
@@ -155,6 +176,14 @@ class Framing:
                 payloads += [payload for (payload,) in frames]
                 position, same = end, 0
         return payloads
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """See `MessageFormat.pieces`."""
+        position = 0
+        for payload in self.split(data):
+            end = position + self.header_length + len(payload)
+            yield Piece(self.header_length, data[position:end])
+            position = end
 
     def frame(self, payload: bytes) -> bytes:
         """*payload* with its header.
@@ -185,7 +214,7 @@ class Framing:
                     return header
         msg = (
             f"the function that reads the source's headers gets a length of {length} bytes from no "
-            "binary or decimal header: send frames of the source's own, without acknowledgements"
+            "binary or decimal header: send the source's frames, without acknowledgements"
         )
         raise FrameError(msg)
 
@@ -235,7 +264,7 @@ class Framing:
         """What the application's function says of *header*.
 
         Raises:
-            FrameError: It raises, or what it says is no length within the limit.
+            FrameError: It raises, or returns a length outside the limits.
         """
         assert callable(self.length_fmt)
         try:
@@ -249,4 +278,4 @@ class Framing:
 
 
 def _over(length: int, largest: int) -> str:
-    return f"a frame of {length} bytes, and the limit is {largest}"
+    return f"a frame of {length} bytes; the limit is {largest}"

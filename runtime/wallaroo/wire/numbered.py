@@ -1,9 +1,9 @@
-r"""Outputs behind numbers: a receiver says what it has, and knows what comes again.
+r"""Numbered outputs: a receiver reports what it has, and recognises repeats.
 
-Each output is sent behind its number and its length. The numbers of a sink run from 1 without gaps
+Each output is sent after its number and its length. The numbers of a sink run from 1 without gaps
 for as long as its outbox lives. Each connection begins with number 0, whose payload names the
-numbering: where it is another one, the receiver begins anew. The receiver answers, as often as it
-likes, with the number of the last output that it has; what is behind it comes again on the next
+numbering: if it changes, the receiver starts again. The receiver answers, as often as it likes,
+with the number of the last output that it has; what comes after it is sent again on the next
 connection.
 
 Example:
@@ -30,7 +30,7 @@ NUMBER = struct.Struct(">Q")
 
 
 def sequenced(first: int, outputs: Iterable[bytes]) -> bytes:
-    """*outputs*, the first of which has the number *first*, each behind its number and length."""
+    """*outputs*, the first of which has the number *first*, each after its number and length."""
     parts: list[bytes] = []
     for number, output in enumerate(outputs, first):
         parts += (HEADER.pack(number, len(output)), output)
@@ -48,7 +48,7 @@ class SequenceCutter:
         self._seen = seen
         self._numbering: str | None = None
         self.rest = b""
-        """Bytes that are no whole output yet."""
+        """Bytes of an incomplete output."""
         self.repeated = 0
         """Outputs dropped because they had come before."""
 
@@ -81,7 +81,7 @@ class SequenceCutter:
     def _is_fresh(self, number: int, payload: bytes) -> bool:
         if self._numbering is None or number == 0:
             if number or self._numbering is not None:
-                msg = f"output {number} where a connection's number 0 is due, or comes once more"
+                msg = f"output {number}: a connection starts with number 0, once"
                 raise FrameError(msg)
             self._numbering = payload.decode("utf-8", "replace")
             return False
@@ -90,7 +90,7 @@ class SequenceCutter:
             self.repeated += 1
             return False
         if last is not None and number > last + 1:
-            msg = f"output {number} comes behind {last}: those between are missing"
+            msg = f"output {number} comes after {last}: those in between are missing"
             raise FrameError(msg)
         self._seen[self._numbering] = number
         return True

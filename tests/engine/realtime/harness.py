@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import wait_until
+from tests.helpers import framing_of, wait_until
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.realtime.feed import Feed
@@ -27,11 +27,13 @@ from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.chunks import ChunkOutbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 
 PATIENCE_S = 20.0
+RUN = "the query"
+"""Name of the query."""
 Log = tuple[bytes | None, dict[int, bytes]]
 """Head of a bucket's log, as the operator keeps it, and records by place."""
 
@@ -43,7 +45,7 @@ class GatewaySide:
         self.path = directory / "chunks.sock"
         journal_file = directory / "journal.db"
         self.journal = Journal(journal_file, JournalLimits())
-        self.outbox = Outbox(directory / "outbox.db", 1 << 30)
+        self.outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
         leases = Leases(directory / "claim.json")
         self.claim = leases.claim("driver")
         self.failures: list[Exception] = []
@@ -165,7 +167,7 @@ class RunningQuery:
         partitions: int,
     ) -> None:
         checkpoint.mkdir(exist_ok=True)
-        (checkpoint / "metadata").write_text("the query")
+        (checkpoint / "metadata").write_text(RUN)
         self._claim = gateway.claim
         buckets = 8 * partitions
         self._job = Job(
@@ -261,4 +263,4 @@ def submit(
     index = {source.name: number for number, source in enumerate(application.sources)}
     for name, payload in sent:
         source = index[name]
-        gateway.journal.submit(source, 1, application.sources[source].framing.frame(payload))
+        gateway.journal.submit(source, 1, framing_of(application.sources[source]).frame(payload))

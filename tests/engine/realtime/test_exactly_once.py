@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import wallaroo
 from tests import plain_python
 from tests.engine.realtime.harness import (
+    RUN,
     GatewaySide,
     RunningQuery,
     Store,
@@ -202,10 +203,10 @@ def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
         submit(gateway, application, [("in", b"a"), ("in", b"b")])
         wait_until_processed(gateway, 2)
         with gateway.outbox.chunks() as table:
-            assert list(table.changes(0, 0))
+            assert list(table.changes(RUN, 0, 0))
         query.feed.finish_epoch()
         with gateway.outbox.chunks() as table:
-            assert not list(table.changes(0, 0))
+            assert not list(table.changes(RUN, 0, 0))
         query.feed.finish_epoch()  # with nothing to commit
     assert store.commits == 1
 

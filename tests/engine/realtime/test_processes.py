@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.realtime.harness import (
+    RUN,
     GatewaySide,
     StandIn,
     Store,
@@ -88,7 +89,7 @@ class Processes:
         self.directory.mkdir()
         checkpoint = gateway.path.with_name("checkpoint")
         checkpoint.mkdir(exist_ok=True)
-        (checkpoint / "metadata").write_text("the query")
+        (checkpoint / "metadata").write_text(RUN)
         buckets = 8 * PARTITIONS
         job = Job(
             reference,

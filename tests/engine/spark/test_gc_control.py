@@ -44,7 +44,7 @@ def test_what_is_alive_behind_a_task_is_not_looked_at_after_the_next(
     with no_garbage_collection():
         pass
     assert node() is not None  # frozen
-    monkeypatch.setattr(gc_control, "_EVERYTHING_AFTER_S", -1.0)
+    monkeypatch.setattr(gc_control, "_FULL_EVERY_S", -1.0)
     with no_garbage_collection():
         pass
     assert node() is None

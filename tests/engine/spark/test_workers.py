@@ -36,8 +36,8 @@ def run(connection):
 
 
 class Told(Workers):
-    def _hear(self, process):
-        super()._hear(process)
+    def _on_process(self, process):
+        super()._on_process(process)
         print("heard", flush=True)
 
 

@@ -46,6 +46,19 @@ class Memory(OutputSink):
         return [call for call, _ in self.calls]
 
 
+class Held(Memory):
+    """Does not return from writing before a test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing, self.go_on = threading.Event(), threading.Event()
+
+    def write(self, first: int, outputs: Sequence[bytes]) -> None:
+        super().write(first, outputs)
+        self.writing.set()
+        self.go_on.wait(PATIENCE_S)
+
+
 class Sending:
     """An outbox and the writer that empties it; may be stopped and started."""
 
@@ -71,7 +84,9 @@ class Sending:
         self.outbox.close()
 
     def publish(self, *made: bytes, to: int = 0) -> None:
-        self.outbox.stage(f"token {self.batches}", [outputs(*made, to=to)], Tally())
+        self.outbox.stage(
+            "run", self.batches, f"token {self.batches}", [outputs(*made, to=to)], Tally()
+        )
         self.outbox.publish("run", self.batches, [f"token {self.batches}"])
         self.batches += 1
 
@@ -175,23 +190,15 @@ def test_a_sink_that_cannot_be_opened_is_tried_again(sending: Sending) -> None:
 
 
 def test_a_stop_finishes_the_write_that_is_under_way_and_closes(sending: Sending) -> None:
-    writing, go_on = threading.Event(), threading.Event()
-
-    class Slow(Memory):
-        def write(self, first: int, outputs: Sequence[bytes]) -> None:
-            super().write(first, outputs)
-            writing.set()
-            go_on.wait(PATIENCE_S)
-
-    memory = Slow()
+    memory = Held()
     writer = sending.start(memory)
     sending.publish(b"a")
     sending.publish(b"b")
-    assert writing.wait(PATIENCE_S)
+    assert memory.writing.wait(PATIENCE_S)
     stopping = threading.Thread(target=writer.stop)
     stopping.start()
-    wait_until(writer._stopping.is_set)
-    go_on.set()
+    wait_until(lambda: writer.stopping, "the stop")
+    memory.go_on.set()
     stopping.join(PATIENCE_S)
     assert memory.names == ["open", "write", "close"]
     assert sending.outbox.delivered_to(0) == 1
@@ -201,21 +208,14 @@ def test_what_a_sink_that_does_not_stop_writes_counts_as_not_delivered(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_STOP_S", 0.01)
-    writing, go_on = threading.Event(), threading.Event()
-
-    class Stuck(Memory):
-        def write(self, first: int, outputs: Sequence[bytes]) -> None:
-            super().write(first, outputs)
-            writing.set()
-            go_on.wait(PATIENCE_S)
-
-    sending.start(Stuck())
+    stuck = Held()
+    sending.start(stuck)
     sending.publish(b"a")
-    assert writing.wait(PATIENCE_S)
+    assert stuck.writing.wait(PATIENCE_S)
     with capture_logs() as logs:
         sending.restart()
     assert [entry["event"] for entry in logs] == ["sink does not stop"]
-    go_on.set()
+    stuck.go_on.set()
     memory = Memory()
     sending.start(memory)
     sending.wait_until_delivered()

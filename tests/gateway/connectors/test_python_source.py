@@ -53,21 +53,21 @@ class Feeding:
         self._path = path
         self._limits = limits or JournalLimits()
         self.journal = Journal(path, self._limits)
-        self.feeders: list[PythonSourceReader] = []
+        self.readers: list[PythonSourceReader] = []
 
     def start(self, reader: MessageSource[Any], framing: Framing = U32) -> PythonSourceReader:
         source = CustomSource("numbers", framing, bytes, NOWHERE, reader)
-        self.feeders.append(PythonSourceReader(0, source, self.journal))
-        return self.feeders[-1]
+        self.readers.append(PythonSourceReader(0, source, self.journal))
+        return self.readers[-1]
 
     def restart(self) -> None:
         self.stop()
         self.journal = Journal(self._path, self._limits)
 
     def stop(self) -> None:
-        for feeder in self.feeders:
+        for feeder in self.readers:
             feeder.stop()
-        self.feeders.clear()
+        self.readers.clear()
         self.journal.close()
 
     def wait_for(self, count: int) -> list[bytes]:
@@ -185,7 +185,7 @@ def test_what_is_due_is_said_with_what_was_yielded(feeding: Feeding) -> None:
         wait_until(lambda: feeder.ended)
     (reason,) = [entry["reason"] for entry in logs if entry["event"] == "source failed"]
     assert reason == (
-        "TypeError: read() yielded 'hello', and None or a pair of payload bytes and position is due"
+        "TypeError: read() yielded 'hello', expected None or a pair of payload bytes and position"
     )
 
 
@@ -205,7 +205,7 @@ def test_a_message_over_the_limit_ends_the_source(feeding: Feeding) -> None:
     feeder = feeding.start(Numbers(200), Framing(4, ">I", max_frame=2))
     wait_until(lambda: feeder.ended)
     assert feeding.messages() == numbers(100)
-    assert feeder.problem == "FrameError: a message of 3 bytes, and the limit is 2"
+    assert feeder.problem == "FrameError: a message of 3 bytes; the limit is 2"
 
 
 def test_a_full_journal_makes_a_source_wait(tmp_path: Path, feeding: Feeding) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sqlite3
 from pathlib import Path
@@ -10,17 +11,33 @@ import pytest
 
 from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import TICK_SOURCE, Tally
-from wallaroo.engine.gateway_api import Position
+from wallaroo.dataflow.records import JOURNAL, TICK_SOURCE, FailedMessage, Tally
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
 from wallaroo.gateway.database import claim
+from wallaroo.gateway.dead_letters.store import Choice, Evidence
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 
 CHECKPOINT = Path("/state/checkpoint")
+FAILED = FailedMessage("in", "decoder", "f.py:1", "ValueError: no", "'m'")
+
+
+def progress_of(
+    run: str,
+    batch: int,
+    planned: int,
+    opening: str | None,
+    committed: int,
+    published: int = -1,
+) -> CheckpointProgress:
+    """How far a checkpoint is that reads the journal alone."""
+    return CheckpointProgress(
+        run, batch, {JOURNAL: planned}, opening, {JOURNAL: committed}, published
+    )
 
 
 def take(directory: Path, *payloads: bytes, consumed: int = 0) -> str:
@@ -43,15 +60,15 @@ def publish(directory: Path, batches: range, deliver: bool = False) -> None:
     claim(directory / "outbox.db", "app")
     outbox = Outbox(directory / "outbox.db", 1 << 20)
     for batch in batches:
-        outbox.stage(f"{batch}", [outputs(b"%d" % batch)], Tally())
+        outbox.stage("run", batch, f"{batch}", [outputs(b"%d" % batch)], Tally())
         outbox.publish("run", batch, [f"{batch}"])
         if deliver:
             outbox.delivered(0, outbox.last_positions[0])
     outbox.close()
 
 
-def problem(directory: Path, position: Position) -> str:
-    return str(disagreement(CHECKPOINT, position, read_held(directory)) or "")
+def problem(directory: Path, progress: CheckpointProgress) -> str:
+    return str(disagreement(CHECKPOINT, progress, read_held(directory)) or "")
 
 
 def content(directory: Path, start: int) -> list[tuple[int, int, bytes]]:
@@ -66,8 +83,8 @@ def content(directory: Path, start: int) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def accept(directory: Path, position: Position) -> None:
-    ask_to_accept(directory, position)
+def accept(directory: Path, progress: CheckpointProgress) -> None:
+    ask_to_accept(directory, progress)
     claim(directory / "journal.db", "app")
     claim(directory / "outbox.db", "app")
     accept_if_asked(directory)
@@ -79,12 +96,12 @@ def test_a_copy_that_has_gone_its_own_way_is_recognised_however_much_it_has(tmp_
     shutil.copytree(directory, copy)
     opening = take(directory, b"2", b"3")
     take(directory, b"4")
-    position = Position("run", 3, 4, opening, 4)
-    assert not problem(directory, position)
+    progress = progress_of("run", 3, 4, opening, 4)
+    assert not problem(directory, progress)
     take(copy, b"x", b"y", b"z", b"!")
     assert read_held(copy).end == 6
-    assert "journal.db has none of them" in problem(copy, position)
-    known = Position("run", 3, 4, read_held(copy).openings[0].name, 4)
+    assert "journal.db has none of them" in problem(copy, progress)
+    known = progress_of("run", 3, 4, read_held(copy).openings[0].name, 4)
     assert "journal.db has only those before 2" in problem(copy, known)
 
 
@@ -94,10 +111,10 @@ def test_what_a_copy_has_accepted_since_is_numbered_after_what_was_processed(
     directory = tmp_path / "first"
     opening = take(directory, b"0", b"1")
     take(directory, b"x", b"y", b"z")
-    position = Position("run", 3, 4, opening, 1, -1)
+    progress = progress_of("run", 3, 4, opening, 1, -1)
     for _ in range(2):  # a second time changes nothing
-        accept(directory, position)
-        assert not problem(directory, position)
+        accept(directory, progress)
+        assert not problem(directory, progress)
         assert [(n, many, data) for n, many, data in content(directory, 1)] == [
             *((1, 1, b"1"), (2, 2, b"")),  # of the batch that was planned, and what is gone of it
             *((4, 1, b"x"), (5, 1, b"y"), (6, 1, b"z")),
@@ -110,10 +127,10 @@ def test_what_a_copy_has_accepted_since_is_numbered_after_what_was_processed(
 
 @pytest.mark.parametrize("committed", [2, 9])
 def test_a_new_journal_goes_on_behind_the_checkpoint(tmp_path: Path, committed: int) -> None:
-    position = Position("run", 3, 9, "gone", committed, -1)
+    progress = progress_of("run", 3, 9, "gone", committed, -1)
     take(tmp_path, b"x", b"y")
-    accept(tmp_path, position)
-    assert not problem(tmp_path, position)
+    accept(tmp_path, progress)
+    assert not problem(tmp_path, progress)
     gone = [(committed, 9 - committed, b"")] if committed < 9 else []
     assert content(tmp_path, committed) == [*gone, (9, 1, b"x"), (10, 1, b"y")]
 
@@ -122,38 +139,42 @@ def test_files_of_a_version_that_noted_no_openings_go_on(tmp_path: Path) -> None
     take(tmp_path, b"0", b"1", b"2", consumed=1)
     with sqlite3.connect(tmp_path / "journal.db") as journal:
         journal.execute("DROP TABLE opening")
-    position = Position("run", 1, 3, None, 2, -1)
-    assert not problem(tmp_path, position)
+    progress = progress_of("run", 1, 3, None, 2, -1)
+    assert not problem(tmp_path, progress)
     take(tmp_path, b"3")
-    assert not problem(tmp_path, position)
+    assert not problem(tmp_path, progress)
     assert "planned up to message 7, but journal.db has only those before 3" in problem(
-        tmp_path, position._replace(planned=7)
+        tmp_path, dataclasses.replace(progress, planned={JOURNAL: 7})
     )
 
 
 def test_the_outbox_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
     opening = take(tmp_path, b"0")
     publish(tmp_path, range(1))
-    position = Position("another", 0, 1, opening, 1, 0)
-    assert "is not the one that outbox.db belongs to" in problem(tmp_path, position)
+    progress = progress_of("another", 0, 1, opening, 1, 0)
+    assert "is not the one that outbox.db belongs to" in problem(tmp_path, progress)
 
 
 def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Path) -> None:
     opening = take(tmp_path, b"0", b"1", b"2", b"3")
     publish(tmp_path, range(2), deliver=True)
     publish(tmp_path, range(2, 3))
-    position = Position("run", 5, 4, opening, 4, 5)
-    assert "published only up to batch 2" in problem(tmp_path, position)
+    progress = progress_of("run", 5, 4, opening, 4, 5)
+    assert "published only up to batch 2" in problem(tmp_path, progress)
     before = Outbox(tmp_path / "outbox.db", 1 << 20)
-    identity, letters = before.identity, before.letters
+    identity, letters = before.identity, before.dead_letters
     with letters() as kept:
-        kept._add("replays", 2)
+        for _ in range(2):
+            kept.keep([(0, "in", FAILED, Evidence(0, 4, U32.frame(b"bad")))])
+            replay = kept.begin_replay(Choice(), 1 << 20)
+            assert replay is not None
+            assert kept.end_replay(replay) == 1
     before.close()
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     journal.submit(0, 1, U32.frame(b"again"), (StreamName(0, REPLAYS), 7))
     journal.close()
-    accept(tmp_path, position)
-    assert not problem(tmp_path, position)
+    accept(tmp_path, progress)
+    assert not problem(tmp_path, progress)
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     assert outbox.identity != identity
     waiting = outbox.next(0, 0, 0.0)
@@ -162,7 +183,7 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     assert (outbox.published_to(0), outbox.delivered_to(0)) == (1, 0)
     assert outbox.publish("run", 5, []) is None  # which was published
     assert outbox.publish("run", 6, []) is not None
-    with outbox.letters() as kept:
+    with outbox.dead_letters() as kept:
         assert kept.totals["replays"] == 7  # so that no later one is taken for one that arrived
     outbox.close()
 
@@ -173,12 +194,12 @@ def test_an_outbox_that_is_ahead_takes_the_batches_that_the_checkpoint_lost_agai
 ) -> None:
     opening = take(tmp_path, b"0", b"1", b"2", b"3", b"4", consumed=2)
     publish(tmp_path, range(5), deliver=True)
-    position = Position("run", planned, planned + 1, opening, published + 1, published)
-    told = problem(tmp_path, position)
+    progress = progress_of("run", planned, planned + 1, opening, published + 1, published)
+    told = problem(tmp_path, progress)
     assert "its last batch is 2, but outbox.db has published batches up to 4" in told
     assert f"what journal.db has from message {published + 1} on is processed again" in told
-    accept(tmp_path, position)
-    assert not problem(tmp_path, position)
+    accept(tmp_path, progress)
+    assert not problem(tmp_path, progress)
     assert [data for *_, data in content(tmp_path, 3)] == [b"3", b"4"]
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     assert outbox.publish("run", 2, []) is None  # done over as it was
@@ -189,7 +210,7 @@ def test_an_outbox_that_is_ahead_takes_the_batches_that_the_checkpoint_lost_agai
 def test_a_checkpoint_whose_messages_are_deleted_has_no_option(tmp_path: Path) -> None:
     opening = take(tmp_path, b"0", b"1", b"2", b"3", consumed=3)
     publish(tmp_path, range(4))
-    found = disagreement(CHECKPOINT, Position("run", 1, 2, opening, 2, 1), read_held(tmp_path))
+    found = disagreement(CHECKPOINT, progress_of("run", 1, 2, opening, 2, 1), read_held(tmp_path))
     assert found is not None
     assert not found.acceptable
     assert "messages 2 to 2 would be missing from the state" in str(found)

@@ -14,8 +14,8 @@ from tests.gateway.harness import NOWHERE, U32, source
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
-from wallaroo.dataflow.records import FailedMessage, Tally
-from wallaroo.engine.gateway_api import JOURNAL, Stopped
+from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
+from wallaroo.engine.gateway_api import Stopped
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits, EvidenceFinder
@@ -39,7 +39,7 @@ class Databases:
         self.application = Application("app", pipelines, {})
         self.outbox = Outbox(directory / "outbox.db", 1 << 30, DeadLetterLimits(**limits))  # type: ignore[arg-type]
         self.journal = Journal(directory / "journal.db", JournalLimits())
-        self.desk = StoredDeadLetterActions(self.outbox, self.journal)
+        self.actions = StoredDeadLetterActions(self.outbox, self.journal)
         self.batches = 0
 
     def accept(self, *payloads: bytes, of: int = 0) -> None:
@@ -53,9 +53,9 @@ class Databases:
         for letter in letters:
             tally.add_set_aside(letter)
         self.batches += 1
-        self.outbox.stage(f"token {self.batches}", [], tally)
-        judge = EvidenceFinder(self.application, self.journal, policies)
-        return self.outbox.publish("run", self.batches, [f"token {self.batches}"], judge)
+        self.outbox.stage("run", self.batches, f"token {self.batches}", [], tally)
+        evidence = EvidenceFinder(self.application, self.journal, policies)
+        return self.outbox.publish("run", self.batches, [f"token {self.batches}"], evidence)
 
     def close(self) -> None:
         self.journal.close()
@@ -73,7 +73,7 @@ def test_a_letter_has_the_message_as_it_arrived(databases: Databases) -> None:
     databases.accept(b"a", b"b")
     databases.accept(b"c", of=1)
     databases.publish(OF_ONE._replace(arrival=1, key="'k'"))
-    (letter,) = databases.desk.letters(ALL, 10)
+    (letter,) = databases.actions.letters(ALL, 10)
     assert (letter.source, letter.pipeline, letter.step) == ("one", "one", "step")
     assert (letter.place, letter.error) == ("f.py:1", "ValueError: no")
     assert (letter.key, letter.payload) == ("'k'", b"b")
@@ -85,25 +85,25 @@ def test_one_message_may_be_set_aside_by_several_pipelines(databases: Databases)
     databases.accept(b"same", of=1)
     databases.accept(b"x", b"same", b"same")
     databases.publish(*[OF_ONE._replace(arrival=arrival) for arrival in (2, 2, 3)])
-    assert [letter.payload for letter in databases.desk.letters(ALL, 10)] == [b"same"] * 3
-    assert databases.desk.replay_letters(ALL) == 3
+    assert [letter.payload for letter in databases.actions.letters(ALL, 10)] == [b"same"] * 3
+    assert databases.actions.replay_letters(ALL) == 3
 
 
 def test_behind_a_state_there_is_no_payload_and_no_replay(databases: Databases) -> None:
     databases.accept(b"a")
     databases.publish(OF_ONE)
-    (letter,) = databases.desk.letters(ALL, 10)
+    (letter,) = databases.actions.letters(ALL, 10)
     assert letter.payload is None
-    assert databases.desk.replay_letters(ALL) == 0
-    assert databases.desk.drop_letters(ALL) == 1
+    assert databases.actions.replay_letters(ALL) == 0
+    assert databases.actions.drop_letters(ALL) == 1
 
 
 def test_a_batch_that_is_published_again_keeps_its_letters_once(databases: Databases) -> None:
     databases.accept(b"a")
-    judge = EvidenceFinder(databases.application, databases.journal, {})
-    databases.outbox.stage("t", [], Tally(1, [], [OF_ONE._replace(arrival=0)]))
+    evidence = EvidenceFinder(databases.application, databases.journal, {})
+    databases.outbox.stage("run", 0, "t", [], Tally(1, [], [OF_ONE._replace(arrival=0)]))
     for _ in range(2):
-        databases.outbox.publish("run", 0, ["t"], judge)
+        databases.outbox.publish("run", 0, ["t"], evidence)
     assert databases.outbox.counters()["letters"] == 1
 
 
@@ -112,11 +112,11 @@ def test_what_is_replayed_arrives_once_more_and_its_letter_is_gone(databases: Da
     databases.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
     databases.journal.consume(3)
     chosen = Choice((1, 3))
-    assert databases.desk.replay_letters(chosen) == 2
+    assert databases.actions.replay_letters(chosen) == 2
     (chunk,) = (chunk for block in databases.journal.read(3, 5) for chunk in block)
     assert U32.split(chunk.data) == [b"a", b"c"]
-    assert [letter.id for letter in databases.desk.letters(ALL, 10)] == [2]
-    assert databases.desk.replay_letters(chosen) == 0
+    assert [letter.id for letter in databases.actions.letters(ALL, 10)] == [2]
+    assert databases.actions.replay_letters(chosen) == 0
 
 
 @pytest.mark.parametrize("arrived", [False, True])
@@ -124,17 +124,17 @@ def test_a_replay_that_a_kill_has_cut_short_is_done_once(tmp_path: Path, arrived
     before = Databases(tmp_path)
     before.accept(b"a")
     before.publish(OF_ONE._replace(arrival=0))
-    with before.outbox.letters() as letters:
+    with before.outbox.dead_letters() as letters:
         replay = letters.begin_replay(ALL, 1000)
     assert replay is not None
     if arrived:
-        mark = (StreamName(0, ""), replay)
-        before.journal.submit(0, 1, U32.frame(b"a"), mark)
+        position = (StreamName(0, ""), replay)
+        before.journal.submit(0, 1, U32.frame(b"a"), position)
     before.close()
     after = Databases(tmp_path)
-    after.desk.finish_replays()
+    after.actions.finish_replays()
     assert after.journal.end == 2
-    assert after.desk.letters(ALL, 10) == []
+    assert after.actions.letters(ALL, 10) == []
     after.close()
 
 
@@ -143,7 +143,7 @@ def test_the_oldest_letters_go_where_there_are_too_many(tmp_path: Path) -> None:
     databases.accept(*[bytes(1_000)] * 30)
     for number in range(30):
         databases.publish(OF_ONE._replace(arrival=number))
-    kept = [letter.id for letter in databases.desk.letters(ALL, 100)]
+    kept = [letter.id for letter in databases.actions.letters(ALL, 100)]
     assert kept == list(range(kept[0], 31))
     assert 10 < len(kept) < 20
     counters = databases.outbox.counters()
@@ -156,7 +156,7 @@ def test_old_letters_go(tmp_path: Path) -> None:
     databases.accept(b"a", b"b")
     databases.publish(OF_ONE._replace(arrival=0))
     databases.publish(OF_ONE._replace(arrival=1))
-    assert [letter.payload for letter in databases.desk.letters(ALL, 10)] in ([b"b"], [])
+    assert [letter.payload for letter in databases.actions.letters(ALL, 10)] in ([b"b"], [])
     databases.close()
 
 
@@ -165,7 +165,7 @@ def test_each_source_has_its_policy(databases: Databases) -> None:
     databases.accept(b"b", of=1)
     of_two = OF_ONE._replace(pipeline="two", arrival=1)
     databases.publish(OF_ONE._replace(arrival=0), of_two, one=Policy.DROP)
-    assert [letter.source for letter in databases.desk.letters(ALL, 10)] == ["two"]
+    assert [letter.source for letter in databases.actions.letters(ALL, 10)] == ["two"]
     assert databases.outbox.counters()["set_aside"] == 2
     with pytest.raises(Stopped, match=r"source 'two'.*ValueError: no"):
         databases.publish(of_two, two=Policy.STOP)
@@ -176,8 +176,8 @@ def test_letters_can_be_chosen(databases: Databases) -> None:
     databases.accept(b"a")
     databases.publish(OF_ONE, OF_ONE._replace(pipeline="two"))
     for choice in (Choice(source="two"), Choice(pipeline="two"), Choice((2,))):
-        assert [letter.id for letter in databases.desk.letters(choice, 10)] == [2]
-    assert databases.desk.drop_letters(Choice(source="one")) == 1
+        assert [letter.id for letter in databases.actions.letters(choice, 10)] == [2]
+    assert databases.actions.drop_letters(Choice(source="one")) == 1
 
 
 # the command
@@ -208,7 +208,7 @@ def see_to_letters(directory: Path) -> None:
         told = call(command, "--pipeline", "three", *at)
         assert_refused(told, "there is no pipeline 'three', but 'one', 'two'")
         assert call(command, "--source", "two", *at).exit_code == 0  # it has none
-    assert "which letters?" in call("drop", *at).output
+    assert "no dead letters selected" in call("drop", *at).output
 
 
 def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
     databases.accept(b"hello", b"you")
     letter = OF_ONE._replace(key="'k'")
     databases.publish(letter._replace(arrival=0), letter._replace(arrival=1))
-    with databases.outbox.letters() as letters:  # as each gateway does
+    with databases.outbox.dead_letters() as letters:  # as each gateway does
         letters.note_origins(databases.application)
     databases.close()
     see_to_letters(tmp_path)
@@ -241,8 +241,8 @@ def test_a_letter_without_a_payload_is_not_replayed_and_that_is_said(tmp_path: P
     databases.publish(OF_ONE)
     databases.close()
     at = ("--state-dir", str(tmp_path))
-    assert_refused(call("replay", "1", *at), "behind a state, and cannot be replayed")
-    assert call("replay", "--all", *at).stdout == "0 replayed, 1 kept that cannot be\n"
+    assert_refused(call("replay", "1", *at), "had passed a state; it cannot be replayed")
+    assert call("replay", "--all", *at).stdout == "0 replayed, 1 kept, which cannot be replayed\n"
 
 
 def test_the_command_works_where_the_gateway_runs() -> None:
@@ -250,9 +250,9 @@ def test_the_command_works_where_the_gateway_runs() -> None:
         running = RunningGateway(Path(directory))
         running.send(b"hello", b"you")
         client, letter = running.gateway_client, OF_ONE._replace(key="'k'")
-        client.plan(0, 2, 1)
+        client.plan({JOURNAL: 0}, {JOURNAL: 2}, 1)
         tally = Tally(2, [], [letter._replace(arrival=0), letter._replace(arrival=1)])
-        client.stage("t", [], tally)
+        client.stage("run", 0, "t", [], tally)
         client.publish("run", 0, ["t"], {JOURNAL: 2})
         assert client.status().dead_letters == 2
         see_to_letters(Path(directory))
@@ -263,9 +263,9 @@ def test_the_command_works_where_the_gateway_runs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("replay",), "which letters?"),
-        (("drop", "1", "--all"), "--all means all letters"),
-        (("replay", "--all", "--source", "one"), "--all means all letters"),
+        (("replay",), "no dead letters selected"),
+        (("drop", "1", "--all"), "--all selects all dead letters"),
+        (("replay", "--all", "--source", "one"), "--all selects all dead letters"),
         (("show", str(2**63)), "is not in the range"),
         (("drop", "99999999999999999999999"), "is not in the range"),
     ],
@@ -280,12 +280,12 @@ def test_a_choice_that_is_none_is_refused(
 
 
 def test_the_command_says_where_there_is_no_state(tmp_path: Path) -> None:
-    assert "no state directory" in call("list", "--state-dir", str(tmp_path)).output
+    assert "is not a state directory" in call("list", "--state-dir", str(tmp_path)).output
 
 
 def test_a_letter_comes_back_from_json_as_it_was(databases: Databases) -> None:
     databases.accept(b"\xff")
     databases.publish(OF_ONE._replace(arrival=0))
-    (letter,) = databases.desk.letters(ALL, 10)
+    (letter,) = databases.actions.letters(ALL, 10)
     assert type(letter).from_json(letter.to_json()) == letter
     assert dataclasses.replace(letter, payload=None).to_json()["payload"] is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.gateway_api import JOURNAL
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import (
@@ -16,7 +16,8 @@ from wallaroo.gateway.internal_api.auth import (
     Authenticator,
     read_token,
 )
-from wallaroo.gateway.internal_api.client import GatewayClient, Refused
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
@@ -40,44 +41,52 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def claims(tmp_path: Path, clock: Clock) -> Leases:
+def leases(tmp_path: Path, clock: Clock) -> Leases:
     return Leases(tmp_path / "claim.json", clock)
 
 
 def test_a_second_driver_waits_until_the_first_has_been_silent(
-    claims: Leases, clock: Clock
+    leases: Leases, clock: Clock
 ) -> None:
-    assert claims.claim("first") == 1
+    assert leases.claim("first") == 1
     clock.now += LAPSE_S - 1
-    with pytest.raises(LeaseHeld, match=r"the driver first has this gateway, .* 14 s ago"):
-        claims.claim("second")
-    claims.renew()
+    with pytest.raises(
+        LeaseHeld, match=r"the driver first has the lease of this gateway, .* 14 s ago"
+    ):
+        leases.claim("second")
+    leases.renew()
     clock.now += LAPSE_S - 1
     with pytest.raises(LeaseHeld):
-        claims.claim("second")
+        leases.claim("second")
     clock.now += 1
-    assert claims.claim("second") == 2
-    assert claims.holder == "second"
+    assert leases.claim("second") == 2
+    assert leases.holder == "second"
 
 
-def test_a_pod_that_takes_its_predecessors_place_need_not_wait(claims: Leases) -> None:
-    assert claims.claim("driver-0") == 1
-    assert claims.claim("driver-0") == 2
-    assert claims.problem(2) is None
-    assert claims.problem(1) == "fenced out: the driver driver-0 has claimed this gateway since"
+def test_a_pod_that_takes_its_predecessors_place_need_not_wait(leases: Leases) -> None:
+    assert leases.claim("driver-0") == 1
+    assert leases.claim("driver-0") == 2
+    assert leases.problem(2) is None
+    assert (
+        leases.problem(1)
+        == "fenced out: the driver driver-0 has acquired the lease of this gateway since"
+    )
 
 
-def test_a_driver_that_ends_in_good_order_leaves_at_once(claims: Leases) -> None:
-    claims.claim("first")
-    claims.release()
-    assert claims.problem(1) == "fenced out: the driver (gone) has claimed this gateway since"
-    assert claims.claim("second") == 2
+def test_a_driver_that_ends_in_good_order_leaves_at_once(leases: Leases) -> None:
+    leases.claim("first")
+    leases.release()
+    assert (
+        leases.problem(1)
+        == "fenced out: the driver (gone) has acquired the lease of this gateway since"
+    )
+    assert leases.claim("second") == 2
 
 
 def test_claims_outlive_the_gateway_and_its_pause_counts_for_the_holder(
-    tmp_path: Path, claims: Leases, clock: Clock
+    tmp_path: Path, leases: Leases, clock: Clock
 ) -> None:
-    claims.claim("first")
+    leases.claim("first")
     clock.now += 100 * LAPSE_S
     reopened = Leases(tmp_path / "claim.json", clock)
     assert reopened.holder == "first"
@@ -86,25 +95,25 @@ def test_claims_outlive_the_gateway_and_its_pause_counts_for_the_holder(
         reopened.claim("second")
 
 
-def test_a_claim_of_another_volume_is_told(claims: Leases) -> None:
-    claims.claim("first")
-    assert claims.problem(7) == (
-        "this gateway's volume is another than the one the driver had claimed"
+def test_a_claim_of_another_volume_is_told(leases: Leases) -> None:
+    leases.claim("first")
+    assert leases.problem(7) == (
+        "this gateway's volume is not the one whose lease the driver acquired"
     )
 
 
 @pytest.fixture
-def location(tmp_path: Path, claims: Leases) -> Iterator[str]:
+def location(tmp_path: Path, leases: Leases) -> Iterator[str]:
     """A gateway's internal API that asks for TOKEN."""
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     control = {
-        "claim": lambda asked: {"number": claims.claim(asked["holder"])},
-        "renew": lambda _: claims.renew(),
-        "release": lambda _: claims.release(),
+        "claim": lambda asked: {"number": leases.claim(asked["holder"])},
+        "renew": lambda _: leases.renew(),
+        "release": lambda _: leases.release(),
     }
-    where = f"grpc+unix://{tmp_path}/door.sock"
-    service = Service(where, journal, outbox, control, Authenticator(TOKEN, claims))
+    where = f"grpc+unix://{tmp_path}/api.sock"
+    service = Service(where, journal, outbox, control, Authenticator(TOKEN, leases))
     yield where
     service.shutdown()
     journal.close()
@@ -126,16 +135,16 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
     if token is not None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(Refused, match=reason):
-        GatewayClient(location).latest(0, 1, 1 << 30, 0)
+        GatewayClient(location).latest({JOURNAL: 0}, 1, 1 << 30, 0)
 
 
 def test_a_driver_of_another_version_is_told_both(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-    later = {"version": "0.2.0", "api": 2}
+    later = {"version": "0.2.0", "api": 9}
     monkeypatch.setattr(client, "introduction", lambda: later)
-    reason = r"the driver runs wallaroo 0.2.0 \(internal API 2\), the gateway wallaroo 0.1.0 \("
+    reason = r"the driver runs wallaroo 0.2.0 \(internal API 9\), the gateway wallaroo 0.1.0 \("
     with pytest.raises(RuntimeFailure, match=reason):
         GatewayClient(location).claim("later")
     monkeypatch.undo()
@@ -151,22 +160,22 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(file))
     first, second = GatewayClient(location), GatewayClient(location)
     assert first.claim("first").number == 1
-    assert first.latest(0, 1, 1 << 30, 0).end == 0
+    assert first.latest({JOURNAL: 0}, 1, 1 << 30, 0).end[JOURNAL] == 0
     with pytest.raises(Refused, match="two drivers cannot run one application"):
         second.claim("second")
     clock.now += LAPSE_S
     assert second.claim("second").number == 2
     worker = GatewayClient(location, claim=1)
-    with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
+    with pytest.raises(Refused, match="fenced out: the driver second has acquired"):
         first.renew_claim()
-    with pytest.raises(Refused, match="fenced out: the driver second has claimed"):
+    with pytest.raises(Refused, match="fenced out: the driver second has acquired"):
         worker.publish("run", 1, [], {JOURNAL: 0})
-    assert second.latest(0, 1, 1 << 30, 0).end == 0
+    assert second.latest({JOURNAL: 0}, 1, 1 << 30, 0).end[JOURNAL] == 0
 
 
 def test_a_token_file_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"token cannot be read: No such file"):
         read_token(tmp_path / "token")
     (tmp_path / "token").write_text("secret\n")
-    with pytest.raises(UsageError, match="has 6 characters, and 16 are due"):
+    with pytest.raises(UsageError, match="has 6 characters; at least 16 are required"):
         read_token(tmp_path / "token")

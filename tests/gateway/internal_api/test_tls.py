@@ -42,7 +42,7 @@ def location(
         outbox,
         {"hot_keys": lambda _: [["state", "key", 1.0]]},
         Authenticator(TOKEN, Leases(tmp_path / "claim.json")),
-        certificate=authority.files().at_door(),
+        certificate=authority.files().for_internal_api(),
     )
     yield f"grpc+tls://127.0.0.1:{service.port}"
     service.shutdown()
@@ -97,5 +97,5 @@ def test_commands_on_the_gateways_machine_need_the_token_alone(
 
 
 def test_a_certificate_without_its_key_is_refused(authority: Authority) -> None:
-    with pytest.raises(UsageError, match="a certificate and its key: give both"):
-        TLSFiles(authority.files().certificate).at_door()
+    with pytest.raises(UsageError, match="a certificate and its key; specify both"):
+        TLSFiles(authority.files().certificate).for_internal_api()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gateway.harness import undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.journal import journal as module
@@ -100,12 +101,14 @@ def test_much_is_deleted_in_slices_and_all_of_it(
 def test_what_was_consumed_and_not_deleted_yet_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Journal, "_trim_some", lambda _journal: None)
+    monkeypatch.setattr(module, "lacks_room", lambda error: "no room" in str(error))
     with opened(tmp_path) as journal:
         fill(journal, 10, 20, 30)
-        journal._consumed = 2  # `consume` would wake the writer, which has nothing to do
-        with pytest.raises(LookupError, match="those before 2 are gone"):
-            chunks(journal, 0, 3)
+        with undeletable(tmp_path / "journal.db"):
+            journal.consume(2)
+            with pytest.raises(LookupError, match="those before 2 have been deleted"):
+                chunks(journal, 0, 3)
+            assert journal.disk_bytes == 60
 
 
 def test_consuming_less_than_before_changes_nothing(tmp_path: Path) -> None:
@@ -123,7 +126,7 @@ def test_reading_what_was_consumed_is_an_error_with_a_sentence(tmp_path: Path) -
     with opened(tmp_path) as journal:
         fill(journal, 10, 20, 30)
         journal.consume(2)
-        with pytest.raises(LookupError, match="from 1 on are asked for, and those before 2 are"):
+        with pytest.raises(LookupError, match="from 1 on were requested, but those before 2"):
             chunks(journal, 1, 3)
         assert len(chunks(journal, 2, 3)) == 1
 
@@ -202,6 +205,16 @@ def test_a_journal_that_cannot_write_tells(tmp_path: Path) -> None:
     assert isinstance(failures[0], sqlite3.Error)
     assert journal.end == 0
     journal.close()
+
+
+def test_a_gateway_that_stops_keeps_no_call_waiting_for_messages(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        waiting = threading.Thread(target=lambda: journal.wait_beyond(0, 10 * PATIENCE_S))
+        waiting.start()
+        journal.end_waits()
+        waiting.join(PATIENCE_S)
+        assert not waiting.is_alive()
+        assert not journal.wait_accepted(0, 1, 10 * PATIENCE_S)
 
 
 def test_whoever_waits_for_messages_gets_them(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def _with_message(path: Path, name: StreamName, number: int, days_ago: int = 0) 
     """A journal in which *name* had its message *number* so long ago."""
     journal = Journal(path, JournalLimits(), clock=lambda: time.time_ns() - days_ago * DAY_NS)
     journal.submit(name.source, 1, b"\0\0\0\1m", (name, number))
-    assert journal.marks.wait(name, number, PATIENCE_S)
+    assert journal.stream_positions.wait(name, number, PATIENCE_S)
     journal.close()
 
 
@@ -27,11 +27,11 @@ def test_a_stream_unused_for_a_month_makes_room_for_another(tmp_path: Path) -> N
     _with_message(path, old, 7, days_ago=31)
     _with_message(path, recent, 9, days_ago=29)
     journal = Journal(path, JournalLimits(streams=2))
-    assert journal.marks.open(old) == 7  # there is room: it is remembered
-    assert journal.marks.open(new) == 0
-    assert journal.marks.last(old) == 0
-    assert journal.marks.last(recent) == 9
-    assert journal.marks.open(StreamName(0, "fourth")) is None
+    assert journal.stream_positions.open(old) == 7  # there is room: it is remembered
+    assert journal.stream_positions.open(new) == 0
+    assert journal.stream_positions.last(old) == 0
+    assert journal.stream_positions.last(recent) == 9
+    assert journal.stream_positions.open(StreamName(0, "fourth")) is None
     journal.close()
 
 
@@ -40,5 +40,9 @@ def test_streams_of_one_name_at_two_sources_are_two(tmp_path: Path) -> None:
     _with_message(path, StreamName(0, "s"), 3)
     _with_message(path, StreamName(1, "s"), 5)
     journal = Journal(path, JournalLimits())
-    assert [journal.marks.open(StreamName(source, "s")) for source in (0, 1, 2)] == [3, 5, 0]
+    assert [journal.stream_positions.open(StreamName(source, "s")) for source in (0, 1, 2)] == [
+        3,
+        5,
+        0,
+    ]
     journal.close()

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.gateway.outbox import outbox as module
-from wallaroo.gateway.outbox.chunks import FinishedChunk, Progress, joined
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox import chunks as module
+from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress, joined
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> Iterator[Outbox]:
-    made = Outbox(tmp_path / "outbox.db", 1 << 20)
+def outbox(tmp_path: Path) -> Iterator[ChunkOutbox]:
+    made = ChunkOutbox(tmp_path / "outbox.db", 1 << 20)
     yield made
     made.close()
 
@@ -30,7 +29,7 @@ def chunk(number: int, *of_sinks: Outputs, record: bytes = b"") -> FinishedChunk
     return FinishedChunk(number, 10 * number, of_sinks, Tally(), changes)
 
 
-def test_chunks_of_one_publication_are_delivered_in_order(outbox: Outbox) -> None:
+def test_chunks_of_one_publication_are_delivered_in_order(outbox: ChunkOutbox) -> None:
     outbox.publish_chunks("run", [chunk(1, outputs(b"a", b"bc"), outputs(b"x", sink=1))])
     outbox.publish_chunks("run", [chunk(2, outputs(b"d")), chunk(3), chunk(4, outputs(b"ef"))])
     first = outbox.next(0, 0, 0)
@@ -46,7 +45,7 @@ def test_chunks_of_one_publication_are_delivered_in_order(outbox: Outbox) -> Non
 
 
 def test_what_cannot_be_committed_leaves_nothing(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+    outbox: ChunkOutbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_place: str) -> None:
         raise OSError
@@ -59,16 +58,16 @@ def test_what_cannot_be_committed_leaves_nothing(
     assert outbox.undelivered == 1
     with outbox.chunks() as table:
         assert table.progress() == {"run": Progress(1, 10)}
-        assert list(table.changes(1, 0)) == [b"one"]
+        assert list(table.changes("run", 1, 0)) == [b"one"]
 
 
-def test_changes_come_in_order_until_they_are_forgotten(outbox: Outbox) -> None:
+def test_changes_come_in_order_until_they_are_forgotten(outbox: ChunkOutbox) -> None:
     outbox.publish_chunks("run", [chunk(n, record=b"%d" % n) for n in range(1, 12)])
     with outbox.chunks() as table:
-        assert list(table.changes(1, 8)) == [b"9", b"10", b"11"]
-        assert not list(table.changes(0, 0))
-        table.forget(10)
-        assert list(table.changes(1, 0)) == [b"11"]
+        assert list(table.changes("run", 1, 8)) == [b"9", b"10", b"11"]
+        assert not list(table.changes("run", 0, 0))
+        table.forget("run", 10)
+        assert list(table.changes("run", 1, 0)) == [b"11"]
 
 
 def test_large_outputs_are_delivered_in_pieces() -> None:

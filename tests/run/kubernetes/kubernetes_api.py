@@ -43,7 +43,7 @@ class KubernetesAPI:
                 asked = {name: values[0] for name, values in parse_qs(url.query).items()}
                 if asked.get("watch"):
                     api.watched.put(asked)
-                    api._stream(self)
+                    api.stream(self)
                     return
                 self._answer(asked)
 
@@ -92,7 +92,7 @@ class KubernetesAPI:
         """What the next watch asked for."""
         return self.watched.get(timeout=PATIENCE_S)
 
-    def _stream(self, handler: BaseHTTPRequestHandler) -> None:
+    def stream(self, handler: BaseHTTPRequestHandler) -> None:
         handler.protocol_version = "HTTP/1.1"
         handler.send_response(200)
         handler.send_header("Content-Type", "application/json")

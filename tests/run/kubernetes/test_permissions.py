@@ -8,7 +8,7 @@ import pytest
 
 from tests.run.kubernetes.kubernetes_api import KubernetesAPI, Query
 from wallaroo.errors import RuntimeFailure
-from wallaroo.run.kubernetes.permissions import VERBS, check_rights
+from wallaroo.run.kubernetes.permissions import VERBS, check_permissions
 
 PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -30,12 +30,12 @@ def test_each_right_is_asked_for(allowed: set[str], told: str | None) -> None:
 
         api.answers[PATH] = review
         if told is None:
-            check_rights(api.authorization(), "here")
+            check_permissions(api.authorization(), "here")
             return
         with pytest.raises(RuntimeFailure, match=told):
-            check_rights(api.authorization(), "here")
+            check_permissions(api.authorization(), "here")
 
 
 def test_a_cluster_that_does_not_tell_is_not_in_the_way() -> None:
     with KubernetesAPI() as api:
-        check_rights(api.authorization(), "here")
+        check_permissions(api.authorization(), "here")

@@ -44,7 +44,7 @@ class Following:
 
     def __init__(self, api: KubernetesAPI) -> None:
         self.numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self.wanted = WorkerCount(api.client(), "here", "words-workers", self.numbers.put)
+        self.worker_count = WorkerCount(api.client(), "here", "words-workers", self.numbers.put)
 
     def next(self) -> int:
         return self.numbers.get(timeout=PATIENCE_S)
@@ -52,7 +52,7 @@ class Following:
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesAPI]:
-    monkeypatch.setattr(worker_count, "_PAUSE_FIRST_S", 0.01)
+    monkeypatch.setattr(worker_count, "_FIRST_PAUSE_S", 0.01)
     with KubernetesAPI() as server:
         server.answers[PATH] = lambda _: listed(config_map("2", "5"), version="7")
         yield server
@@ -60,22 +60,22 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesAPI]:
 
 def test_a_change_is_told_once_and_from_what_was_read_on(api: KubernetesAPI) -> None:
     following = Following(api)
-    assert following.wanted.read() == 2
-    following.wanted.start()
+    assert following.worker_count.read() == 2
+    following.worker_count.start()
     asked = api.asked_to_watch()
     assert asked["fieldSelector"] == "metadata.name=words-workers"
     assert asked["resourceVersion"] == "7"
     for workers, version in [("2", "8"), ("4", "9"), ("4", "10"), ("1", "11")]:
         api.watch.put(modified(workers, version))
     assert [following.next(), following.next()] == [4, 1]
-    following.wanted.stop()
+    following.worker_count.stop()
 
 
 @pytest.mark.parametrize("end", [DROP, END], ids=["broken off", "ended"])
 def test_a_watch_that_ends_goes_on_behind_what_it_has_seen(api: KubernetesAPI, end: object) -> None:
     following = Following(api)
-    following.wanted.read()
-    following.wanted.start()
+    following.worker_count.read()
+    following.worker_count.start()
     api.asked_to_watch()
     api.watch.put(modified("3", "9"))
     assert following.next() == 3
@@ -83,15 +83,15 @@ def test_a_watch_that_ends_goes_on_behind_what_it_has_seen(api: KubernetesAPI, e
     assert api.asked_to_watch()["resourceVersion"] == "9"
     api.watch.put(modified("5", "12"))
     assert following.next() == 5
-    following.wanted.stop()
+    following.worker_count.stop()
 
 
 def test_where_the_cluster_has_forgotten_the_version_the_number_is_read_anew(
     api: KubernetesAPI,
 ) -> None:
     following = Following(api)
-    following.wanted.read()
-    following.wanted.start()
+    following.worker_count.read()
+    following.worker_count.start()
     api.asked_to_watch()
     api.answers[PATH] = lambda _: listed(config_map("6", "90"), version="91")
     gone = {
@@ -104,24 +104,24 @@ def test_where_the_cluster_has_forgotten_the_version_the_number_is_read_anew(
     api.watch.put({"type": "ERROR", "object": gone})
     api.watch.put(END)
     assert following.next() == 6
-    following.wanted.stop()
+    following.worker_count.stop()
 
 
 def test_what_is_no_number_changes_nothing(api: KubernetesAPI) -> None:
     following = Following(api)
-    following.wanted.read()
-    following.wanted.start()
+    following.worker_count.read()
+    following.worker_count.start()
     api.asked_to_watch()
     for workers in ("0", "many", None, "3"):
         api.watch.put(modified(workers, "20"))
     assert following.next() == 3
-    following.wanted.stop()
+    following.worker_count.stop()
 
 
 def test_no_leave_to_read_it_is_told_with_what_to_do(api: KubernetesAPI) -> None:
     api.answers[PATH] = lambda _: (403, {"message": "forbidden"})
     with pytest.raises(RuntimeFailure, match=r"words-workers cannot be read: 403 .*get, list and"):
-        Following(api).wanted.read()
+        Following(api).worker_count.read()
 
 
 @pytest.mark.parametrize("items", [[], [config_map(None, "5")], [config_map("0", "5")]])
@@ -129,5 +129,5 @@ def test_a_missing_number_is_told_with_what_to_do(
     api: KubernetesAPI, items: list[dict[str, Any]]
 ) -> None:
     api.answers[PATH] = lambda _: listed(*items, version="7")
-    with pytest.raises(UsageError, match="give it a number of 1 or more under 'workers'"):
-        Following(api).wanted.read()
+    with pytest.raises(UsageError, match="set 'workers' to a number of 1 or more"):
+        Following(api).worker_count.read()

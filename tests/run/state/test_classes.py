@@ -66,9 +66,9 @@ def test_a_class_that_fits_goes_on(upgrades: Upgrades, after: str) -> None:
 @pytest.mark.parametrize(
     ("after", "problem"),
     [
-        (BEFORE + "        self.total = 0\n", r"Seen has the field 'total' now.*\(total = …\)"),
-        (BEFORE.replace("= 0", "= []"), "field 'count' of class Seen was int and is list now"),
-        ("Seen = dict", "makes dict now"),
+        (BEFORE + "        self.total = 0\n", r"Seen now has the field 'total'.*\(total = …\)"),
+        (BEFORE.replace("= 0", "= []"), "field 'count' of class Seen was int and is now list"),
+        ("Seen = dict", "now creates dict"),
     ],
 )
 def test_a_class_that_does_not_fit_is_refused(upgrades: Upgrades, after: str, problem: str) -> None:
@@ -83,7 +83,7 @@ def test_a_class_that_is_not_there_any_more_is_refused(upgrades: Upgrades) -> No
     upgrades.start(BEFORE)
     kept = (upgrades.directory / "state-classes.json").read_text()
     with pytest.raises(
-        UsageError, match=r"class upgraded_application\.Seen, which is not there now"
+        UsageError, match=r"class upgraded_application\.Seen, which no longer exists"
     ):
         upgrades.start(BEFORE.replace("Seen", "Counted"), name="Counted")
     assert (upgrades.directory / "state-classes.json").read_text() == kept

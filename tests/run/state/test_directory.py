@@ -26,7 +26,7 @@ def test_what_is_fixed_at_first_stays(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path, left: str) -> None:
     StateDirectory(tmp_path, "app", 1).close()
     (tmp_path / "application.json").write_text(left)
-    with pytest.raises(UsageError, match=r"application\.json is not .* bring back a copy"):
+    with pytest.raises(UsageError, match=r"application\.json is damaged .* from a copy"):
         StateDirectory(tmp_path, "app", 1)
 
 
@@ -52,7 +52,7 @@ def test_a_directory_in_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_another_number_of_partitions_is_refused_with_the_way_out(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app", 4)
     directory.check_partitions(4)
-    with pytest.raises(UsageError, match=r"has 4 partitions, and 8 are wanted.*repartition"):
+    with pytest.raises(UsageError, match=r"has 4 partitions, not 8: .*repartition"):
         directory.check_partitions(8)
     directory.repartitioned(8)
     directory.check_partitions(8)

@@ -1,12 +1,12 @@
-// The page: draws what the server's events tell.
+// The page: draws the snapshots that the server sends as events.
 import { $, body, clock, code, element, number, row } from "./dom.js";
-import { drawGraph, showFigures } from "./graph.js";
-import { offerChanges, showLetters } from "./letters.js";
-import { offerState } from "./state.js";
+import { drawGraph, showMetrics } from "./graph.js";
+import { initDeadLetters, updateDeadLetters } from "./letters.js";
+import { initStateForm } from "./state.js";
 
 const PHASES = ["wait", "plan", "log", "run", "commit"];
-const MEANS = { wait: "waiting for messages", plan: "planning", log: "noting the plan", run: "running", commit: "committing" };
-const MOST_POINTS = 700;
+const PHASE_TITLES = { wait: "waiting for messages", plan: "planning", log: "writing the plan", run: "processing", commit: "committing" };
+const MAX_POINTS = 700;
 
 const format = {
   count(value) {
@@ -35,17 +35,17 @@ const application = await (await fetch("application")).json();
 document.title = `${application.name} · Wallaroo`;
 $("name").textContent = application.name;
 let graph = drawGraph(application, $("graph"));
-offerChanges(application.changeable);
-offerState();
+initDeadLetters(application.changeable);
+initStateForm();
 let points = [];
-let seen = null;
+let snapshot = null;
 let plots = {};
 
 for (const name of application.pipelines) $("pipeline").add(new Option(name, name));
 $("pipeline").addEventListener("change", () => redraw());
 $("phases").replaceChildren(...PHASES.map((phase) => {
   const entry = element("li"), colour = element("i", "", phase);
-  entry.append(colour, `${phase}: ${MEANS[phase]}`);
+  entry.append(colour, `${phase}: ${PHASE_TITLES[phase]}`);
   return entry;
 }));
 
@@ -63,73 +63,74 @@ makePlots();
 
 const events = new EventSource("events");
 events.addEventListener("history", (event) => { points = JSON.parse(event.data); redraw(); });
-events.addEventListener("seen", (event) => {
-  seen = JSON.parse(event.data);
-  points.push(seen.point);
-  if (points.length > MOST_POINTS) points.splice(0, points.length - MOST_POINTS);
+events.addEventListener("snapshot", (event) => {
+  snapshot = JSON.parse(event.data);
+  points.push(snapshot.point);
+  if (points.length > MAX_POINTS) points.splice(0, points.length - MAX_POINTS);
   show();
 });
-events.addEventListener("error", () => say("bad", "not connected"));
+events.addEventListener("error", () => setState("bad", "not connected"));
 let resizing = 0;
 addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(makePlots, 150); });
 
-function say(kind, words) {
+function setState(kind, text) {
   const state = $("state");
-  if (state.textContent !== words) state.textContent = words; // or it would be read out each second
+  if (state.textContent !== text) state.textContent = text; // or screen readers would read it every second
   state.className = `state ${kind}`;
 }
 
 function show() {
-  const { point, backlog, workers } = seen;
+  const { point, backlog, workers } = snapshot;
   const pipelines = Object.values(point.pipelines);
   const entering = pipelines.reduce((sum, one) => sum + one.in, 0);
   const slow = Math.max(...pipelines.map((one) => one.p99 ?? -1));
   const middle = Math.max(...pipelines.map((one) => one.p50 ?? -1));
-  const problem = seen.sources.find((source) => source.problem);
-  if (problem) say("bad", `source ${problem.name} fails`);
-  else if (workers.alive < workers.wanted) say("waiting", "workers are missing");
-  else if (seen.batch_fixed_s > seen.batch_limit_s / 2 && backlog.seconds > seen.batch_limit_s)
-    say("waiting", `batches cannot keep to ${format.seconds(seen.batch_limit_s)}: fixed cost ${format.seconds(seen.batch_fixed_s)}`);
-  else if (backlog.seconds > 60) say("waiting", "behind");
-  else say("good", entering > 0 ? "running" : "idle");
-  const restarts = seen.restarts ? `, query restarted ${seen.restarts} times` : "";
-  $("about").textContent = `up ${format.seconds(seen.time - seen.began)}${restarts}`;
+  const problem = snapshot.sources.find((source) => source.problem);
+  if (problem) setState("bad", `source ${problem.name} is failing`);
+  else if (workers.alive < workers.wanted) setState("waiting", "workers missing");
+  else if (snapshot.batch_fixed_s > snapshot.batch_limit_s / 2 && backlog.seconds > snapshot.batch_limit_s)
+    setState("waiting", `batch limit of ${format.seconds(snapshot.batch_limit_s)} cannot be met: fixed cost ${format.seconds(snapshot.batch_fixed_s)}`);
+  else if (backlog.seconds > 60) setState("waiting", "falling behind");
+  else setState("good", entering > 0 ? "running" : "idle");
+  const times = snapshot.restarts === 1 ? "once" : `${snapshot.restarts} times`;
+  const restarts = snapshot.restarts ? `, query restarted ${times}` : "";
+  $("about").textContent = `up ${format.seconds(snapshot.time - snapshot.began)}${restarts}`;
   tiles([
     ["in", `${format.count(entering)}/s`],
-    ["out", `${format.count(seen.sinks.reduce((sum, sink) => sum + sink.rate, 0))}/s`],
+    ["out", `${format.count(snapshot.sinks.reduce((sum, sink) => sum + sink.rate, 0))}/s`],
     ["latency p50", format.seconds(middle < 0 ? null : middle)],
     ["latency p99", format.seconds(slow < 0 ? null : slow)],
     ["backlog", format.count(backlog.messages), `${format.bytes(backlog.bytes)} · ${format.seconds(backlog.seconds)}`, backlog.seconds > 60],
     ["workers", `${workers.alive ?? "–"}`, `of ${workers.wanted ?? "–"}`, workers.alive < workers.wanted],
-    ["connections", format.count(seen.connections)],
-    ["set aside", format.count(seen.set_aside), seen.unknown_key + seen.late ? `${format.count(seen.unknown_key + seen.late)} dropped` : "", seen.set_aside > 0],
-    ["last batch", format.seconds(seen.checkpoint_age_s), "ago"],
+    ["connections", format.count(snapshot.connections)],
+    ["dead-lettered", format.count(snapshot.set_aside), snapshot.unknown_key + snapshot.late ? `${format.count(snapshot.unknown_key + snapshot.late)} dropped` : "", snapshot.set_aside > 0],
+    ["last batch", format.seconds(snapshot.checkpoint_age_s), "ago"],
   ]);
-  showFigures(graph, seen.nodes, format);
+  showMetrics(graph, snapshot.nodes, format);
   ends();
   keys();
   errors();
-  showLetters(seen);
+  updateDeadLetters(snapshot);
   batches();
   redraw();
 }
 
-function tiles(wanted) {
-  $("tiles").replaceChildren(...wanted.map(([name, value, more, bad]) => {
-    const tile = element("div", "", bad ? "bad" : ""), told = element("dd", value);
-    if (more) told.append(" ", element("small", more));
-    tile.append(element("dt", name), told);
+function tiles(entries) {
+  $("tiles").replaceChildren(...entries.map(([name, value, detail, bad]) => {
+    const tile = element("div", "", bad ? "bad" : ""), content = element("dd", value);
+    if (detail) content.append(" ", element("small", detail));
+    tile.append(element("dt", name), content);
     return tile;
   }));
 }
 
 function ends() {
-  const source = (one) => row([one.name, where(one), number(`${format.count(one.rate)}`), number(format.exact(one.accepted)), number(format.count(one.backlog))]);
+  const source = (one) => row([one.name, address(one), number(`${format.count(one.rate)}`), number(format.exact(one.accepted)), number(format.count(one.backlog))]);
   const sink = (one) => row([`→ ${one.name}`, "", number(`${format.count(one.rate)}`), number(format.exact(one.delivered)), number(format.count(one.waiting))]);
-  body("ends", [...seen.sources.map(source), ...seen.sinks.map(sink)]);
+  body("ends", [...snapshot.sources.map(source), ...snapshot.sinks.map(sink)]);
 }
 
-function where(source) {
+function address(source) {
   const cell = element("td", source.where);
   if (source.problem) cell.append(element("div", source.problem, "problem"));
   else if (source.ended) cell.append(element("div", "ended", "quiet"));
@@ -137,25 +138,25 @@ function where(source) {
 }
 
 function keys() {
-  const most = seen.hot_keys.slice(0, 10), all = most.reduce((sum, [, , count]) => sum + count, 0);
-  body("keys", most.map(([state, key, count]) => {
+  const hottest = snapshot.hot_keys.slice(0, 10), total = hottest.reduce((sum, [, , count]) => sum + count, 0);
+  body("keys", hottest.map(([state, key, count]) => {
     const share = element("td", "", "bars"), bar = element("span", "", "bar");
-    bar.style.width = `${(100 * count) / most[0][2]}%`;
-    bar.title = share.ariaLabel = `${((100 * count) / all).toFixed(1)} %`;
+    bar.style.width = `${(100 * count) / hottest[0][2]}%`;
+    bar.title = share.ariaLabel = `${((100 * count) / total).toFixed(1)} %`;
     share.append(bar);
     return row([code(key), state, share]);
   }));
 }
 
 function errors() {
-  body("errors", seen.errors.map((one) => row([
+  body("errors", snapshot.errors.map((one) => row([
     clock(one.at), code(one.place), `${one.pipeline} · ${one.step}`,
     one.error, code(one.message),
   ])));
 }
 
 function batches() {
-  const last = seen.batches.slice(-12).reverse();
+  const last = snapshot.batches.slice(-12).reverse();
   const total = (batch) => PHASES.reduce((sum, phase) => sum + (batch.phases[phase] ?? 0), 0);
   const longest = Math.max(...last.map(total), 0.001);
   body("batches", last.map((batch) => {
@@ -179,20 +180,20 @@ function makePlots() {
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const plot = (id, names, values) => {
     plots[id]?.destroy();
-    const into = $(id);
+    const target = $(id);
     const series = names.map((name, place) => ({
       label: name, stroke: colour(`--c${place % 6}`), width: 2, spanGaps: false,
       dash: place > 5 ? [6, 4] : undefined, points: { show: false },
       value: (_, value) => (value == null ? "–" : values(value)),
     }));
     plots[id] = new uPlot({
-      width: into.clientWidth, height: 190, legend: { live: true },
+      width: target.clientWidth, height: 190, legend: { live: true },
       cursor: { drag: { setScale: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1e-3)] } },
-      padding: [null, 26, null, null], // room for half of the last time
+      padding: [null, 26, null, null], // room for half of the last label
       axes: [{ ...axis, space: 60, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 78, values: (_, ticks) => ticks.map(values) }],
       series: [{ value: (_, at) => (at == null ? "" : clock(at)) }, ...series],
-    }, [[], ...names.map(() => [])], into);
+    }, [[], ...names.map(() => [])], target);
   };
   plot("rate", application.pipelines, format.count);
   plot("latency", ["p50", "p95", "p99"], (value) => (value < 60 ? format.seconds(value) : `${(value / 60).toFixed(1)} min`));
@@ -202,20 +203,20 @@ function makePlots() {
 
 function redraw() {
   const times = points.map((point) => point.time);
-  const chosen = $("pipeline").value;
-  const column = (of) => points.map(of);
+  const selected = $("pipeline").value;
+  const column = (value) => points.map(value);
   const parts = ["p50", "p95", "p99"];
   plots.rate.setData([times, ...application.pipelines.map((name) => column((point) => point.pipelines[name].in))]);
-  plots.latency.setData([times, ...parts.map((part) => column((point) => point.pipelines[chosen][part]))]);
+  plots.latency.setData([times, ...parts.map((part) => column((point) => point.pipelines[selected][part]))]);
   plots.backlog.setData([times, column((point) => point.backlog), column((point) => point.undelivered)]);
   const last = points.at(-1);
   if (!last) return;
-  queueMicrotask(() => { // behind what the plots have yet to do with the data
+  queueMicrotask(() => { // after the plots have processed the data
     for (const plot of Object.values(plots)) {
       if (plot.cursor.idx == null) plot.setLegend({ idx: times.length - 1 });
     }
   });
-  $("rate").ariaLabel = application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages a second`).join(", ");
-  $("latency").ariaLabel = parts.map((part) => `${part} ${format.seconds(last.pipelines[chosen][part])}`).join(", ");
-  $("backlog").ariaLabel = `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs wait`;
+  $("rate").ariaLabel = application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages per second`).join(", ");
+  $("latency").ariaLabel = parts.map((part) => `${part} ${format.seconds(last.pipelines[selected][part])}`).join(", ");
+  $("backlog").ariaLabel = `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs waiting`;
 }

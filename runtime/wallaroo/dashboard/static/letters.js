@@ -1,15 +1,13 @@
-// Dead letters: a list that is asked for when it has changed, payloads on demand, and with a token
-// replay and drop. Rows stay as long as their letters do, and so does the keyboard's focus.
-import { $, ask, code, element, moment, row } from "./dom.js";
+// Dead letters: a list that is requested when it has changed, payloads on demand, and with a token
+// replay and drop. A row stays as long as its dead letter exists, and keeps the keyboard's focus.
+import { $,  code, element, moment, request, row } from "./dom.js";
 
 const rows = new Map();
 let shown = "";
-let changeable = false;
 
-export function offerChanges(can) {
-  changeable = can;
-  $("letters-form").hidden = !can;
-  $("letters-read-only").hidden = can;
+export function initDeadLetters(changeable) {
+  $("letters-form").hidden = !changeable;
+  $("letters-read-only").hidden = changeable;
   $("letters-form").addEventListener("submit", (event) => {
     event.preventDefault();
     change(event.submitter.value);
@@ -17,32 +15,33 @@ export function offerChanges(can) {
   $("letters-all").addEventListener("change", (event) => {
     for (const box of boxes()) box.checked = event.target.checked;
   });
-  if (!can) $("letters").classList.add("read-only");
+  if (!changeable) $("letters").classList.add("read-only");
 }
 
-export async function showLetters(seen) {
-  const state = `${seen.dead_letters} ${seen.set_aside} ${seen.unknown_key}`;
+export async function updateDeadLetters(snapshot) {
+  const state = `${snapshot.dead_letters} ${snapshot.set_aside} ${snapshot.unknown_key}`;
   if (state === shown) return;
   shown = state;
   try {
-    list(await ask("dead-letters"), seen.dead_letters);
+    list(await request("dead-letters"), snapshot.dead_letters);
   } catch {
-    shown = ""; // the next event asks again
+    shown = ""; // the next snapshot retries
   }
 }
 
-function list(letters, all) {
-  const there = new Set(letters.map((letter) => letter.id));
-  for (const [id, made] of rows) {
-    if (!there.has(id)) {
-      made.forEach((one) => one.remove());
+function list(letters, total) {
+  const present = new Set(letters.map((letter) => letter.id));
+  for (const [id, elements] of rows) {
+    if (!present.has(id)) {
+      elements.forEach((one) => one.remove());
       rows.delete(id);
     }
   }
   const fresh = letters.filter((letter) => !rows.has(letter.id)).map(rowsOf);
   $("letters").tBodies[0].prepend(...fresh.flat());
-  const more = all > letters.length ? `The last ${letters.length} of ${all.toLocaleString("en")}. ` : "";
-  $("letters-more").textContent = more && `${more}wallaroo dead-letters sees to all of them.`;
+  $("letters-more").textContent = total > letters.length
+    ? `Showing the last ${letters.length} of ${total.toLocaleString("en")}. Use wallaroo dead-letters for the others.`
+    : "";
 }
 
 function rowsOf(letter) {
@@ -50,9 +49,9 @@ function rowsOf(letter) {
   const box = element("input");
   box.type = "checkbox";
   box.value = letter.id;
-  box.ariaLabel = `Choose ${name}`;
-  const choice = element("td", "", "choice");
-  choice.append(box);
+  box.ariaLabel = `Select ${name}`;
+  const selection = element("td", "", "choice");
+  selection.append(box);
 
   const about = element("td", letter.error);
   about.append(element("br"), code(letter.message));
@@ -63,16 +62,16 @@ function rowsOf(letter) {
   below.append(content);
   const payload = element("td", letter.replayable ? "" : "none", letter.replayable ? "" : "quiet");
   if (letter.replayable) payload.append(opener(letter.id, name, below, content));
-  else payload.title = "It was set aside behind a state, and cannot be replayed.";
+  else payload.title = "It failed in a step after a state: it has no payload and cannot be replayed.";
 
   const time = element("time", moment(letter.at));
   time.dateTime = new Date(letter.at * 1000).toISOString();
-  const made = [
-    row([choice, String(letter.id), time, letter.source, code(letter.key ?? "–"), about, stepOf(letter), payload]),
+  const elements = [
+    row([selection, String(letter.id), time, letter.source, code(letter.key ?? "–"), about, stepOf(letter), payload]),
     below,
   ];
-  rows.set(letter.id, made);
-  return made;
+  rows.set(letter.id, elements);
+  return elements;
 }
 
 function stepOf(letter) {
@@ -88,45 +87,46 @@ function opener(id, name, below, content) {
   button.ariaExpanded = "false";
   button.setAttribute("aria-controls", below.id);
   button.addEventListener("click", async () => {
-    const opens = below.hidden;
-    if (opens && !content.firstChild) {
+    const opening = below.hidden;
+    if (opening && !content.firstChild) {
       try {
-        content.append(...payloadOf(id, name, await ask(`dead-letters/${id}`)));
+        content.append(...payloadOf(id, name, await request(`dead-letters/${id}`)));
       } catch (problem) {
         say(problem.message, true);
         return;
       }
     }
-    below.hidden = !opens;
-    button.ariaExpanded = String(opens);
-    button.textContent = opens ? "hide" : "show";
+    below.hidden = !opening;
+    button.ariaExpanded = String(opening);
+    button.textContent = opening ? "hide" : "show";
   });
   return button;
 }
 
-function payloadOf(id, name, told) {
-  const pre = element("pre", told.shown);
+function payloadOf(id, name, { bytes, shown: text }) {
+  const pre = element("pre", text);
   pre.tabIndex = 0;
   pre.role = "region";
   pre.ariaLabel = `Content of ${name}`;
-  const save = element("a", `save all ${told.bytes.toLocaleString("en")} bytes`);
-  save.href = `dead-letters/${id}/payload`;
-  return [pre, save];
+  const link = element("a", `download all ${bytes.toLocaleString("en")} bytes`);
+  link.href = `dead-letters/${id}/payload`;
+  return [pre, link];
 }
 
-async function change(act) {
-  const chosen = boxes().filter((box) => box.checked).map((box) => Number(box.value));
-  if (!chosen.length) return say("Choose letters first.", true);
-  if (act === "drop" && !confirm(`Forget ${chosen.length} dead letters for good?`)) return;
+async function change(action) {
+  const selected = boxes().filter((box) => box.checked).map((box) => Number(box.value));
+  if (!selected.length) return say("Select dead letters first.", true);
+  const counted = `${selected.length} dead letter${selected.length === 1 ? "" : "s"}`;
+  if (action === "drop" && !confirm(`Permanently delete ${counted}?`)) return;
   try {
-    const { count } = await ask(`dead-letters/${act}`, {
+    const { count } = await request(`dead-letters/${action}`, {
       method: "POST",
       headers: { Authorization: `Bearer ${$("token").value}`, "Content-Type": "application/json" },
-      body: JSON.stringify(chosen),
+      body: JSON.stringify(selected),
     });
-    const left = chosen.length - count;
-    const stay = left && act === "replay" ? `; ${left} cannot be: they have no payload, or are gone` : "";
-    say(`${count} ${act === "drop" ? "dropped" : "replayed"}${stay}.`);
+    const rest = selected.length - count;
+    const others = rest && action === "replay" ? `; ${rest} not replayed: no payload, or no longer there` : "";
+    say(`${count} ${action === "drop" ? "dropped" : "replayed"}${others}.`);
     $("letters-all").checked = false;
   } catch (problem) {
     say(problem.message, true);
@@ -135,7 +135,7 @@ async function change(act) {
 
 function boxes() { return [...$("letters").tBodies[0].querySelectorAll("input")]; }
 
-function say(words, bad = false) {
-  $("letters-said").textContent = words;
-  $("letters-said").className = bad ? "problem" : "";
+function say(text, bad = false) {
+  $("letters-result").textContent = text;
+  $("letters-result").className = bad ? "problem" : "";
 }

@@ -1,7 +1,7 @@
-// Before the page is drawn: the theme that was chosen, else the system's.
+// Before the page is drawn: the selected theme, or the system's if none was selected.
 {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  let chosen = null;
-  try { chosen = localStorage.getItem("theme"); } catch { /* storage may be forbidden */ }
-  document.documentElement.dataset.theme = chosen ?? (dark ? "dark" : "light");
+  let selected = null;
+  try { selected = localStorage.getItem("theme"); } catch { /* storage may be forbidden */ }
+  document.documentElement.dataset.theme = selected ?? (dark ? "dark" : "light");
 }

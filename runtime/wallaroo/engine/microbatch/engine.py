@@ -19,14 +19,14 @@ from wallaroo.engine.base import (
     OnBatch,
     StateLayout,
 )
-from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
-from wallaroo.engine.spark.checkpoint.position import position_of
-from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.spark.checkpoint.progress import progress_of
+from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
@@ -83,14 +83,14 @@ class MicroBatch(Engine):
         os.environ["SPARK_LOCAL_IP"] = pod.ip
         return kubernetes.settings(pod, image, prefix, template, token_file)
 
-    def position(self, checkpoint: Path) -> Position:
-        """See `Engine.position`."""
+    def progress(self, checkpoint: Path) -> CheckpointProgress:
+        """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
-        return position_of(checkpoint)
+        return progress_of(checkpoint)
 
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""
-        return settle(checkpoint)
+        return relocate(checkpoint)
 
     @contextmanager
     def open(self, layout: StateLayout) -> Iterator[_Stopped]:

@@ -1,7 +1,7 @@
-"""Entities put into the state of a query that does not run: a batch of the query of its own.
+"""Import of entities into the state of a query that does not run, as a separate batch of the query.
 
-The batch takes no messages, but has an offset of its own, behind that of the last batch; so Spark
-does it once, and whole or not at all.
+The batch takes no messages, but its offset differs from that of the last batch; so Spark runs it
+once, completely or not at all.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NAME = "import"
-"""Name of the import in the offset behind it."""
+"""Key of the import's name in the offset after it."""
 
 
 def progress(checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
-    """How far the import *name* into the state in *checkpoint* is: if it has begun, it is the last.
+    """How far the import *name* into the state in *checkpoint* is; it would be the last batch.
 
     Args:
         checkpoint: Directory of the checkpoint of a query that has planned a batch.
         name: Name of the import.
 
     Raises:
-        RuntimeFailure: Another batch has begun and not ended: only the query itself can end it.
+        RuntimeFailure: Another batch has begun but not ended: only the query itself can end it.
     """
     batch, committed, _ = last_batch(checkpoint)
     offset = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
@@ -57,7 +57,7 @@ def progress(checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
 
 
 def write_rows(program: Program, packed: Iterable[Sequence[Packed]], file: Path) -> None:
-    """Write what is to be appended to logs of buckets to *file*, for `import_state`."""
+    """Write the records to append to logs of buckets to *file*, for `import_state`."""
     slots = slots_for(program.buckets)
     schema = rows([], slots, 0).schema
     with pa.ipc.new_stream(str(file), schema) as writer:
@@ -68,7 +68,7 @@ def write_rows(program: Program, packed: Iterable[Sequence[Packed]], file: Path)
 def import_state(
     session: SparkSession, checkpoint: Path, levels: int, file: Path, name: str
 ) -> None:
-    """Append to the logs of buckets; a call after one that was broken off finishes it.
+    """Append to the logs of buckets; a call after an interrupted one finishes it.
 
     Args:
         session: Spark.
@@ -78,7 +78,7 @@ def import_state(
         name: Name of the import.
 
     Raises:
-        RuntimeFailure: Spark could not do it.
+        RuntimeFailure: Spark failed.
     """
     try:
         session.dataSource.register(_ImportSource)

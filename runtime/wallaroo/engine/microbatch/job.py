@@ -1,4 +1,4 @@
-"""What a worker needs to take part in running an application, wherever it is."""
+"""What a worker needs to take part in running an application, on any machine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.user_logs import listen, worker_name
+from wallaroo.dataflow.user_logs import capture_worker_logs, worker_name
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, GatewayAPI
+from wallaroo.engine.spark.task_epoch import task_epoch
 from wallaroo.model.loader import ApplicationRef
 
 
 @dataclass(frozen=True)
 class Readers:
-    """Ranges that a batch is read in at most: one for each worker, of which there may be others.
+    """Maximum number of ranges of a batch: one for each worker. The number of workers may change.
 
-    None at all holds the query up: the batch under way ends, and no other begins.
+    Zero holds the query: the batch in progress ends, and no other begins.
 
     The number is in a file, which the driver writes and Spark's planning process, on the same
     machine, reads before each batch.
@@ -44,22 +45,22 @@ class Readers:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one application; hashable and picklable, so that workers share what it leads to.
+    """One run of one application; hashable and picklable, so that workers share its context.
 
     Args:
-        run: Random name of this run: what a process keeps in memory belongs to one run.
+        run: Random name of this start of the query: what a process keeps in memory belongs to one.
         application: The application and its arguments.
         connect: Connects to the gateway.
         buckets: Number of buckets that keys are spread over.
         slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
             fall evenly on the partitions.
-        readers: Tells how many ranges a batch is read in at most.
+        readers: Maximum number of ranges that a batch is read in.
         repeated: See `Program`.
         batch: Bounds of a batch.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
-        call_limit_s: Seconds that a function of the application may take for one message; 0 for as
-            long as it likes.
-        costs: Where to leave what batches cost; None for nowhere.
+        call_limit_s: Seconds that a function of the application may take for one message; 0 for no
+            limit.
+        costs: Where to write what batches cost; None to disable.
     """
 
     run: str
@@ -86,32 +87,33 @@ class WorkerContext:
     """Entities in memory, by level from 1."""
 
     def cache(self, level: int) -> EntityCache:
-        """The entities that *level* has in memory."""
+        """The entities of *level* in memory."""
         return self.caches[level - 1]
 
     def results(self) -> tuple[str, TaskResults]:
-        """A fresh token, and task results that are left at the gateway under it."""
+        """A fresh token, and results of the current task, staged at the gateway under the token."""
         token, gateway, process = uuid.uuid4().hex, self.gateway, os.getpid()
+        epoch = task_epoch()
 
         def deliver(outputs: Sequence[Outputs], tally: Tally) -> None:
-            if os.getpid() != process:  # user code forked, and came back here in both
+            if os.getpid() != process:  # user code forked, and returned here in both processes
                 os._exit(1)
-            gateway.stage(token, outputs, tally)
+            gateway.stage(epoch.run, epoch.number, token, outputs, tally)
 
         return token, TaskResults(deliver)
 
 
 @functools.lru_cache(maxsize=1)
-def worker_context(job: Job, found: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
+def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef]) -> WorkerContext:
     """The context of *job* in this process, made on first use.
 
     Args:
         job: The job.
-        found: Tells where the application is in this process.
+        locate: Converts the reference of the application to its path in this process.
     """
-    listen(None, worker=worker_name())
-    program = Program(found(job.application).load(), job.buckets, job.repeated)
-    listen(program.application.name)
+    capture_worker_logs(None, worker=worker_name())
+    program = Program(locate(job.application).load(), job.buckets, job.repeated)
+    capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
     return WorkerContext(job, program, job.connect(), caches)

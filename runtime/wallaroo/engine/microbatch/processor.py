@@ -19,13 +19,13 @@ from wallaroo.dataflow.worker import Worker
 from wallaroo.engine.microbatch.job import Job, WorkerContext, worker_context
 from wallaroo.engine.microbatch.source import TOKEN, is_tried_again
 from wallaroo.engine.spark.gc_control import no_garbage_collection
-from wallaroo.engine.spark.shipping import found
+from wallaroo.engine.spark.shipping import locate
 
 
 class LevelProcessor(StatefulProcessor):
     """Runs one level over one bucket's messages, in order of arrival.
 
-    What goes to later levels passes through. Outputs do not travel through Spark: a task leaves
+    What goes to later levels passes through. Outputs do not travel through Spark: a task stages
     them at the gateway under a token and returns the token, so that a batch commits exactly the
     outputs of the task attempts that it is made of.
 
@@ -52,7 +52,7 @@ class LevelProcessor(StatefulProcessor):
         """Run one bucket; *key* holds its slot."""
         with no_garbage_collection():
             if self._context is None:
-                self._context = worker_context(self._job, found)
+                self._context = worker_context(self._job, locate)
                 token, self._results = self._context.results()
                 self._worker = Worker(self._context.program, self._results, self._level)
                 self._patience = CallTimeout(self._job.call_limit_s)
@@ -91,7 +91,7 @@ class LevelProcessor(StatefulProcessor):
         return sent
 
     def close(self) -> None:
-        """Leave the rest of the outputs at the gateway, before the task counts as done."""
+        """Stage the remaining outputs at the gateway, before the task counts as finished."""
         if self._context is not None:
             self._patience.stop()
             self._results.close(always=True)
@@ -116,8 +116,8 @@ class StoredLog:
 
     def head(self) -> Head | None:
         """See `BucketLog.head`."""
-        told = self._head.get()
-        return None if told is None else Head(tuple(told[0].split()), *told[1:])
+        head = self._head.get()
+        return None if head is None else Head(tuple(head[0].split()), *head[1:])
 
     def record(self, place: int) -> bytes:
         """See `BucketLog.record`."""

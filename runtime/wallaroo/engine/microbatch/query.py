@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
-from wallaroo.engine.gateway_api import JOURNAL, GatewayAPI, Offsets, Stopped
+from wallaroo.engine.gateway_api import GatewayAPI, Stopped
 from wallaroo.engine.microbatch.job import Job
 from wallaroo.engine.microbatch.processor import LevelProcessor
 from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
-from wallaroo.engine.spark.checkpoint.position import planned_end
+from wallaroo.engine.spark.checkpoint.progress import planned_end, run_of
 from wallaroo.engine.spark.errors import cause_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ _PHASES = {
     "run": ("addBatch",),
     "commit": ("commitOffsets", "commitBatch"),
 }
-"""Phases of a batch, and Spark's names for what they are made of."""
+"""Phases of a batch, and Spark's names for their parts."""
 
 
 _AT_ONCE = 0
-"""Time of a tick where it is not known which windows are due, which makes all buckets tell: at the
-start, and where the answer to a publish was lost."""
+"""Time of a tick if it is not known which windows must close, so that all buckets report: at the
+start, and if the answer to a publish was lost."""
 
 
 class SparkApplication:
@@ -49,8 +49,8 @@ class SparkApplication:
     def __init__(self, query: StreamingQuery, commit: _Commit) -> None:
         self._query = query
         self._commit = commit
-        self._told = -1
-        """Last batch that `progress` told of."""
+        self._reported = -1
+        """Last batch that `progress` returned."""
 
     def failure(self) -> Failure | None:
         """Why the query stopped by itself; None while it runs."""
@@ -62,20 +62,22 @@ class SparkApplication:
         return Failure("the query stopped" if error is None else cause_of(str(error)))
 
     def progress(self) -> Sequence[Progress]:
-        """How the batches went that have ended since this was asked last; the last ten at most."""
+        """The batches that have ended since the last call; the last ten at most."""
         # as text: PySpark's own objects ask Java for each of their hundred fields
         recent = [json.loads(one.json()) for one in self._query._jsq.recentProgress()]
-        fresh = [_progress(one) for one in recent if _is_batch(one) and one["batchId"] > self._told]
+        fresh = [
+            _progress(one) for one in recent if _is_batch(one) and one["batchId"] > self._reported
+        ]
         if fresh:
-            self._told = fresh[-1].number
+            self._reported = fresh[-1].number
         return fresh
 
     def waits(self) -> bool:
-        """Whether it waits for messages, with no batch under way."""
+        """Whether it waits for messages, with no batch in progress."""
         return str(self._query.status["message"]).startswith("Getting offsets")
 
     def finish_batch(self) -> None:
-        """Wait until the batch under way, if there is one, is committed."""
+        """Wait until the batch in progress, if there is one, is committed."""
         self._query.processAllAvailable()
 
     def stop(self) -> None:
@@ -83,18 +85,18 @@ class SparkApplication:
         self._query.stop()
 
 
-def _is_batch(told: Mapping[str, Any]) -> bool:
-    """Whether Spark tells of a batch, and not of idling."""
-    return "addBatch" in told["durationMs"] and "commitOffsets" in told["durationMs"]
+def _is_batch(report: Mapping[str, Any]) -> bool:
+    """Whether Spark reports a batch, and not that it is idle."""
+    return "addBatch" in report["durationMs"] and "commitOffsets" in report["durationMs"]
 
 
-def _progress(told: Mapping[str, Any]) -> Progress:
-    spent = told["durationMs"]
+def _progress(report: Mapping[str, Any]) -> Progress:
+    spent = report["durationMs"]
     phases = {
         phase: sum(spent.get(part, 0) for part in parts) / 1000 for phase, parts in _PHASES.items()
     }
-    started = datetime.fromisoformat(told["timestamp"]).timestamp()
-    return Progress(told["batchId"], started, phases)
+    started = datetime.fromisoformat(report["timestamp"]).timestamp()
+    return Progress(report["batchId"], started, phases)
 
 
 def start(
@@ -104,7 +106,7 @@ def start(
 
     Args:
         session: Spark.
-        program: What to run; the workers make their own from *job*.
+        program: What to run; the workers build theirs from *job*.
         job: What the workers need.
         checkpoint: Directory of the query's checkpoint.
         on_batch: Called after each committed batch.
@@ -128,9 +130,9 @@ def start(
 
 
 class _Commit:
-    """Publishes a batch at the gateway, before Spark notes that the batch is done.
+    """Publishes a batch at the gateway, before Spark commits the batch.
 
-    Where Spark does a batch over that the gateway has published, the gateway keeps what it has.
+    If Spark repeats a batch that the gateway has published, the gateway keeps what it has.
     """
 
     def __init__(
@@ -140,11 +142,11 @@ class _Commit:
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self.stopped: Stopped | None = None
-        """Why no further batch can be published; Spark tells of it only as text."""
+        """Why no further batch can be published; Spark reports it only as text."""
         self._run: str | None = None
         self._timed = bool(program.timed)
         self._due: dict[tuple[int, int], int | None] = {}
-        """When windows are due, by level and bucket."""
+        """When windows must close, by level and bucket."""
         if self._timed:
             gateway.wake(_AT_ONCE)
 
@@ -152,7 +154,10 @@ class _Commit:
         found = [row.token for row in tokens.collect()]
         try:
             tally = self._gateway.publish(
-                self._run_name(), batch, sorted(set(found), key=found.index), self._offsets(batch)
+                self._run_name(),
+                batch,
+                sorted(set(found), key=found.index),
+                planned_end(self._checkpoint, batch),
             )
         except Stopped as error:
             self.stopped = error
@@ -165,11 +170,8 @@ class _Commit:
         self._due |= tally.due
         return min((due for due in self._due.values() if due is not None), default=None)
 
-    def _offsets(self, batch: int) -> Offsets:
-        return {JOURNAL: planned_end(self._checkpoint, batch)}
-
     def _run_name(self) -> str:
-        """The checkpoint's own name of its query: batch numbers belong to it."""
+        """Name of the checkpoint's query, which batch numbers belong to."""
         if self._run is None:
-            self._run = (self._checkpoint / "metadata").read_text()
+            self._run = run_of(self._checkpoint)
         return self._run

@@ -26,6 +26,7 @@ from wallaroo.engine.metrics import EngineMetrics, TimedBatch
 from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
+from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
 from wallaroo.engine.spark.session import Launch
@@ -66,7 +67,7 @@ class RunningMicroBatch(RunningEngine):
         self._costs = CostsFile(str(scratch / "costs"))
         self._held = False
         self._executors: Executors | None = None
-        """The executors, where the master is one that starts and stops them."""
+        """The executors, if the master starts and stops them."""
 
         def report(batch: Batch) -> None:
             reports.batch(batch)
@@ -78,10 +79,10 @@ class RunningMicroBatch(RunningEngine):
         def timed(progress: Progress) -> None:
             self.figures.on_progress(progress)
             if self._traces is not None:
-                _tell(self._traces, layout.checkpoint, self.figures.batches()[-1])
+                _report(self._traces, layout.checkpoint, self.figures.batches()[-1])
 
         def start(committed: OnBatch) -> Query:
-            # a run of its own each time: what processes have in memory of a failed one is no use
+            # a new run each time: what processes have in memory of a failed one is useless
             fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
             return query.start(self._spark.session, program, fresh, layout.checkpoint, committed)
 
@@ -185,15 +186,14 @@ class RunningMicroBatch(RunningEngine):
             self._traces.close()
 
 
-def _tell(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
-    """Tell of *batch*, and of its phases, which follow one another."""
+def _report(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
+    """Report *batch* and its phases, which follow one another."""
     progress = batch.progress
     at_ns = started_ns = int(progress.started * 1e9)
     phases = []
     for phase in PHASES:
         begun_ns, at_ns = at_ns, at_ns + int(progress.phases[phase] * 1e9)
         phases.append(Span(phase, begun_ns, at_ns))
-    told = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
-    whole = Span("batch", started_ns, at_ns, told)
-    run = (checkpoint / "metadata").read_text()
-    traces.tell(whole, phases, batch=BatchId(run, progress.number))
+    attributes = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
+    whole = Span("batch", started_ns, at_ns, attributes)
+    traces.export(whole, phases, batch=BatchId(run_of(checkpoint), progress.number))

@@ -17,12 +17,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.isolation import Run, run_isolated
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.records import Chunk
+from wallaroo.dataflow.records import JOURNAL, Chunk
 from wallaroo.dataflow.router import Router
 from wallaroo.engine.batch_sizing import Pace
+from wallaroo.engine.gateway_api import Range
 from wallaroo.engine.microbatch.job import Job, worker_context
 from wallaroo.engine.spark.gc_control import no_garbage_collection
-from wallaroo.engine.spark.shipping import found
+from wallaroo.engine.spark.shipping import locate
 from wallaroo.system.lifeline import die_with_starter
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ SCHEMA = "level int, slot int, position bigint, blob binary"
 """A row for each bucket and block: the level that takes it and where it goes there, its place in
 the order of arrival, what it is."""
 TOKEN = b"t"
-"""First byte of a blob that is a token under which a task has left outputs."""
+"""First byte of a blob that is a token under which a task has staged outputs."""
 
 _HELD_S = 0.05
-"""Pause of a query that is held up, before it looks again."""
+"""Pause of a query that is held, before it checks again."""
 
 
 def rows(packed: Sequence[Packed], slots: Sequence[int], position: int) -> pa.RecordBatch:
@@ -56,13 +57,12 @@ def job_to_option(job: Job) -> str:
     return base64.b64encode(pickle.dumps(job)).decode("ascii")
 
 
-class JournalRange(InputPartition):
-    """Offsets [start, end) of the journal, for one task."""
+class LogRange(InputPartition):
+    """Messages of one log, for one task."""
 
-    def __init__(self, start: int, end: int) -> None:
-        super().__init__((start, end))
-        self.start = start
-        self.end = end
+    def __init__(self, messages: Range) -> None:
+        super().__init__(messages)
+        self.messages = messages
 
 
 class JournalSource(DataSource):
@@ -86,7 +86,7 @@ class JournalSource(DataSource):
 
 
 class JournalReader(DataSourceStreamReader):
-    """Offsets are arrival numbers; a batch takes what has arrived, within its bounds."""
+    """Reads the journal, the one log; a batch takes what has arrived, within its bounds."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -95,7 +95,7 @@ class JournalReader(DataSourceStreamReader):
 
     def _connected(self) -> Any:
         if self._gateway is None:
-            die_with_starter()  # Spark's Java: else calls to a gateway that is gone go on for long
+            die_with_starter()  # Spark's Java: else calls to a lost gateway are repeated for long
             self._gateway = self._job.connect()
         return self._gateway
 
@@ -109,41 +109,48 @@ class JournalReader(DataSourceStreamReader):
         if not job.readers.now():
             time.sleep(_HELD_S)
             return start
-        after, pace = start["offset"], self._pace
+        after, pace = int(start["offset"]), self._pace
         if pace.end(after) and job.costs is not None:
             job.costs.write(pace.costs)
         latest = self._connected().latest(
-            after, job.batch.max_bytes, pace.messages, job.idle_wait_s, start.get("opening")
+            {JOURNAL: after},
+            job.batch.max_bytes,
+            pace.messages,
+            job.idle_wait_s,
+            start.get("opening"),
         )
-        pace.begin(after, latest.end)
-        # what an import left in the start, and another opening, are no reason for a batch
-        return start if latest.end == after else {"offset": latest.end, "opening": latest.opening}
+        end = latest.end[JOURNAL]
+        pace.begin(after, end)
+        # an import's name in the start, or another opening, does not make a batch
+        return start if end == after else {"offset": end, "opening": latest.opening}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a batch; each is read by one task, in order of arrival."""
         readers = max(1, self._job.readers.now())
-        ranges = self._connected().plan(start["offset"], end["offset"], readers)
-        return [JournalRange(*bounds) for bounds in ranges]
+        ranges = self._connected().plan(
+            {JOURNAL: start["offset"]}, {JOURNAL: end["offset"]}, readers
+        )
+        return [LogRange(messages) for messages in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run the first stage over a range, block by block."""
-        assert isinstance(partition, JournalRange)
+        assert isinstance(partition, LogRange)
         with no_garbage_collection():
-            yield from _route(self._job, partition)
+            yield from _route(self._job, partition.messages)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Forget what a committed batch has consumed."""
-        self._connected().consume(end["offset"])
+        self._connected().consume({JOURNAL: end["offset"]})
 
 
-def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
-    context = worker_context(job, found)
+def _route(job: Job, messages: Range) -> Iterator[pa.RecordBatch]:
+    context = worker_context(job, locate)
     token, results = context.results()
     router = Router(context.program, results)
     isolates, patience = is_tried_again(), CallTimeout(job.call_limit_s)
     patience.start()
     try:
-        for block in context.gateway.read(journal.start, journal.end):
+        for block in context.gateway.read(messages):
             if isolates:
                 packed = run_isolated(context.program, results, job.call_limit_s, _routing(block))
             else:
@@ -153,7 +160,7 @@ def _route(job: Job, journal: JournalRange) -> Iterator[pa.RecordBatch]:
     finally:
         patience.stop()
     if results.close():
-        yield rows([Packed(0, 0, TOKEN + token.encode())], job.slots, journal.start)
+        yield rows([Packed(0, 0, TOKEN + token.encode())], job.slots, messages.start.number)
 
 
 def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
@@ -161,6 +168,6 @@ def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
 
 
 def is_tried_again() -> bool:
-    """Whether this task was tried before, and failed: perhaps because of one of its messages."""
+    """Whether this task has failed before, perhaps because of one of its messages."""
     context = TaskContext.get()
     return context is not None and context.attemptNumber() > 0

@@ -9,6 +9,7 @@ from typing import Literal
 
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.engine.base import (
     Engine,
     EngineSettings,
@@ -18,14 +19,14 @@ from wallaroo.engine.base import (
     StateLayout,
     StoppedState,
 )
-from wallaroo.engine.gateway_api import Connect, Position
+from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.realtime import refusals
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.messages import Addressed, Place, chunks_socket
 from wallaroo.engine.realtime.running import RunningRealTime
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint import owner
-from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.system.pod import Pod
@@ -83,22 +84,23 @@ class RealTime(Engine):
         """See `Engine.on_kubernetes`."""
         refusals.refuse("Kubernetes")
 
-    def position(self, checkpoint: Path) -> Position:
-        """See `Engine.position`."""
+    def progress(self, checkpoint: Path) -> CheckpointProgress:
+        """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
         offsets = checkpoint / "offsets"
         numbers = [int(file.name) for file in offsets.glob("*") if file.name.isdecimal()]
         if not numbers:
-            return Position()
+            return CheckpointProgress()
         text = (offsets / str(max(numbers))).read_text()
         place = Place.from_json(text.splitlines()[-1])
         run = (checkpoint / "metadata").read_text()
         # what the outbox has published, the gateway compares when the query begins
-        return Position(run, max(numbers), place.offset, place.opening, place.offset)
+        reached = {JOURNAL: place.offset}
+        return CheckpointProgress(run, max(numbers), reached, place.opening, reached)
 
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""
-        return settle(checkpoint)
+        return relocate(checkpoint)
 
     def open(self, layout: StateLayout) -> AbstractContextManager[StoppedState]:
         """See `Engine.open`."""

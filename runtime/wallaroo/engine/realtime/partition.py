@@ -49,6 +49,7 @@ class Partition:
     def __init__(
         self, job: Job, program: Program, number: int, gateway: FrameSocket, java: FrameSocket
     ) -> None:
+        self._checkpoint = job.checkpoint
         self._limit_s = job.call_limit_s
         self._program = program
         self._number = number
@@ -94,7 +95,8 @@ class Partition:
 
     def _apply(self, place: Place) -> None:
         """Take in the changes that were published after *place*, which Spark does not have."""
-        self._gateway.send(pack_json(CHANGES, place.chunk))
+        run = (self._checkpoint / "metadata").read_text()
+        self._gateway.send(pack_json(CHANGES, [run, place.chunk]))
         while (frame := self._gateway.receive()) is not None and frame[:1] == RECORD:
             self._state.apply(frame[1:])
         if frame is None:

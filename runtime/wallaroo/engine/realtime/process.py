@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.user_logs import listen, tell, worker_name
+from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import HELLO, READER, Hello, pack_json
 from wallaroo.model.loader import ApplicationRef
@@ -67,10 +67,10 @@ def main(directory: Path, role: int) -> None:
     """Be the process *role* of the query whose sockets are in *directory*."""
     die_with_starter()
     log_channel.take_over()
-    listen(None, worker=worker_name())
+    capture_worker_logs(None, worker=worker_name())
     job: Job = pickle.loads((directory / JOB).read_bytes())
     program = job.program()
-    listen(program.application.name)
+    capture_worker_logs(program.application.name)
     gc.collect()
     gc.freeze()
     gc.disable()  # the collector is called between chunks
@@ -118,6 +118,8 @@ if __name__ == "__main__":
     except (ConnectionError, EOFError):
         _end(1)  # the gateway or Java is gone
     except BaseException as error:
-        tell("error", "a process of the query failed", error=f"{type(error).__name__}: {error}")
+        log_event(
+            "error", "a process of the query failed", error=f"{type(error).__name__}: {error}"
+        )
         _end(1)
     _end(0)

@@ -20,33 +20,33 @@ class ChunkResults(TaskResults):
 
     def __init__(self) -> None:
         super().__init__(self._gather)
-        self._outputs: list[Outputs] = []
+        self._taken: list[Outputs] = []
         self._gathered = Tally()
 
     def take(self) -> tuple[list[Outputs], Tally]:
         """Outputs and report since the last call."""
         self._flush()
-        outputs, tally = self._outputs, self._gathered
-        tally.figures = _taken(self.figures)
-        self._outputs, self._gathered = [], Tally()
+        outputs, tally = self._taken, self._gathered
+        tally.metrics = _taken(self.metrics)
+        self._taken, self._gathered = [], Tally()
         return outputs, tally
 
     def _gather(self, outputs: Sequence[Outputs], tally: Tally) -> None:
-        self._outputs += outputs
+        self._taken += outputs
         self._gathered.merge(tally)
 
 
-def _taken(figures: TaskMetrics) -> TaskMetrics:
-    """What *figures* have counted; they count from zero then."""
+def _taken(metrics: TaskMetrics) -> TaskMetrics:
+    """What *metrics* have counted; they count from zero then."""
     taken = TaskMetrics(
-        {name: replace(step) for name, step in figures.steps.items() if step != _ZERO},
-        figures.arrivals,
-        figures.entities,
-        figures.log_bytes,
-        figures.hot_keys,
+        {name: replace(step) for name, step in metrics.steps.items() if step != _ZERO},
+        metrics.arrivals,
+        metrics.entities,
+        metrics.log_bytes,
+        metrics.hot_keys,
     )
-    for step in figures.steps.values():
+    for step in metrics.steps.values():
         for field in fields(StepMetrics):
             setattr(step, field.name, getattr(_ZERO, field.name))
-    figures.arrivals, figures.entities, figures.log_bytes, figures.hot_keys = {}, {}, {}, {}
+    metrics.arrivals, metrics.entities, metrics.log_bytes, metrics.hot_keys = {}, {}, {}, {}
     return taken

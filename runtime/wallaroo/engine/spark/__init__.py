@@ -1,1 +1,1 @@
-"""Spark itself: its session and Java, worker processes, executors, checkpoints."""
+"""Spark: its session and Java process, worker processes, executors, checkpoints."""

@@ -1,9 +1,9 @@
-"""Java's archive of loaded classes, which a virtual machine maps instead of loading them anew.
+"""Java's archive of loaded classes, which a virtual machine maps instead of loading them again.
 
-Spark loads some fifteen thousand classes before its first batch, a third of its start. The archive
-belongs to one Java and one set of jars: it lies beside those, is found by digests of Java's place
-and of what is there, and a Java that does not like it runs without (`-Xshare:auto`). Source: JEP
-350, dynamic archives.
+Spark loads about fifteen thousand classes before its first batch, which takes a third of its start.
+An archive belongs to one Java and one set of jars: it is stored next to the jars, its name contains
+digests of Java's path and of both, and a Java that cannot use it runs without (`-Xshare:auto`).
+Source: JEP 350, dynamic archives.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def home_of(java: str) -> Path:
-    """Directory of the Java that the program *java* belongs to."""
+    """Return the home directory of the Java to which the program *java* belongs."""
     return Path(os.path.realpath(java)).parents[1]
 
 
 def archive_of(java: str, jars: Path) -> Path:
-    """Where the archive of *java* and *jars* is, if it has been made."""
+    """Return the path of the archive of *java* and *jars*, which need not exist."""
     content = hashlib.sha256()
-    classes = home_of(java) / "lib" / "modules"  # Java's own
+    classes = home_of(java) / "lib" / "modules"  # those of Java itself
     for file in (classes, *sorted(jars.glob("*.jar"))):
         if file.exists():
-            told = file.stat()
-            content.update(f"{file} {told.st_size} {told.st_mtime_ns}\n".encode())
+            status = file.stat()
+            content.update(f"{file} {status.st_size} {status.st_mtime_ns}\n".encode())
     return jars.parent / f"wallaroo-{_place_of(java)}-{content.hexdigest()[:16]}.jsa"
 
 
 def remove_outdated(java: str, jars: Path) -> None:
-    """Remove archives of what was where *java* and *jars* are, before these were."""
+    """Remove archives of earlier versions of *java* and *jars*."""
     archive = archive_of(java, jars)
     for other in jars.parent.glob(f"wallaroo-{_place_of(java)}-*.jsa"):
         if other not in {archive, _base_of(archive)}:
@@ -43,7 +43,7 @@ def remove_outdated(java: str, jars: Path) -> None:
 
 
 def sharing_options(java: str, jars: Path) -> list[str]:
-    """What to start *java* with, so that it uses the archive; nothing if there is none."""
+    """Return the options with which *java* uses the archive; empty if it does not exist."""
     archive = archive_of(java, jars)
     if not archive.exists():
         return []
@@ -52,23 +52,23 @@ def sharing_options(java: str, jars: Path) -> list[str]:
     return [f"-XX:SharedArchiveFile={files}", *_QUIET]
 
 
-def recording_options(java: str, jars: Path, made: Path) -> list[str]:
-    """What to start *java* with, so that it leaves an archive of its classes behind in *made*.
+def recording_options(java: str, jars: Path, file: Path) -> list[str]:
+    """Return the options with which *java* writes an archive of its classes to *file*.
 
     Raises:
-        RuntimeFailure: This Java cannot.
+        RuntimeFailure: This Java cannot create archives.
     """
-    options = [f"-XX:ArchiveClassesAtExit={made}", *_QUIET]
+    options = [f"-XX:ArchiveClassesAtExit={file}", *_QUIET]
     if (home_of(java) / "lib" / "server" / "classes.jsa").exists():
         return options
-    # the small runtimes of packages come without an archive of Java's own classes
-    base, dumped = _base_of(archive_of(java, jars)), made.with_suffix(".base")
+    # small runtimes in packages lack the archive of Java's own classes
+    base, dumped = _base_of(archive_of(java, jars)), file.with_suffix(".base")
     command = [java, "-XX:+UseSerialGC", "-Xshare:dump", f"-XX:SharedArchiveFile={dumped}"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    if told.returncode or not dumped.exists():
-        msg = f"{java} makes no archive of its classes: {told.stdout.strip()[-300:]}"
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode or not dumped.exists():
+        msg = f"{java} cannot create an archive of its classes: {result.stdout.strip()[-300:]}"
         raise RuntimeFailure(msg)
-    dumped.replace(base)  # where it stays: the archive above it names it
+    dumped.replace(base)  # its final path, to which the upper archive refers
     return [f"-XX:SharedArchiveFile={base}", *options]
 
 

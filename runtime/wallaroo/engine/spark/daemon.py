@@ -1,7 +1,7 @@
-"""What Spark's Python workers are forked from: a process that has loaded what they need.
+"""The process from which Spark's Python workers are forked, with all modules preloaded.
 
-One that is forked from PySpark's own daemon has yet to load PySpark, Arrow and the runtime, for a
-second of processor time and more, while the first messages wait for it.
+A worker forked from PySpark's daemon would first have to import PySpark, Arrow and the runtime,
+which takes more than a second of processor time while the first messages wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wallaroo.engine.spark.workers import Workers
 from wallaroo.observability import log_channel
 
 _WORKER = "pyspark.worker"
-"""What runs tasks; Spark has daemons for other, smaller work, which need none of it."""
+"""The module that runs tasks; Spark starts other daemons for work that does not need it."""
 _NEEDED = (
     _WORKER,
     "pyarrow.flight",
@@ -33,19 +33,19 @@ _NEEDED = (
 
 
 def preload() -> None:
-    """Load what workers need.
+    """Import the modules that workers need.
 
-    A thread that this starts is not there after a fork. Those that the libraries start, of linear
-    algebra and of memory, are looked after by them.
+    Threads do not survive a fork; the libraries for linear algebra and memory allocation restart
+    theirs.
     """
     for name in _NEEDED:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # else each worker's first collection would copy every page of it
+    gc.freeze()  # otherwise the first collection in each worker would copy all pages
 
 
 def main() -> NoReturn:
-    """Serve Spark as `pyspark.daemon` does, by its protocol, until Spark is gone."""
+    """Serve Spark with the protocol of `pyspark.daemon`, until Spark ends."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     place = Path(os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"], f".{uuid.uuid4()}.sock")

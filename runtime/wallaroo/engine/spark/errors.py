@@ -1,4 +1,4 @@
-"""What happened, out of the pages that Spark says about it."""
+"""Extracts the cause from Spark's lengthy error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def cause_of(error: str) -> str:
-    r"""The sentence in *error*, a query's failure, that tells what happened.
+    r"""Return the line of *error*, the failure of a query, that states the cause.
 
     Example:
         >>> cause_of("[STREAM_FAILED] …\nTraceback (most recent call last):\n  …\nKeyError: 3")
@@ -19,5 +19,5 @@ def cause_of(error: str) -> str:
         r"^(?:: )?([\w.]+(?:Error|Exception|Failure|Interrupt)\b.*)$", error, re.MULTILINE
     )
     lines = [line for line in error.splitlines() if line.strip()]
-    chosen: Sequence[str] = tracebacks or lines[:1] or ["no word from Spark"]
+    chosen: Sequence[str] = tracebacks or lines[:1] or ["Spark gave no reason"]
     return chosen[-1].strip()

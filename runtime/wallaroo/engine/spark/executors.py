@@ -1,8 +1,8 @@
-"""The executors of a running session: how many there are, and how many there should be.
+"""Scales the executors of a running session.
 
-More are asked for; fewer are decommissioned, which lets their tasks end and hands out no new ones.
-What a leaving executor held is not lost: state is in the checkpoint, and a batch reads its messages
-again if it must.
+Additional executors are requested; surplus ones are decommissioned: they finish their tasks and get
+no new ones. Nothing is lost with an executor: state is in the checkpoint, and a batch can read its
+messages again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = structlog.get_logger("wallaroo")
 
 
 def local_workers(session: SparkSession) -> int:
-    """Tasks that Spark runs at a time now, where its master is local: none once it is gone."""
+    """Return the number of tasks that local Spark runs concurrently; 0 after it has ended."""
     from py4j.protocol import Py4JError
 
     try:
@@ -32,10 +32,10 @@ def local_workers(session: SparkSession) -> int:
 
 
 def start_workers(session: SparkSession) -> None:
-    """Start the workers of local Spark, in a thread: else the first batch waits for them."""
+    """Start the workers of local Spark in a thread, so that the first batch need not wait."""
 
     def start() -> None:
-        with contextlib.suppress(Exception):  # a batch will tell what is wrong with workers
+        with contextlib.suppress(Exception):  # problems with workers will be reported by a batch
             rows = session.range(local_workers(session))
             rows.mapInArrow(lambda batches: batches, rows.schema).collect()
 
@@ -43,11 +43,11 @@ def start_workers(session: SparkSession) -> None:
 
 
 class Executors:
-    """Executors of a session whose master can start and stop them.
+    """The executors of a session whose master can start and stop them.
 
     Args:
-        session: Spark.
-        wanted: How many it was started with.
+        session: The Spark session.
+        wanted: Initial number of executors.
     """
 
     def __init__(self, session: SparkSession, wanted: int) -> None:
@@ -58,25 +58,25 @@ class Executors:
 
     @property
     def wanted(self) -> int:
-        """How many there should be."""
+        """The requested number of executors."""
         return self._wanted
 
     def running(self) -> list[str]:
-        """Names of those that take tasks, the oldest first."""
+        """Return the names of active executors, the oldest first."""
         backend = self._context.schedulerBackend()
-        known = self._context.getExecutorIds()
-        names = [known.apply(place) for place in range(known.size())]
+        ids = self._context.getExecutorIds()
+        names = [ids.apply(place) for place in range(ids.size())]
         return sorted(filter(backend.isExecutorActive, names), key=lambda name: (len(name), name))
 
     def want(self, number: int) -> None:
-        """Let there be *number* executors, as soon as the cluster has them."""
+        """Request *number* executors in total, which start as soon as the cluster permits."""
         with self._lock:
             none = self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
             self._context.requestTotalExecutors(number, 0, none)
             self._wanted = number
 
     def remove_surplus(self) -> None:
-        """Decommission the newest of those that are more than wanted; at best between batches."""
+        """Decommission surplus executors, the newest first; best called between batches."""
         with self._lock:
             if surplus := self.running()[self._wanted :]:
                 log.info("executors leave", executors=surplus, wanted=self._wanted)
@@ -87,10 +87,10 @@ class Executors:
 
         jvm, gateway = self._jvm, SparkContext._gateway
         assert gateway is not None
-        why = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
-            "fewer workers are wanted", jvm.scala.Option.empty()
+        reason = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+            "fewer workers were requested", jvm.scala.Option.empty()
         )
         pairs = gateway.new_array(jvm.scala.Tuple2, len(names))
         for place, name in enumerate(names):
-            pairs[place] = jvm.scala.Tuple2(name, why)
+            pairs[place] = jvm.scala.Tuple2(name, reason)
         self._context.schedulerBackend().decommissionExecutors(pairs, False, False)

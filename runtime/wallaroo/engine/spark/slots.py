@@ -1,7 +1,7 @@
-"""Numbers for buckets that Spark's exchange spreads evenly.
+"""Assigns numbers to buckets that Spark's exchange distributes evenly.
 
-Spark sends a row to the partition that its key hashes to. Left alone, few buckets would crowd on
-some partitions while others get none; so each bucket is given a number that hashes where it should.
+Spark sends a row to the partition given by the hash of its key. With arbitrary numbers, some
+partitions would get many buckets and others none, so each bucket gets a number with the right hash.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ _SEED = 42
 
 
 def slots_for(buckets: int) -> tuple[int, ...]:
-    """For each bucket a number of its own, whose hash is the bucket's number modulo *buckets*.
+    """Return a distinct number for each bucket, whose hash modulo *buckets* is the bucket.
 
-    So Spark sends bucket `b` to partition `b % partitions` wherever *buckets* is a multiple of the
-    partitions; what state is kept under does not depend on how many partitions there are.
+    Spark then sends bucket `b` to partition `b % partitions` if *buckets* is a multiple of the
+    number of partitions, and the keys of the state do not depend on that number.
 
     Example:
         >>> slots_for(4)
         (12, 6, 2, 0)
     """
-    found: dict[int, int] = {}
+    slots: dict[int, int] = {}
     for slot in itertools.count():
-        found.setdefault(spark_hash(slot) % buckets, slot)
-        if len(found) == buckets:
-            return tuple(found[bucket] for bucket in range(buckets))
+        slots.setdefault(spark_hash(slot) % buckets, slot)
+        if len(slots) == buckets:
+            return tuple(slots[bucket] for bucket in range(buckets))
     raise AssertionError
 
 
 def spark_hash(value: int) -> int:
-    """The hash of a 32-bit integer in Spark: Murmur3 (x86, 32 bits), as a signed integer.
+    """Return Spark's hash of a 32-bit integer: Murmur3 (x86, 32 bits), as a signed integer.
 
     Source: Austin Appleby's MurmurHash3_x86_32, which Spark's `Murmur3_x86_32.hashInt` follows.
 

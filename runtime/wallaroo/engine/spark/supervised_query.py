@@ -1,4 +1,4 @@
-"""A query of Spark that is started again when it fails."""
+"""Supervises a query and restarts it when it fails."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ log = structlog.get_logger("wallaroo")
 
 
 class Query(Protocol):
-    """A query that was started."""
+    """A started query."""
 
     def failure(self) -> Failure | None:
-        """Why it stopped by itself; None while it runs."""
+        """Return why it stopped by itself; None while it runs."""
 
     def progress(self) -> Sequence[Progress]:
-        """How the batches went that have ended since this was asked last; some of many."""
+        """Return the progress of batches that have ended since the last call; may skip some."""
 
     def waits(self) -> bool:
-        """Whether it waits for messages, with no batch under way."""
+        """Whether it waits for messages and no batch is running."""
 
     def finish_batch(self) -> None:
-        """Wait until the batch under way, if there is one, is committed."""
+        """Wait until the running batch, if there is one, is committed."""
 
     def stop(self) -> None:
-        """Stop it; what is not committed is done over at the next start."""
+        """Stop it; an uncommitted batch is reprocessed at the next start."""
 
 
 class SupervisedQuery:
-    """A query that is started again when it fails.
+    """A query that is restarted when it fails.
 
     Args:
         start: Starts the query.
-        ended: Tells how what the engine runs on has ended; None while it is there.
+        ended: Returns how the process under the engine ended; None while it runs.
         on_batch: Called after each committed batch.
-        on_progress: Called, by `failure`, with how each batch went.
+        on_progress: Called, by `failure`, with the progress of each batch.
     """
 
     def __init__(
@@ -56,30 +56,30 @@ class SupervisedQuery:
         self._ended = ended
         self._on_batch = on_batch
         self._on_progress = on_progress
-        self._untold = False
-        """Whether batches have ended whose progress has not been asked for."""
+        self._progress_pending = False
+        """Whether batches have ended whose progress has not been reported."""
         self.restarts = 0
-        """Times that it was started anew."""
+        """Number of restarts."""
         self._restarts = Restarts()
-        self._again_at: float | None = None
-        """When the query, which has failed, is started anew."""
+        self._restart_at: float | None = None
+        """When to restart the failed query; None while it runs."""
         self._running = start(self._batch)
 
     def failure(self) -> str | None:
-        """Look after it; tells why it is not started any more, None while it is."""
+        """Check the query and restart it if necessary; returns why that has been given up."""
         try:
-            if self._again_at is None:
+            if self._restart_at is None:
                 failure = self._running.failure()
-                if self._untold:
-                    self._tell_progress()
-            elif time.monotonic() < self._again_at:
+                if self._progress_pending:
+                    self._report_progress()
+            elif time.monotonic() < self._restart_at:
                 return None
             else:
-                failure = self._start_again()
-        except Exception as error:  # whatever the engine's libraries raise when it is not there
+                failure = self._restart()
+        except Exception as error:  # the engine's libraries raise anything if it has ended
             cause = cause_of(str(error))
-            gone = f"the engine is gone ({cause}); start again with the same --state-dir"
-            return self._ended() or gone
+            message = f"the engine has ended ({cause}); start again with the same --state-dir"
+            return self._ended() or message
         if failure is None:
             return None
         if failure.final:
@@ -88,43 +88,43 @@ class SupervisedQuery:
         if pause is None:
             return f"the query failed {self._restarts.failures} times in a row: {failure.reason}"
         log.warning("query restarts", reason=failure.reason, pause_s=pause)
-        self._again_at = time.monotonic() + pause
+        self._restart_at = time.monotonic() + pause
         return None
 
-    def _start_again(self) -> Failure | None:
-        """Start the query anew; why that failed, if it did, and the engine is there."""
-        self._again_at = None
+    def _restart(self) -> Failure | None:
+        """Restart the query; returns why that failed although the engine is running, or None."""
+        self._restart_at = None
         try:
             self._running = self._start(self._batch)
-        except Exception as error:  # a process that Spark keeps for starts may have been killed
+        except Exception as error:  # e.g. a helper process of Spark may have been killed
             if self._ended() is not None:
                 raise
             return Failure(cause_of(str(error)))
         self.restarts += 1
         return None
 
-    def _tell_progress(self) -> None:
-        told = self._running.progress()
-        self._untold = not told  # Spark tells a moment after it has published the batch
-        for progress in told:
+    def _report_progress(self) -> None:
+        batches = self._running.progress()
+        self._progress_pending = not batches  # Spark reports a moment after publishing the batch
+        for progress in batches:
             self._on_progress(progress)
 
     def waits(self) -> bool:
-        """Whether it waits for messages, with no batch under way."""
+        """Whether it waits for messages and no batch is running."""
         return self._running.waits()
 
     def finish_batch(self) -> None:
-        """Wait until the batch under way, if there is one, is committed."""
+        """Wait until the running batch, if there is one, is committed."""
         self._running.finish_batch()
 
     def stop(self) -> None:
-        """Stop it, and tell how its last batches went."""
+        """Stop it, and report the progress of its last batches."""
         self._running.stop()
-        if self._untold:
-            with contextlib.suppress(Exception):  # the engine's libraries may be gone
-                self._tell_progress()
+        if self._progress_pending:
+            with contextlib.suppress(Exception):  # the engine may have ended
+                self._report_progress()
 
     def _batch(self, batch: Batch) -> None:
         self._restarts.worked()
         self._on_batch(batch)
-        self._untold = True
+        self._progress_pending = True

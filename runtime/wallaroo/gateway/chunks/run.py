@@ -45,8 +45,7 @@ from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.chunks import FinishedChunk, Progress
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
 from wallaroo.system.failpoints import fault
 
 _WAIT_S = 0.2
@@ -102,7 +101,7 @@ class ChunkRun:
         journal: Where messages are.
         tail: Opens it for reading.
         outbox: Where outputs go.
-        judge: Says what becomes of messages that are set aside.
+        evidence: Says what becomes of messages that are set aside.
         resumes: What runs before have left; changed.
         pace: How much is under way at a time.
         on_failure: Called when the outbox cannot be written.
@@ -113,8 +112,8 @@ class ChunkRun:
         hello: Hello,
         journal: Journal,
         tail: Callable[[], JournalTail],
-        outbox: Outbox,
-        judge: EvidenceFinder,
+        outbox: ChunkOutbox,
+        evidence: EvidenceFinder,
         resumes: Resumes,
         pace: Pace,
         on_failure: Callable[[Exception], None],
@@ -125,7 +124,7 @@ class ChunkRun:
         self._journal = journal
         self._tail = tail
         self._outbox = outbox
-        self._judge = judge
+        self._evidence = evidence
         self._resumes = resumes
         self._pace = pace
         self._on_failure = on_failure
@@ -183,8 +182,9 @@ class ChunkRun:
             except LookupError as error:
                 self.fail(str(error), final=True)
         elif kind == CHANGES and role >= 0:
+            query, after = json_in(frame)
             with self._outbox.chunks() as table:
-                records = list(table.changes(role, json_in(frame)))
+                records = table.changes(query, role, after)
             for record in records:
                 self._processes[role].send(RECORD, record)
             self._processes[role].send(DONE)
@@ -229,7 +229,7 @@ class ChunkRun:
             known = table.progress()
             if first:
                 self._check(query, place, known)
-            table.forget(place.chunk)
+            table.forget(query, place.chunk)
         progress = known.get(query, Progress(place.chunk, place.offset))
         self._journal.note_processed(progress.end)
         self._journal.consume(place.offset)
@@ -394,7 +394,7 @@ class ChunkRun:
         told = False
         while not self._closed:
             try:
-                return self._outbox.publish_chunks(self._query, chunks, self._judge)
+                return self._outbox.publish_chunks(self._query, chunks, self._evidence)
             except sqlite3.Error as error:
                 if not lacks_room(error):
                     raise

@@ -17,7 +17,7 @@ from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.chunks import ChunkOutbox
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -31,7 +31,7 @@ class ChunkServer:
         journal_file: File of its database.
         outbox: The outbox.
         leases: Know which driver the gateway serves.
-        judge: Says what becomes of messages that are set aside.
+        evidence: Says what becomes of messages that are set aside.
         pace: How much is under way at a time.
         on_failure: Called when the outbox cannot be written.
     """
@@ -41,16 +41,16 @@ class ChunkServer:
         path: Path,
         journal: Journal,
         journal_file: Path,
-        outbox: Outbox,
+        outbox: ChunkOutbox,
         leases: Leases,
-        judge: EvidenceFinder,
+        evidence: EvidenceFinder,
         pace: Pace,
         on_failure: Callable[[Exception], None],
     ) -> None:
         self._journal, self._journal_file = journal, journal_file
         self._outbox = outbox
         self._leases = leases
-        self._judge = judge
+        self._evidence = evidence
         self._pace = pace
         self._on_failure = on_failure
         self._lock = threading.Lock()
@@ -127,7 +127,7 @@ class ChunkServer:
                     self._journal,
                     lambda: JournalTail(self._journal_file),
                     self._outbox,
-                    self._judge,
+                    self._evidence,
                     self._resumes,
                     self._pace,
                     self._on_failure,

@@ -1,7 +1,7 @@
 """Sinks that Python code writes: published outputs in order, numbered, until they are safe.
 
-The code is the application's own: what it raises is logged with its place, and it gets the same
-outputs again, after pauses that grow.
+The code belongs to the application: what it raises is logged with its place, and it gets the same
+outputs again after a growing pause.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from wallaroo.api.places import place_of_error
 from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import CustomSink
-from wallaroo.model.raised import told
+from wallaroo.model.raised import describe_error
 from wallaroo.observability.logs import Repeats
 
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before writing is tried again: doubles from the first to the most."""
+"""Pause before a write is repeated: doubles from the first to the most."""
 _STOP_S = 5.0
 """Time that a sink has, at a stop, to finish a write."""
 
@@ -32,7 +32,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 class PythonSinkWriter:
-    """Writes one sink's outputs, in a thread of its own.
+    """Writes one sink's outputs in a separate thread.
 
     Args:
         index: Index of the sink in the application.
@@ -46,17 +46,22 @@ class PythonSinkWriter:
         self._outbox = outbox
         self._numbering = f"{outbox.identity}-{index}-{sink.name}"
         self._number = outbox.delivered_to(index)
-        """Number of the first output that is not known to be safe."""
+        """Number of the first output that may not be safe."""
         self._taken = 0
         """Position in the outbox up to which outputs are safe."""
         self._stopping = threading.Event()
         self._settling = threading.Lock()
-        """Held while outputs are noted as delivered: none are after a stop."""
+        """Held while outputs are noted as delivered, which does not happen after a stop."""
         self._repeats = Repeats()
         self.problem: str | None = None
         """Why outputs are not written now; None while they are."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` has been called."""
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         """Stop writing; what is not delivered stays in the outbox."""
@@ -64,7 +69,7 @@ class PythonSinkWriter:
         self._thread.join(_STOP_S)
         if self._thread.is_alive():
             log.warning("sink does not stop", **self._names(), reason="it waits in write()")
-            self._settling.acquire()  # for good: what it may write yet counts as not delivered
+            self._settling.acquire()  # for good: what it still writes does not count as delivered
 
     def _run(self) -> None:
         pause = _RETRY_FIRST_S
@@ -72,7 +77,7 @@ class PythonSinkWriter:
             number = self._number
             try:
                 self._write()
-            except BaseException as error:  # this thread goes on, whatever it is
+            except BaseException as error:  # this thread continues, whatever it is
                 pause = _RETRY_FIRST_S if number != self._number else pause
                 self._log(error, pause)
                 self._stopping.wait(pause)
@@ -103,7 +108,7 @@ class PythonSinkWriter:
         except BaseException:
             try:
                 writer.close()
-            except BaseException as error:  # the first failure is the one to tell of
+            except BaseException as error:  # the first failure is the one to report
                 log.warning("sink not closed", **self._names(), reason=_reason(error))
             raise
         writer.close()
@@ -125,7 +130,7 @@ class PythonSinkWriter:
 
 def _reason(error: BaseException) -> str:
     place = place_of_error(error)
-    return told(error) + (f" ({place})" if place else "")
+    return describe_error(error) + (f" ({place})" if place else "")
 
 
 def _cut(outputs: Outputs) -> list[bytes]:

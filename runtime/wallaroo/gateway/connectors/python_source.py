@@ -1,48 +1,82 @@
 """Sources that Python code reads: messages into the journal, each with its position.
 
-The code is the application's own: what it raises is logged with its place, and it is asked again
-from where it was, after pauses that grow. It reads ahead of the engine only so far, however much
-room the journal has: what can be read again need not wait on disk.
+The code belongs to the application: what it raises is logged with its place, and reading resumes
+where it was after a growing pause. A source reads ahead of the engine only to a limit, however much
+room the journal has: messages that can be read again need not wait on disk.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import pickle
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from wallaroo.api.places import place_of_error
 from wallaroo.errors import FrameError
+from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.model.application import CustomSource
-from wallaroo.model.raised import told
+from wallaroo.model.raised import describe_error
 from wallaroo.observability.logs import Repeats
 
 _AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most: two large batches."""
 _IDLE_S = 0.05
-"""Pause after a source has said that nothing is there."""
+"""Pause after a source has reported that it has no messages now."""
 _ROOM_WAIT_S = 0.5
 """Wait for room in the journal, before looking whether to stop."""
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before reading is tried again: doubles from the first to the most."""
+"""Pause before a read is repeated: doubles from the first to the most."""
 _STOP_S = 5.0
-"""Time that a source has, at a stop, to give its next message or say that there is none."""
+"""Time that a source has, at a stop, to return from its current read."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
 
+class PythonSources(SourceConnector):
+    """Reads all sources that Python code provides, each in a separate thread.
+
+    Args:
+        sources: The sources by their indices.
+        journal: Takes the messages, and knows where to resume.
+    """
+
+    def __init__(self, sources: Mapping[int, CustomSource], journal: Journal) -> None:
+        self._sources = sources
+        self._journal = journal
+        self._readers: dict[int, PythonSourceReader] = {}
+
+    async def start(self) -> None:
+        """See `SourceConnector.start`."""
+        for index, source in self._sources.items():
+            self._readers[index] = PythonSourceReader(index, source, self._journal)
+
+    async def stop(self) -> None:
+        """See `SourceConnector.stop`."""
+        stopping = (asyncio.to_thread(reader.stop) for reader in self._readers.values())
+        await asyncio.gather(*stopping)
+
+    def status(self, index: int) -> SourceState:
+        """See `SourceConnector.status`."""
+        reader = self._readers[index]
+        return SourceState(
+            self._sources[index].where, reader.ended, reader.failures, reader.problem
+        )
+
+
 class PythonSourceReader:
-    """Reads one source in a thread of its own.
+    """Reads one source in a separate thread.
 
     Args:
         index: Index of the source in the application.
         source: The source.
-        journal: Takes the messages, and says where to begin.
+        journal: Takes the messages, and knows where to resume.
     """
 
     def __init__(self, index: int, source: CustomSource, journal: Journal) -> None:
@@ -53,7 +87,7 @@ class PythonSourceReader:
         """Pickled position of the last message that the journal was given."""
         self._stopping = threading.Event()
         self._handing_in = threading.Lock()
-        """Held while a message is handed in: none is after a stop."""
+        """Held while a message is handed in, which does not happen after a stop."""
         self._repeats = Repeats()
         self.ended = False
         """Whether the source has come to its end."""
@@ -65,7 +99,7 @@ class PythonSourceReader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more messages; what was taken is in the journal's hands."""
+        """Take no more messages; the journal has been given all that were taken."""
         with self._handing_in:
             if self._stopping.is_set():
                 return
@@ -87,7 +121,7 @@ class PythonSourceReader:
                 )
                 self.ended = True
                 return
-            except BaseException as error:  # this thread goes on, whatever it is
+            except BaseException as error:  # this thread continues, whatever it is
                 self._failed(error)
                 pause = _RETRY_FIRST_S if position != self._position else pause
                 if self._repeats.show(self.problem):
@@ -117,10 +151,10 @@ class PythonSourceReader:
                     return
 
     def _take(self, payload: bytes, position: Any) -> bool:
-        """Hand a message in, once there is room; tells whether it was, before a stop."""
+        """Hand a message in, once there is room; returns whether it was, before a stop."""
         framing = self._source.framing
         if len(payload) > framing.max_frame:
-            msg = f"a message of {len(payload)} bytes, and the limit is {framing.max_frame}"
+            msg = f"a message of {len(payload)} bytes; the limit is {framing.max_frame}"
             raise FrameError(msg)
         reached = Reached(self._source.name, pickle.dumps(position, protocol=5))
         while not self._journal.wait_for_room(self._index, _AHEAD_BYTES, _ROOM_WAIT_S):
@@ -138,7 +172,7 @@ class PythonSourceReader:
         place = place_of_error(error)
         at = f" ({place})" if place else ""
         self.failures += 1
-        self.problem = f"{told(error)}{at}"
+        self.problem = f"{describe_error(error)}{at}"
 
     def _names(self) -> dict[str, str]:
         return {"source": self._source.name, "reads": self._source.where}
@@ -157,5 +191,5 @@ def _checked(item: Any) -> tuple[bytes, Any]:
     match item:
         case (bytes() | bytearray() | memoryview() as payload, position):
             return bytes(payload), position
-    msg = f"read() yielded {item!r:.100}, and None or a pair of payload bytes and position is due"
+    msg = f"read() yielded {item!r:.100}, expected None or a pair of payload bytes and position"
     raise TypeError(msg)

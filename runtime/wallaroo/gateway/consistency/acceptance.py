@@ -1,12 +1,13 @@
 """Resuming without what a journal, an outbox or the end of a checkpoint had.
 
-What is asked for is written beside the journal, and done when the gateway next starts, before it
-opens journal and outbox: so it is done whole, however often it is tried.
+The request is written next to the journal, and carried out when the gateway next starts, before it
+opens journal and outbox: completely, however often it is tried.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sqlite3
 import time
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import structlog
 
+from wallaroo.dataflow.records import JOURNAL as JOURNAL_LOG
 from wallaroo.dataflow.records import TICK_SOURCE
-from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, Holdings, read_held
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import SCHEMA as LETTERS_SCHEMA
@@ -33,78 +35,83 @@ _FILE = "accept.json"
 log = structlog.get_logger("wallaroo.gateway")
 
 
-def ask_to_accept(directory: Path, position: Position) -> None:
-    """Let the gateway of *directory* go on from *position* of the checkpoint at its next start."""
-    write_durably(directory / _FILE, json.dumps(position._asdict()))
+def ask_to_accept(directory: Path, progress: CheckpointProgress) -> None:
+    """Let the gateway of *directory* resume from the *progress* of a checkpoint when it starts."""
+    write_durably(directory / _FILE, json.dumps(dataclasses.asdict(progress)))
 
 
 def accept_if_asked(directory: Path) -> None:
-    """Do what was asked for in *directory*; nobody else may have journal or outbox open."""
+    """Carry out the request in *directory*; no other process may have journal or outbox open."""
     file = directory / _FILE
     if not file.exists():
         return
-    position = Position(**json.loads(file.read_text()))
+    progress = CheckpointProgress(**json.loads(file.read_text()))
     held = read_held(directory)
     with contextlib.closing(connect(directory / JOURNAL)) as journal:
         for schema in (JOURNAL_SCHEMA, MARKS_SCHEMA, OPENINGS_SCHEMA):
             journal.executescript(schema)
-        departs = held.departure(position)
+        departs = held.departure(progress)
         if departs is not None:
-            _move(journal, position, held, departs)
+            _move(journal, progress, held, departs)
         (replays,) = journal.execute(
             "SELECT coalesce(max(last), 0) FROM stream WHERE name = ?", (REPLAYS,)
         ).fetchone()
-    if not position.published <= held.published.get(position.run or "", -1) <= position.batch:
+    if not progress.published <= held.published.get(progress.run or "", -1) <= progress.batch:
         with contextlib.closing(connect(directory / OUTBOX)) as outbox:
             outbox.executescript(OUTBOX_SCHEMA + LETTERS_SCHEMA)
-            _renew(outbox, position, replays)
+            _renew(outbox, progress, replays)
     file.unlink()
 
 
-def _move(journal: sqlite3.Connection, position: Position, held: Holdings, departs: int) -> None:
-    """Give the messages that the checkpoint does not know numbers from its position on."""
-    known = is_known(held.openings, position.opening)
+def _move(
+    journal: sqlite3.Connection, progress: CheckpointProgress, held: Holdings, departs: int
+) -> None:
+    """Renumber the messages that the checkpoint does not know, from its offset on."""
+    planned = progress.planned.get(JOURNAL_LOG, 0)
+    committed = progress.committed.get(JOURNAL_LOG, 0)
+    known = is_known(held.openings, progress.opening)
     strange = departs if known else held.processed
-    kept = max(position.committed, strange) if known else position.committed
-    done = min(position.committed, strange) if known else strange
+    kept = max(committed, strange) if known else committed
+    done = min(committed, strange) if known else strange
     with transaction(journal):
         journal.execute("DELETE FROM chunk WHERE first < ?", (done,))
-        # by way of negative numbers: the new ones may be numbers that others have yet
-        shift = position.planned - strange
+        # by way of negative numbers: others may still have the new ones
+        shift = planned - strange
         moved = journal.execute(
             "UPDATE chunk SET first = -1 - (first + ?) WHERE first >= ?", (shift, strange)
         ).rowcount
         journal.execute("UPDATE chunk SET first = -1 - first WHERE first < 0")
-        if kept < position.planned:  # a batch was planned that takes them
+        if kept < planned:  # a batch was planned that takes them
             (arrived_ns,) = journal.execute(
                 "SELECT coalesce(min(arrived_ns), ?) FROM chunk WHERE first >= ?",
-                (time.time_ns(), position.planned),
+                (time.time_ns(), planned),
             ).fetchone()
             journal.execute(
                 "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)",
-                (kept, position.planned - kept, TICK_SOURCE, arrived_ns, b""),
+                (kept, planned - kept, TICK_SOURCE, arrived_ns, b""),
             )
         journal.executemany(
             "INSERT OR REPLACE INTO position VALUES (?, ?)",
-            [("trimmed", position.committed), ("processed", position.committed)],
+            [("trimmed", committed), ("processed", committed)],
         )
-        write_openings(journal, [Opening(0, position.opening)] if position.opening else [])
-    log.warning("journal accepted", goes_on_at=position.planned, chunks_renumbered=moved)
+        write_openings(journal, [Opening(0, progress.opening)] if progress.opening else [])
+    log.warning("journal accepted", resumes_at=planned, chunks_renumbered=moved)
 
 
-def _renew(outbox: sqlite3.Connection, position: Position, replays: int) -> None:
-    """Let the outbox take the next batch, and number outputs in a numbering of its own.
+def _renew(outbox: sqlite3.Connection, progress: CheckpointProgress, replays: int) -> None:
+    """Let the outbox take the next batch, and start a new numbering of outputs.
 
-    Numbers of the old one may have been used for outputs that are gone, or come again otherwise; so
-    with those of replays. The batch that was planned last is done over as it was, so that it stays
-    published if it is.
+    Numbers of the old one may have been used for outputs that are lost, or that are produced again
+    differently; the same holds for replays. The batch that was planned last is reprocessed as it
+    was, so it stays published if it is.
     """
     (last,) = outbox.execute(
-        "SELECT coalesce(max(number), -1) FROM batch WHERE run = ?", (position.run,)
+        "SELECT coalesce(max(number), -1) FROM batch WHERE run = ?", (progress.run,)
     ).fetchone()
-    number = position.published if last < position.published else position.batch
+    number = progress.published if last < progress.published else progress.batch
     with transaction(outbox):
-        outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (position.run, number))
+        outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (progress.run, number))
+        outbox.execute("DELETE FROM change WHERE run = ? AND epoch > ?", (progress.run, number))
         outbox.execute("DELETE FROM identity")
         outbox.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
         for sink, last in outbox.execute("SELECT sink, last FROM sequence").fetchall():

@@ -4,7 +4,7 @@ Each is on disk by itself, and may be lost or put back from a copy by itself. At
 run, whatever is killed, the journal has all messages that the checkpoint's batches were planned to
 take and has deleted none that a committed batch has not taken; and the outbox has published each
 committed batch and none that was not planned. Whatever else is found comes of files that are lost,
-or are copies made at different times: going on would skip messages, process them twice on the same
+or are copies made at different times: resuming would skip messages, process them twice on the same
 state, or drop outputs as published before.
 """
 
@@ -17,14 +17,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from wallaroo.engine.gateway_api import Position
+from wallaroo.dataflow.records import JOURNAL as JOURNAL_LOG
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.database import reading
 from wallaroo.gateway.journal.openings import Opening, departure, is_known, read_openings
 
 JOURNAL, OUTBOX = "journal.db", "outbox.db"
 ACCEPT = "--accept-lost-journal"
-"""Option that lets an application go on without what a journal or an outbox had, or with outputs
-that come again."""
+"""Option that lets an application resume without what a journal or an outbox had, or with repeated
+outputs."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Holdings:
     processed: int = 0
     """Offset before which a batch has published all."""
     end: int = 0
-    """Offset behind its last message."""
+    """Offset after its last message."""
     openings: list[Opening] = field(default_factory=list)
     """When it was opened."""
     published: dict[str, int] = field(default_factory=dict)
@@ -51,12 +52,13 @@ class Holdings:
         """From plain JSON values."""
         return cls(**{**value, "openings": [Opening(*one) for one in value["openings"]]})
 
-    def departure(self, position: Position) -> int | None:
-        """Offset of the first message that is not the one of that number that *position* knows.
+    def departure(self, progress: CheckpointProgress) -> int | None:
+        """Offset of the first message that differs from the one that *progress* counts there.
 
-        None where the journal has all messages that the checkpoint's batches were planned to take.
+        None if the journal has all messages that the checkpoint's batches were planned to take.
         """
-        return departure(self.openings, self.end, position.planned, position.opening)
+        planned = progress.planned.get(JOURNAL_LOG, 0)
+        return departure(self.openings, self.end, planned, progress.opening)
 
 
 def read_held(directory: Path) -> Holdings:
@@ -78,7 +80,7 @@ def read_held(directory: Path) -> Holdings:
 
 @contextlib.contextmanager
 def _existing(file: Path) -> Iterator[tuple[sqlite3.Connection | None, set[str]]]:
-    """The database in *file* and its tables; None where there is no such file."""
+    """The database in *file* and its tables; None if the file does not exist."""
     if not file.exists():
         yield None, set()
         return
@@ -95,7 +97,7 @@ class Disagreement:
     remedy: str
     """What to do."""
     acceptable: bool = False
-    """Whether the application can go on without what is missing."""
+    """Whether the application can resume without what is missing."""
 
     def __str__(self) -> str:
         return f"{self.reason}. {self.remedy}"
@@ -105,17 +107,22 @@ _TOGETHER = "restore journal.db, outbox.db and the checkpoint from copies made a
 _FRESH = "start with an empty state directory (on a cluster: with two empty volumes)"
 
 
-def disagreement(checkpoint: Path, position: Position, held: Holdings) -> Disagreement | None:
-    """Why *position* of *checkpoint* and what is *held* do not belong together; None if they do."""
-    return _lost_checkpoint(checkpoint, position, held) or _lost_files(checkpoint, position, held)
+def disagreement(
+    checkpoint: Path, progress: CheckpointProgress, held: Holdings
+) -> Disagreement | None:
+    """Why *progress* of *checkpoint* and what is *held* do not belong together; None if they do."""
+    return _lost_checkpoint(checkpoint, progress, held) or _lost_files(checkpoint, progress, held)
 
 
-def _lost_checkpoint(checkpoint: Path, position: Position, held: Holdings) -> Disagreement | None:
-    """What is wrong where the checkpoint has less than journal and outbox."""
-    last = held.published.get(position.run or "", -1)
-    others = max((n for run, n in held.published.items() if run != position.run), default=-1)
+def _lost_checkpoint(
+    checkpoint: Path, progress: CheckpointProgress, held: Holdings
+) -> Disagreement | None:
+    """What is wrong if the checkpoint has less than journal and outbox."""
+    committed = progress.committed.get(JOURNAL_LOG, 0)
+    last = held.published.get(progress.run or "", -1)
+    others = max((n for run, n in held.published.items() if run != progress.run), default=-1)
     remedy = f"Restore the checkpoint that belongs to them, or {_TOGETHER}"
-    if position.batch < 0 and (held.trimmed or others >= 0):
+    if progress.batch < 0 and (held.trimmed or others >= 0):
         did = []
         if held.trimmed:
             did.append(f"journal.db has deleted messages before {held.trimmed} as processed")
@@ -126,22 +133,22 @@ def _lost_checkpoint(checkpoint: Path, position: Position, held: Holdings) -> Di
             f"{' and '.join(did)}: state would restart empty in mid-stream"
         )
         return Disagreement(reason, f"{remedy}, or {_FRESH}")
-    if held.trimmed > position.committed:
+    if held.trimmed > committed:
         reason = (
             f"the checkpoint {checkpoint} is older than the journal: its batches are committed "
-            f"up to message {position.committed}, but journal.db has deleted the messages before "
-            f"{held.trimmed} as processed: messages {position.committed} to {held.trimmed - 1} "
+            f"up to message {committed}, but journal.db has deleted the messages before "
+            f"{held.trimmed} as processed: messages {committed} to {held.trimmed - 1} "
             "would be missing from the state"
         )
         return Disagreement(reason, remedy)
-    if last > position.batch:
+    if last > progress.batch:
         reason = (
             f"the checkpoint {checkpoint} is older than the outbox: its last batch is "
-            f"{position.batch}, but outbox.db has published batches up to {last}: the outputs of "
+            f"{progress.batch}, but outbox.db has published batches up to {last}: the outputs of "
             f"new batches up to {last} would be dropped as published before"
         )
         remedy += (
-            f", or start with {ACCEPT}: what journal.db has from message {position.committed} on "
+            f", or start with {ACCEPT}: what journal.db has from message {committed} on "
             "is processed again, so that outputs of it come a second time, and numbered sinks "
             "start a new numbering"
         )
@@ -149,36 +156,39 @@ def _lost_checkpoint(checkpoint: Path, position: Position, held: Holdings) -> Di
     if last < 0 and others >= 0:
         reason = (
             f"the checkpoint {checkpoint} is not the one that outbox.db belongs to: its last "
-            f"batch is {position.batch}, but outbox.db has published batches of another "
+            f"batch is {progress.batch}, but outbox.db has published batches of another "
             f"checkpoint, up to {others}"
         )
         return Disagreement(reason, remedy)
     return None
 
 
-def _lost_files(checkpoint: Path, position: Position, held: Holdings) -> Disagreement | None:
-    """What is wrong where journal or outbox has less than the checkpoint."""
-    departs = held.departure(position)
+def _lost_files(
+    checkpoint: Path, progress: CheckpointProgress, held: Holdings
+) -> Disagreement | None:
+    """What is wrong if journal or outbox has less than the checkpoint."""
+    planned = progress.planned.get(JOURNAL_LOG, 0)
+    departs = held.departure(progress)
     if departs is not None:
-        knows = is_known(held.openings, position.opening) and departs
+        knows = is_known(held.openings, progress.opening) and departs
         which = f"has only those before {departs}" if knows else "has none of them"
         reason = (
             f"the journal is lost or older than the checkpoint: batches in {checkpoint} were "
-            f"planned up to message {position.planned}, but journal.db {which}: new messages "
-            f"numbered below {position.planned} would be skipped as already processed"
+            f"planned up to message {planned}, but journal.db {which}: new messages "
+            f"numbered below {planned} would be skipped as already processed"
         )
         remedy = (
             "Restore the journal.db that belongs to this checkpoint, or start with "
             f"{ACCEPT}: messages that only the lost journal held are gone, and new messages "
-            f"are numbered from {position.planned} on"
+            f"are numbered from {planned} on"
         )
         return Disagreement(reason, remedy, acceptable=True)
-    last = held.published.get(position.run or "", -1)
-    if last < position.published:
+    last = held.published.get(progress.run or "", -1)
+    if last < progress.published:
         which = f"published only up to batch {last}" if last >= 0 else "no published batch"
         reason = (
             f"the outbox is lost or older than the checkpoint: batches in {checkpoint} are "
-            f"committed up to {position.published}, but outbox.db has {which}: outputs that it "
+            f"committed up to {progress.published}, but outbox.db has {which}: outputs that it "
             "had not delivered are missing"
         )
         remedy = (

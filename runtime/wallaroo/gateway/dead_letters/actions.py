@@ -1,4 +1,4 @@
-"""The desk at which dead letters are seen to, whether their gateway runs or not."""
+"""What can be done with dead letters, whether their gateway runs or not."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class DeadLetterActions(Protocol):
     """What can be done with dead letters, wherever they are."""
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
-        """The last *most* of the letters chosen, the oldest first."""
+        """The last *most* of the chosen letters, the oldest first."""
 
     def letter_origins(self) -> Origins:
-        """Where letters can be from."""
+        """The sources and pipelines that letters can come from."""
 
     def drop_letters(self, choice: Choice) -> int:
-        """Forget the letters chosen; how many there were."""
+        """Delete the chosen letters; returns how many there were."""
 
     def replay_letters(self, choice: Choice) -> int:
-        """Let the letters chosen arrive once more, each exactly once; how many could."""
+        """Let the chosen letters arrive again, each exactly once; returns how many could."""
 
 
 class StoredDeadLetterActions:
-    """The desk of a gateway.
+    """The dead letters of a gateway, or of a state directory whose gateway is stopped.
 
     Args:
         outbox: Where the letters are.
@@ -47,17 +47,17 @@ class StoredDeadLetterActions:
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
         """See `DeadLetterActions.letters`."""
-        with self._outbox.letters() as letters:
+        with self._outbox.dead_letters() as letters:
             return letters.listed(choice, most)
 
     def letter_origins(self) -> Origins:
         """See `DeadLetterActions.letter_origins`."""
-        with self._outbox.letters() as letters:
+        with self._outbox.dead_letters() as letters:
             return letters.origins()
 
     def drop_letters(self, choice: Choice) -> int:
         """See `DeadLetterActions.drop_letters`."""
-        with self._outbox.letters() as letters:
+        with self._outbox.dead_letters() as letters:
             return letters.drop(choice)
 
     def replay_letters(self, choice: Choice) -> int:
@@ -69,29 +69,32 @@ class StoredDeadLetterActions:
         count = 0
         with self._replaying:
             while True:
-                with self._outbox.letters() as letters:
+                with self._outbox.dead_letters() as letters:
                     replay = letters.begin_replay(choice, _REPLAY_BYTES)
                 if replay is None:
                     return count
-                count += self._go_on(replay)
+                count += self._finish(replay)
 
     def finish_replays(self) -> None:
-        """Go on with what a gateway that was killed had begun."""
+        """Finish the replays that a killed gateway had begun."""
         with self._replaying:
-            with self._outbox.letters() as letters:
+            with self._outbox.dead_letters() as letters:
                 begun = letters.replays()
             for replay in begun:
-                self._go_on(replay)
+                self._finish(replay)
 
-    def _go_on(self, replay: int) -> int:
-        """Let the letters of a replay arrive, unless they have; then forget them."""
-        with self._outbox.letters() as letters:
+    def _finish(self, replay: int) -> int:
+        """Let the letters of a replay arrive, unless they have arrived; then delete them."""
+        with self._outbox.dead_letters() as letters:
             source, frames = letters.frames(replay)
         stream = StreamName(source, REPLAYS)
-        if self._journal.marks.last(stream) < replay:
+        if self._journal.stream_positions.last(stream) < replay:
             self._journal.submit(source, len(frames), b"".join(frames), (stream, replay))
-            if not self._journal.marks.wait(stream, replay, _ACCEPT_TIMEOUT_S):
-                msg = "the journal does not take what is replayed; it will at the next start"
+            if not self._journal.stream_positions.wait(stream, replay, _ACCEPT_TIMEOUT_S):
+                msg = (
+                    "the journal did not accept the replayed messages; "
+                    "they are replayed at the next start"
+                )
                 raise RuntimeFailure(msg)
-        with self._outbox.letters() as letters:
+        with self._outbox.dead_letters() as letters:
             return letters.end_replay(replay)

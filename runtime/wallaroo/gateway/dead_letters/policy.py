@@ -10,7 +10,7 @@ from wallaroo.model.application import Application
 
 
 class Policy(StrEnum):
-    """What becomes of a message of a source that is set aside."""
+    """What happens to messages of a source that fail."""
 
     SET_ASIDE = "set-aside"
     """It is kept as a dead letter."""
@@ -24,15 +24,15 @@ def policies(texts: Sequence[str], application: Application) -> dict[str, Policy
     """What `--on-error` asks for, by source.
 
     Raises:
-        UsageError: There is no such policy or source.
+        UsageError: A policy or source does not exist.
     """
     names = [source.name for source in application.sources]
     chosen: dict[str, Policy] = {}
     for text in texts:
         source, equals, policy = text.rpartition("=")
         if policy not in {*Policy}:
-            due = ", ".join(Policy)
-            msg = f"--on-error {text!r}: {policy!r} is none of {due}"
+            known = ", ".join(Policy)
+            msg = f"--on-error {text!r}: {policy!r} is not one of {known}"
             raise UsageError(msg)
         if equals and source not in names:
             msg = f"--on-error {text!r}: there is no source {source!r}, but {', '.join(names)}"

@@ -1,8 +1,8 @@
-"""Dead letters: what was set aside, kept in the outbox's database until somebody sees to it.
+"""Dead letters: failed messages, kept in the outbox's database until they are replayed or dropped.
 
-A letter is kept in the transaction that publishes the outputs of its batch: so each message that is
-set aside is one letter, whatever dies. A letter of a message that no state has seen carries the
-frame as it arrived, and can be replayed: it arrives once more, behind all that has arrived since.
+A letter is stored in the transaction that publishes the outputs of its epoch, so each failed
+message is exactly one letter, whatever is killed. The letter of a message that no state has seen
+contains the frame as it arrived and can be replayed: it arrives again, after everything else.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _COLUMNS = (
     "header, frame"
 )
 _ROW_BYTES = 300
-"""What a letter takes besides its texts and its frame, about."""
+"""Approximate size of a letter without its texts and its frame."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
 
 @dataclass(frozen=True)
 class DeadLetterLimits:
-    """Bounds of what is kept; over either, the oldest letters go, counted."""
+    """Limits of what is kept; over either, the oldest letters are dropped, and counted."""
 
     size_bytes: int = 256 * 1024**2
     """Bytes of letters: a flood of bad messages must not fill the disk."""
@@ -60,9 +60,9 @@ class DeadLetter:
 
     id: int
     set_aside_ns: int
-    """When it was set aside, in nanoseconds since the epoch."""
+    """When it failed, in nanoseconds since the Unix epoch."""
     arrived_ns: int | None
-    """When it arrived; None where it is not known any more."""
+    """When it arrived; None if that is no longer known."""
     source: str
     pipeline: str
     step: str
@@ -71,9 +71,9 @@ class DeadLetter:
     message: str
     """Start of the message, printable, as the step had it."""
     key: str | None
-    """Its key, printable, where it was known."""
+    """Its key, printable, if it was known."""
     payload: bytes | None
-    """What arrived, without its header; None behind a state, and then it cannot be replayed."""
+    """What arrived, without its header; None after a state, where it cannot be replayed."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -118,14 +118,14 @@ class Choice:
 
 
 class Origins(NamedTuple):
-    """Where letters can be from: what the application has, and what those that are kept name."""
+    """Where letters can come from: what the application has, and what kept letters name."""
 
     sources: list[str]
     pipelines: list[str]
 
 
 class Evidence(NamedTuple):
-    """What the journal has of a message that was set aside."""
+    """What the journal has of a failed message."""
 
     arrived_ns: int
     header: int
@@ -134,12 +134,12 @@ class Evidence(NamedTuple):
 
 
 class EvidenceFinder:
-    """Says what becomes of messages that were set aside, and finds what the journal has of them.
+    """Decides which failed messages become dead letters, and finds what the journal has of them.
 
     Args:
-        application: Whose messages they are.
-        journal: Where they arrived.
-        policies: What to do, by the source's name; where there is none, they are kept.
+        application: The application.
+        journal: Where messages arrived.
+        policies: What to do, by the source's name; messages of other sources are kept.
     """
 
     def __init__(
@@ -156,14 +156,14 @@ class EvidenceFinder:
     def kept(
         self, letters: Sequence[FailedMessage], end: int | None
     ) -> list[tuple[int, str, FailedMessage, Evidence | None]]:
-        """Those of *letters* that are to be kept, with index and name of their source.
+        """The *letters* to keep, with index and name of their source.
 
         Args:
-            letters: What was set aside.
-            end: Offset behind their batch, where that is known.
+            letters: The failed messages.
+            end: Offset after their batch, if that is known.
 
         Raises:
-            Stopped: One is of a source whose policy is to stop.
+            Stopped: One of them is of a source whose policy is to stop.
         """
         chosen: list[tuple[int, str, FailedMessage]] = []
         for letter in letters:
@@ -172,7 +172,7 @@ class EvidenceFinder:
             policy = self._policies.get(name, Policy.SET_ASIDE)
             if policy is Policy.STOP:
                 msg = (
-                    f"stopped, as --on-error asks: a message of source {name!r}, "
+                    f"stopped because of --on-error: a message of source {name!r}, "
                     f"pipeline {letter.pipeline!r}, step {letter.step!r}, {letter.place}: "
                     f"{letter.error}; the message: {letter.message}"
                 )
@@ -203,17 +203,13 @@ class EvidenceFinder:
         return found
 
     def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence]]:
-        framing, position = self._sources[chunk.source].framing, 0
-        for place, payload in enumerate(framing.split(chunk.data)):
-            end = position + framing.header_length + len(payload)
-            frame = chunk.data[position:end]
-            evidence = Evidence(chunk.arrived_ns, framing.header_length, frame)
-            yield chunk.first + place, evidence
-            position = end
+        pieces = self._sources[chunk.source].framing.pieces(chunk.data)
+        for number, (header, frame) in enumerate(pieces, chunk.first):
+            yield number, Evidence(chunk.arrived_ns, header, frame)
 
 
 class DeadLetterStore:
-    """The letters in a database; whoever calls holds it alone, and a transaction where need be.
+    """The letters in a database; the caller holds its lock, and a transaction if it writes.
 
     Args:
         database: The outbox's.
@@ -227,19 +223,19 @@ class DeadLetterStore:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Letters kept now (`letters`), their bytes, and those that limits made go (`dropped`)."""
+        """Letters kept now (`letters`), their bytes, and those dropped over limits (`dropped`)."""
         totals = {"letters": 0, "bytes": 0, "dropped": 0}
         return totals | dict(self._database.execute("SELECT name, value FROM letter_total"))
 
     def keep(self, kept: Sequence[tuple[int, str, FailedMessage, Evidence | None]]) -> None:
-        """Keep letters, and let the oldest go where there are too many now."""
+        """Keep letters, and drop the oldest if there are too many now."""
         now = time.time_ns()
         for source, name, letter, evidence in kept:
             texts = (letter.pipeline, letter.step, letter.place, letter.error, letter.message)
             frame = None if evidence is None else evidence.frame
             size = sum(map(len, texts)) + len(frame or b"") + _ROW_BYTES
             arrived_ns, header = (None, None) if evidence is None else evidence[:2]
-            if size > self._limits.size_bytes:  # no letter at all is worse than one without payload
+            if size > self._limits.size_bytes:  # a letter without its payload is better than none
                 size, frame, header = size - len(frame or b""), None, None
             self._database.execute(
                 "INSERT INTO letter (set_aside_ns, arrived_ns, source, source_name, pipeline, "
@@ -252,7 +248,7 @@ class DeadLetterStore:
         self._forget(now)
 
     def listed(self, choice: Choice, most: int) -> list[DeadLetter]:
-        """The last *most* of the letters chosen, the oldest first."""
+        """The last *most* of the chosen letters, the oldest first."""
         condition, values = choice.condition()
         rows = self._database.execute(
             f"SELECT {_COLUMNS} FROM letter WHERE {condition} ORDER BY id DESC LIMIT ?",
@@ -261,14 +257,14 @@ class DeadLetterStore:
         return [_letter(row) for row in reversed(rows)]
 
     def note_origins(self, application: Application) -> None:
-        """Note which sources and pipelines *application* has, for who asks while it is stopped."""
+        """Note the sources and pipelines of *application*, for commands while it is stopped."""
         names = [("source", source.name) for source in application.sources]
         names += [("pipeline", pipeline.name) for pipeline in application.pipelines]
         self._database.execute("DELETE FROM letter_origin")
         self._database.executemany("INSERT OR IGNORE INTO letter_origin VALUES (?, ?)", names)
 
     def origins(self) -> Origins:
-        """Where letters can be from."""
+        """The sources and pipelines that letters can come from."""
         return Origins(*map(self._origins, ("source", "pipeline"), ("source_name", "pipeline")))
 
     def _origins(self, kind: str, column: str) -> list[str]:
@@ -280,15 +276,15 @@ class DeadLetterStore:
         return [name for (name,) in rows]
 
     def drop(self, choice: Choice) -> int:
-        """Forget the letters chosen; how many there were."""
+        """Delete the chosen letters; returns how many there were."""
         condition, values = choice.condition()
         return self._delete(condition, values)
 
     def begin_replay(self, choice: Choice, most_bytes: int) -> int | None:
-        """Note that some of the letters chosen are to arrive once more: the first of one source.
+        """Note that some of the chosen letters will arrive again: the first of one source.
 
         Returns:
-            The number of the replay; None where there is nothing to replay.
+            The number of the replay; None if there is nothing to replay.
         """
         condition, values = choice.condition()
         rows = self._database.execute(
@@ -313,7 +309,7 @@ class DeadLetterStore:
         return replay
 
     def replays(self) -> list[int]:
-        """Numbers of the replays that have begun, and are not known to be done."""
+        """Numbers of the replays that have begun and may not be finished."""
         rows = self._database.execute(
             "SELECT DISTINCT replay FROM letter WHERE replay IS NOT NULL ORDER BY 1"
         )
@@ -327,11 +323,11 @@ class DeadLetterStore:
         return rows[0][0], [frame for _, frame in rows]
 
     def end_replay(self, replay: int) -> int:
-        """Forget the letters of a replay, which have arrived; how many there were."""
+        """Delete the letters of a replay, which have arrived; returns how many there were."""
         return self._delete("replay = ?", [replay])
 
     def _forget(self, now_ns: int) -> None:
-        """Let letters go that are too old or too many."""
+        """Drop letters that are too old or too many."""
         oldest = now_ns - int(self._limits.age_s * 1e9)
         dropped = self._delete("set_aside_ns < ? AND replay IS NULL", [oldest])
         surplus = self.totals["bytes"] - self._limits.size_bytes
@@ -364,8 +360,8 @@ class DeadLetterStore:
 
 
 def _letter(row: Sequence[Any]) -> DeadLetter:
-    *told, header, frame = row
-    values = [*told, None if frame is None else frame[header:]]
+    *fields, header, frame = row
+    values = [*fields, None if frame is None else frame[header:]]
     return DeadLetter(*values)
 
 

@@ -1,8 +1,8 @@
-"""Who may use the internal API: whoever knows the token, and of the drivers the last to claim it.
+"""Who may use the internal API: callers that know the token, and one driver, which has the lease.
 
-Both travel as headers of each call. A call without a claim is answered (the command line asks for
-the status); one with the claim of an earlier driver is not, whatever it asks: that driver was
-declared dead, and may not touch what is another's now.
+Token and fencing token are headers of each call. A call without a fencing token is answered, such
+as a command that shows the status. A call with the fencing token of an earlier lease is rejected,
+whatever it asks for: that driver was presumed dead, and another one may have taken over.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.leases import Leases
 
 TOKEN_VARIABLE = "WALLAROO_GATEWAY_TOKEN"
-"""Environment variable with the token; processes that Spark starts elsewhere get it so."""
+"""Environment variable with the token, for processes that Spark starts on other machines."""
 TOKEN_FILE_VARIABLE = "WALLAROO_GATEWAY_TOKEN_FILE"
-"""Environment variable with the name of a file with the token, where such a file is mounted."""
+"""Environment variable with the name of a file with the token, if such a file is mounted."""
 AUTHORITIES_VARIABLE = "WALLAROO_GATEWAY_CA_FILE"
-"""Environment variable with the name of a file of authorities, PEM, that the gateway must have a
-certificate of; where it is set, a gateway on another machine is spoken to by TLS alone."""
-_TOKEN_HEADER, _CLAIM_HEADER = "authorization", "wallaroo-claim"
+"""Environment variable with the name of a PEM file of authorities, one of which must have issued
+the gateway's certificate. If it is set, a gateway on another machine is reached by TLS only."""
+_TOKEN_HEADER, _FENCING_HEADER = "authorization", "wallaroo-fencing-token"
 _MIN_TOKEN_BYTES = 16
 
 
@@ -33,7 +33,7 @@ def read_token(file: Path) -> str:
     """The token in *file*, without white space around it.
 
     Raises:
-        UsageError: It cannot be read, or is too short to keep anybody out.
+        UsageError: It cannot be read, or is too short to be secret.
     """
     try:
         token = file.read_text("ascii").strip()
@@ -41,16 +41,19 @@ def read_token(file: Path) -> str:
         msg = f"the token file {file} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise UsageError(msg) from error
     if len(token) < _MIN_TOKEN_BYTES:
-        msg = f"the token in {file} has {len(token)} characters, and {_MIN_TOKEN_BYTES} are due"
+        msg = (
+            f"the token in {file} has {len(token)} characters; "
+            f"at least {_MIN_TOKEN_BYTES} are required"
+        )
         raise UsageError(msg)
     return token
 
 
 def token_here() -> str | None:
-    """The token that this process was given in its environment, if it was.
+    """The token in this process's environment, if any.
 
     Raises:
-        UsageError: It was given a file that cannot be read.
+        UsageError: The environment names a file that cannot be read.
     """
     if file := os.environ.get(TOKEN_FILE_VARIABLE):
         return read_token(Path(file))
@@ -58,10 +61,10 @@ def token_here() -> str | None:
 
 
 def authorities_here() -> bytes | None:
-    """The authorities that this process was given in its environment, if it was.
+    """The authorities in this process's environment, if any.
 
     Raises:
-        UsageError: It was given a file that cannot be read.
+        UsageError: The environment names a file that cannot be read.
     """
     file = os.environ.get(AUTHORITIES_VARIABLE)
     if not file:
@@ -84,20 +87,20 @@ def location_of(address: str, *, secret: bool) -> str:
 
 
 class Authenticator(flight.ServerMiddlewareFactory):
-    """Turns calls away at the gateway.
+    """Rejects calls at the gateway.
 
     Args:
-        token: The token that callers must show; None lets everyone in, for a Unix socket.
-        claims: Knows whose the gateway is.
+        token: The token that callers must send; None to accept all calls, on a Unix socket.
+        leases: Knows which driver may use the gateway.
     """
 
-    def __init__(self, token: str | None, claims: Leases) -> None:
+    def __init__(self, token: str | None, leases: Leases) -> None:
         super().__init__()
         self._token = None if token is None else f"Bearer {token}".encode()
-        self._claims = claims
+        self._leases = leases
 
     def start_call(self, info: Any, headers: dict[str, list[Any]]) -> None:  # noqa: ARG002
-        """Let the call in, or raise what its caller gets to see."""
+        """Accept the call, or raise what its caller will see."""
         if self._token is not None:
             shown = _first(headers, _TOKEN_HEADER)
             if not hmac.compare_digest(shown.encode(), self._token):
@@ -107,18 +110,18 @@ class Authenticator(flight.ServerMiddlewareFactory):
                     else "authentication required: no token was sent"
                 )
                 raise flight.FlightUnauthenticatedError(msg)
-        if claim := _first(headers, _CLAIM_HEADER):
-            problem = self._claims.problem(int(claim) if claim.isdecimal() else -1)
+        if claim := _first(headers, _FENCING_HEADER):
+            problem = self._leases.problem(int(claim) if claim.isdecimal() else -1)
             if problem is not None:
                 raise flight.FlightUnauthorizedError(problem)
 
 
 class Credentials(flight.ClientMiddlewareFactory):
-    """Shows token and claim with each call of a client.
+    """Sends token and fencing token with each call of a client.
 
     Args:
         token: The gateway's token, if it has one.
-        claim: Gives the number of the driver's claim, if there is one by now.
+        claim: Returns the number of the driver's lease, once it has one.
     """
 
     def __init__(self, token: str | None, claim: Callable[[], int | None]) -> None:
@@ -132,7 +135,7 @@ class Credentials(flight.ClientMiddlewareFactory):
         if self._token is not None:
             headers[_TOKEN_HEADER] = f"Bearer {self._token}"
         if (claim := self._claim()) is not None:
-            headers[_CLAIM_HEADER] = str(claim)
+            headers[_FENCING_HEADER] = str(claim)
         return _Headers(headers)
 
 

@@ -1,209 +1,41 @@
-"""The other end of the gateway's internal API: how the engine and the command line reach it.
+"""The client's end of the gateway's internal API, in parts by purpose.
 
-A gateway may be killed and started anew, or stand still for a while: each call is tried again until
-it is answered, for a bounded time. That is safe because a call that is repeated does nothing that
-it has done before: whoever repeats it cannot know whether only the answer was lost.
+Engines and their workers use `EngineClient`, drivers hold their lease with `LeaseClient`, commands
+use `ControlClient` and `DeadLetterClient`. `GatewayClient` is all of them over one connection.
 """
 
 from __future__ import annotations
 
-import json
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import flight
-
-from wallaroo.dataflow.records import Chunk, Outputs, Tally
-from wallaroo.engine.gateway_api import Latest, Offsets, Position, Stopped
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.dataflow.records import Chunk, Outputs, Position, Tally
+from wallaroo.engine.gateway_api import (
+    CheckpointProgress,
+    Latest,
+    Offsets,
+    PublishedChange,
+    Range,
+    StateChange,
+)
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
-from wallaroo.gateway.internal_api.auth import (
-    AUTHORITIES_VARIABLE,
-    Credentials,
-    authorities_here,
-    token_here,
-)
-from wallaroo.gateway.internal_api.service import NO_ROOM, STOPPED, pack_staged
+from wallaroo.gateway.internal_api.connection import Connection
+from wallaroo.gateway.internal_api.service import pack_staged
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import Sample, from_json
 from wallaroo.system.failpoints import fault
 
-PATIENCE_S = 60.0
-"""Seconds that a gateway may be away: some times what a new one takes to start."""
-_ANSWER_S = 60.0
-"""Seconds that a call may take: the other machine may be gone without a word."""
-_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
-"""Pause before a call is tried again: doubles from the first to the most."""
-_CHANNEL_OPTIONS = [
-    # the channel's own pauses between connections grow to two minutes
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.use_local_subchannel_pool", 1),
-]
-_GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
-"""What Flight raises where there was no answer; a gateway that closes cancels calls under way."""
-_REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
 
-
-@dataclass(frozen=True)
-class GatewayStatus:
-    """What a gateway has done and holds."""
-
-    sources: tuple[SourceStatus, ...]
-    sinks: tuple[SinkStatus, ...]
-    connections: int
-    """Connections of senders open now."""
-    backlog: int
-    """Messages accepted and not processed by a published batch."""
-    backlog_bytes: int
-    """Bytes of messages that the journal holds."""
-    waited_s: float
-    """Seconds that the first message of the backlog has waited."""
-    undelivered: int
-    """Outputs published and not delivered."""
-    waits_for_time: bool
-    """Whether windows are open that will close as time goes by."""
-    published: int
-    """Outputs that batches have published since the state directory was new."""
-    delivered: int
-    """Outputs that receivers have acknowledged since then."""
-    set_aside: int
-    """Messages set aside since then."""
-    unknown_key: int
-    """Messages dropped since then because their key is not listed."""
-    late: int
-    """Messages dropped since then because their windows had closed."""
-    dead_letters: int = 0
-    """Dead letters kept now."""
-    dead_letters_gone: int = 0
-    """Dead letters that were too old or too many to be kept."""
-
-
-@dataclass(frozen=True)
-class SourceStatus:
-    """One source of a gateway."""
-
-    name: str
-    where: str
-    """`HOST:PORT` that is bound, or what is read."""
-    accepted: int
-    """Messages accepted since the state directory was new."""
-    backlog: int = 0
-    """Messages accepted and not processed by a published batch."""
-    ended: bool = False
-    """Whether it has come to its end, and gives no more messages in this run."""
-    failures: int = 0
-    """Times that reading has failed since its last message."""
-    problem: str | None = None
-    """Why it failed last; None where it has not since its last message."""
-
-
-@dataclass(frozen=True)
-class SinkStatus:
-    """One sink of a gateway."""
-
-    name: str
-    where: str
-    """`HOST:PORT` that outputs go to, or what writes them."""
-    problem: str | None = None
-    """Why outputs wait on disk now; None while they do not."""
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A gateway that is this driver's."""
-
-    number: int
-    """Number of the claim."""
-
-
-class Refused(RuntimeFailure):
-    """The gateway does not let this process in: a wrong token, or the gateway is another's."""
-
-
-class GatewayClient:
-    """A connection to a gateway; implements the engine's `GatewayAPI`.
-
-    Args:
-        location: Where the gateway's internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or
-            `grpc+tls://HOST:PORT`.
-        claim: Number of the claim under which calls are made; None for calls without one.
-        patience_s: Seconds to go on trying while the gateway does not answer.
-        gone: Tells whether it is known that the gateway will not come back; then nothing is tried
-            again.
-        token: What to show there; None for what this process has in its environment, if anything.
-        verify: Whether a gateway that speaks TLS has to show who it is, to the authorities that
-            this process has in its environment.
-
-    Raises:
-        UsageError: A file that the environment names cannot be read, or TLS lacks authorities.
-    """
-
-    def __init__(
-        self,
-        location: str,
-        *,
-        claim: int | None = None,
-        patience_s: float = PATIENCE_S,
-        gone: Callable[[], bool] = lambda: False,
-        token: str | None = None,
-        verify: bool = True,
-    ) -> None:
-        self._location = location
-        self._patience_s = patience_s
-        self._gone = gone
-        self._claim = claim
-        credentials = Credentials(token or token_here(), lambda: self._claim)
-        self._client = flight.FlightClient(
-            location,
-            generic_options=_CHANNEL_OPTIONS,
-            middleware=[credentials],
-            **_secrecy(location, verify=verify),
-        )
-
-    def claim(self, holder: str) -> Lease:
-        """Make the gateway this driver's; what this client asks for from now on, it asks as such.
-
-        Args:
-            holder: Name of the driver; one of the same name loses the gateway at once.
-
-        Raises:
-            Refused: Another driver has the gateway, and lives.
-            RuntimeFailure: The gateway speaks another version of the internal API.
-        """
-        claim = Lease(**self._ask("claim", {"holder": holder, **introduction()}))
-        self._claim = claim.number
-        return claim
-
-    def renew_claim(self) -> None:
-        """Say that the driver lives.
-
-        Raises:
-            Refused: Another driver has claimed the gateway since.
-        """
-        self._ask("renew", {})
-
-    def release_claim(self) -> None:
-        """Let any other driver have the gateway at once."""
-        self._ask("release", {})
-
-    def held(self) -> Holdings:
-        """What the gateway's journal and outbox hold."""
-        return Holdings.from_json(self._ask("held", {}))
-
-    def accept_lost(self, position: Position) -> None:
-        """Let journal and outbox go on from *position* of the checkpoint, soon: see `held`."""
-        self._ask("accept_lost", position._asdict())
+class EngineClient(Connection):
+    """Journal and outbox, for engines; implements `GatewayAPI`."""
 
     def latest(
         self,
-        after: int,
+        after: Offsets,
         max_bytes: int,
         max_messages: int,
         wait_s: float,
@@ -211,7 +43,7 @@ class GatewayClient:
     ) -> Latest:
         """See `GatewayAPI.latest`."""
         asked = {
-            "after": after,
+            "after": dict(after),
             "max_bytes": max_bytes,
             "max_messages": max_messages,
             "wait_s": wait_s,
@@ -219,75 +51,114 @@ class GatewayClient:
         }
         return Latest(*self._ask("latest", asked, wait_s))
 
-    def plan(self, start: int, end: int, parts: int) -> Sequence[tuple[int, int]]:
+    def plan(self, start: Offsets, end: Offsets, parts: int) -> Sequence[Range]:
         """See `GatewayAPI.plan`."""
-        return [(a, b) for a, b in self._ask("plan", {"start": start, "end": end, "parts": parts})]
+        asked = {"start": dict(start), "end": dict(end), "parts": parts}
+        return [Range(Position(*first), after) for first, after in self._ask("plan", asked)]
 
-    def read(self, start: int, end: int) -> Iterator[Sequence[Chunk]]:
+    def read(self, messages: Range) -> Iterator[Sequence[Chunk]]:
         """See `GatewayAPI.read`."""
-        patience = _Patience("read", self._patience_s, self._gone)
-        while True:
-            try:
-                for block in self._blocks(start, end):
-                    start = block[-1].first + block[-1].messages
-                    patience.renew()
-                    yield block
-            except _GONE as error:  # go on behind what came
-                patience.wait(error)
-            except (flight.FlightError, pa.ArrowException) as error:
-                raise _failure(patience.action, error) from error
-            else:
-                return
+        log = messages.start.log
+        rest = messages._asdict()
+        for rows in self._rows("read", rest):
+            block = [
+                Chunk(first, count, source, arrived_ns, data, log)
+                for first, count, source, arrived_ns, data in rows
+            ]
+            rest["start"] = Position(log, block[-1].first + block[-1].messages)
+            yield block
 
-    def stage(self, token: str, outputs: Sequence[Outputs], tally: Tally) -> None:
+    def stage(
+        self,
+        run: str,
+        epoch: int,
+        token: str,
+        outputs: Sequence[Outputs],
+        tally: Tally,
+        changes: Sequence[StateChange] = (),
+    ) -> None:
         """See `GatewayAPI.stage`."""
-        # the call's own name lets the gateway tell a call that is repeated from the next one
-        command = {"token": token, "call": uuid.uuid4().hex, "tally": tally.to_json()}
+        command = {
+            "run": run,
+            "epoch": epoch,
+            "token": token,
+            "tally": tally.to_json(),
+            "call": uuid.uuid4().hex,  # by it the gateway recognises a repeated call
+        }
         fault("worker-before-stage")
-        self._call("stage", pack_staged(command, outputs))
+        self._call("stage", pack_staged(command, outputs, changes))
         fault("worker-after-stage")
 
     def publish(
-        self, run: str, batch: int, tokens: Sequence[str], offsets: Offsets
+        self, run: str, epoch: int, tokens: Sequence[str], offsets: Offsets
     ) -> Tally | None:
         """See `GatewayAPI.publish`."""
-        asked = {"run": run, "batch": batch, "tokens": list(tokens), "offsets": dict(offsets)}
+        asked = {"run": run, "epoch": epoch, "tokens": list(tokens), "offsets": dict(offsets)}
         fault("driver-before-publish")
-        told = self._ask("publish", asked)
+        report = self._ask("publish", asked)
         fault("driver-after-publish")
-        return None if told is None else Tally.from_json(told)
+        return None if report is None else Tally.from_json(report)
+
+    def changes(self, run: str, after_epoch: int) -> Iterator[Sequence[PublishedChange]]:
+        """See `GatewayAPI.changes`."""
+        rest: dict[str, Any] = {"changes": run, "after": [after_epoch]}
+        for rows in self._rows("changes", rest):
+            rest["after"] = rows[-1][:2]
+            yield [
+                PublishedChange(epoch, number, StateChange(*row)) for epoch, number, *row in rows
+            ]
+
+    def forget_changes(self, run: str, epoch: int) -> None:
+        """See `GatewayAPI.forget_changes`."""
+        self._ask("forget_changes", {"run": run, "epoch": epoch})
 
     def wake(self, at_ns: int | None) -> None:
         """See `GatewayAPI.wake`."""
         self._ask("wake", {"at_ns": at_ns})
 
-    def consume(self, end: int) -> None:
+    def consume(self, end: Offsets) -> None:
         """See `GatewayAPI.consume`."""
-        self._ask("consume", {"end": end})
+        self._ask("consume", {"end": dict(end)})
+
+
+class ControlClient(Connection):
+    """Status, metrics and control of a gateway."""
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
-        told = self._ask("status", {})
-        sources = tuple(SourceStatus(**source) for source in told.pop("sources"))
-        sinks = tuple(SinkStatus(**sink) for sink in told.pop("sinks"))
-        return GatewayStatus(sources=sources, sinks=sinks, **told)
+        status = self._ask("status", {})
+        sources = tuple(SourceStatus(**source) for source in status.pop("sources"))
+        sinks = tuple(SinkStatus(**sink) for sink in status.pop("sinks"))
+        return GatewayStatus(sources=sources, sinks=sinks, **status)
 
     def samples(self) -> list[Sample]:
-        """The same in figures, with those of the batches that it has published."""
+        """The same as metrics, with those of the epochs that have been published."""
         return from_json(self._ask("samples", {}))
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and recent messages of the keys with the most, the first first."""
+        """State, key and recent messages of the keys with the most, the first first."""
         return [(state, key, count) for state, key, count in self._ask("hot_keys", {})]
 
     def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
-        """Wait until *count* messages of *source* are accepted; tells whether they are."""
+        """Wait until *count* messages of *source* are accepted; returns whether they are."""
         asked = {"source": source, "count": count, "timeout_s": timeout_s}
         return bool(self._ask("wait_accepted", asked, timeout_s))
 
     def stop_accepting(self) -> None:
-        """Close the sources, once what their senders have delivered is accepted."""
+        """Close the sources after accepting what their senders have delivered."""
         self._ask("stop_accepting", {})
+
+    def held(self) -> Holdings:
+        """What the gateway's journal and outbox hold."""
+        return Holdings.from_json(self._ask("held", {}))
+
+    def accept_lost(self, progress: CheckpointProgress) -> None:
+        """Let journal and outbox resume from the *progress* of a checkpoint, soon: see `held`."""
+        self._ask("accept_lost", asdict(progress))
+
+
+class DeadLetterClient(Connection):
+    """The dead letters of a gateway that runs; implements `DeadLetterActions`."""
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
         """See `DeadLetterActions.letters`."""
@@ -306,95 +177,44 @@ class GatewayClient:
         """See `DeadLetterActions.replay_letters`."""
         return int(self._ask("replay_letters", asdict(choice)))
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
 
-    def _ask(self, action: str, argument: dict[str, Any], wait_s: float = 0.0) -> Any:
-        return json.loads(self._call(action, json.dumps(argument).encode(), wait_s))
+@dataclass(frozen=True)
+class Lease:
+    """The right of one driver to use a gateway."""
 
-    def _call(self, action: str, body: bytes, wait_s: float = 0.0) -> bytes:
-        """The answer to *action*, which may take *wait_s* seconds longer than others."""
-        request = flight.Action(action, body)
-        options = flight.FlightCallOptions(timeout=wait_s + _ANSWER_S)
-
-        patience = _Patience(action, self._patience_s, self._gone)
-        while True:
-            try:
-                (answer,) = self._client.do_action(request, options)
-            except _GONE as error:
-                patience.wait(error)
-            except (flight.FlightError, pa.ArrowException) as error:
-                raise _failure(action, error) from error
-            else:
-                return bytes(answer.body.to_pybytes())
-
-    def _blocks(self, start: int, end: int) -> Iterator[list[Chunk]]:
-        ticket = flight.Ticket(json.dumps({"start": start, "end": end}).encode())
-        options = flight.FlightCallOptions(timeout=_ANSWER_S)
-        for piece in self._client.do_get(ticket, options):
-            columns = [column.to_pylist() for column in piece.data.columns]
-            yield [Chunk(*row) for row in zip(*columns, strict=True)]
+    number: int
+    """Its number, which is the fencing token."""
 
 
-def _secrecy(location: str, *, verify: bool) -> dict[str, Any]:
-    """What Flight's client needs for TLS."""
-    if not location.startswith("grpc+tls://"):
-        return {}
-    if not verify:
-        return {"disable_server_verification": True}
-    authorities = authorities_here()
-    if authorities is None:
-        msg = f"the gateway at {location} speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
-        raise UsageError(msg)
-    return {"tls_root_certs": authorities}
+class LeaseClient(Connection):
+    """The lease of a gateway, for drivers."""
 
+    def claim(self, holder: str) -> Lease:
+        """Acquire the gateway's lease, under which this connection makes all further calls.
 
-class _Patience:
-    """How long one call is tried again.
-
-    Args:
-        action: What is called.
-        seconds: Time from the first attempt that failed to the last.
-        gone: Tells whether there is nobody to wait for.
-    """
-
-    def __init__(self, action: str, seconds: float, gone: Callable[[], bool]) -> None:
-        self.action = action
-        self._seconds, self._gone = seconds, gone
-        self.renew()
-
-    def renew(self) -> None:
-        """Begin anew: the gateway has given a sign of life."""
-        self._pause = _PAUSE_FIRST_S
-        self._give_up: float | None = None
-
-    def wait(self, error: Exception) -> None:
-        """Wait before the next attempt, after *error*.
+        Args:
+            holder: Name of the driver; another driver of the same name loses its lease at once.
 
         Raises:
-            RuntimeFailure: It has been long enough.
+            Refused: Another driver has the lease, and is alive.
+            RuntimeFailure: The gateway speaks another version of the internal API.
         """
-        now = time.monotonic()
-        if self._give_up is None or _code(error) == NO_ROOM:  # which is an answer, too
-            self._give_up = now + self._seconds
-        if now >= self._give_up or self._gone():
-            raise _failure(self.action, error, self._seconds) from error
-        time.sleep(min(self._pause, self._give_up - now))
-        self._pause = min(2 * self._pause, _PAUSE_MOST_S)
+        claim = Lease(**self._ask("claim", {"holder": holder, **introduction()}))
+        self._claim = claim.number
+        return claim
+
+    def renew_claim(self) -> None:
+        """Report that the driver is alive.
+
+        Raises:
+            Refused: Another driver has acquired the lease since.
+        """
+        self._ask("renew", {})
+
+    def release_claim(self) -> None:
+        """Let any other driver acquire the lease at once."""
+        self._ask("release", {})
 
 
-def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFailure:
-    text = str(error).split(". Detail:")[0]
-    reason = text.splitlines()[0] if text else type(error).__name__
-    if _code(error) == STOPPED:
-        return Stopped(reason)
-    if isinstance(error, _REFUSED):
-        return Refused(f"the gateway refused {action!r}: {reason}")
-    tried = f" after {tried_s:.0f} s" if tried_s else ""
-    return RuntimeFailure(f"gateway call {action!r} failed{tried}: {reason}")
-
-
-def _code(error: Exception) -> bytes:
-    """What goes with *error* for programs to read, if the gateway has answered with it."""
-    return error.extra_info if isinstance(error, flight.FlightError) else b""
+class GatewayClient(EngineClient, ControlClient, DeadLetterClient, LeaseClient):
+    """Everything that a gateway offers, over one connection."""

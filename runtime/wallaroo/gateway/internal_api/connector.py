@@ -1,26 +1,27 @@
-"""How a process that Spark starts somewhere reaches the gateway: a small, picklable value."""
+"""How a process on any machine reaches the gateway: a small, picklable value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.connection import PATIENCE_S
 
 
 @dataclass(frozen=True)
 class Connector:
-    """Connects to a gateway; equal to its copies, so that a worker keeps what it has of a job.
+    """Connects to a gateway; equal to its copies, so that a worker recognises its job.
 
-    The token is no part of it, since it travels in Spark's plans: each process has it in its
-    environment (`guard.TOKEN_VARIABLE`), as it has the authorities for TLS.
+    It does not contain the token, since it travels in Spark's plans: each process has the token in
+    its environment (`auth.TOKEN_VARIABLE`), as it has the authorities for TLS.
     """
 
     location: str
     """Where the internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT` or `grpc+tls://HOST:PORT`."""
     claim: int | None = None
-    """Number of the driver's claim."""
+    """Number of the driver's lease."""
     patience_s: float = PATIENCE_S
-    """Seconds to go on trying while the gateway does not answer."""
+    """Seconds to keep trying while the gateway does not answer."""
 
     def __call__(self) -> GatewayClient:
         """A connection."""

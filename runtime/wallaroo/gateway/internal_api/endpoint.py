@@ -10,20 +10,20 @@ from typing import Self
 
 from wallaroo.errors import RuntimeFailure
 
-_FILE = "door.json"
+_FILE = "endpoint.json"
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How to get in at a gateway; for whoever may read its state directory anyway."""
+    """How to reach a gateway, for processes that may read its state directory."""
 
     location: str
     """Where it listens: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`."""
     token: str | None
-    """What to show there."""
+    """The token to send."""
 
     def write(self, directory: Path) -> None:
-        """Leave it in a state *directory*, for its owner alone."""
+        """Write it to a state *directory*, readable for its owner only."""
         fresh = directory / f"{_FILE}.new"
         fresh.unlink(missing_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -32,13 +32,13 @@ class Endpoint:
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """The door of the gateway that uses *directory*.
+        """The endpoint of the gateway that uses *directory*.
 
         Raises:
-            RuntimeFailure: It has not said where it is.
+            RuntimeFailure: There is none.
         """
         try:
             return cls(**json.loads((directory / _FILE).read_text()))
         except (OSError, ValueError, TypeError) as error:
-            msg = f"{directory} is in use, and {directory / _FILE} does not tell by whom: {error}"
+            msg = f"{directory} is in use, but {directory / _FILE} cannot be read: {error}"
             raise RuntimeFailure(msg) from error

@@ -1,8 +1,9 @@
-"""Which driver a gateway serves: one at a time, and each claim has a higher number than the last.
+"""Which driver a gateway serves: one at a time, and each lease has a higher number than the last.
 
-A driver claims the gateway before it touches anything, and renews its claim while it lives. Another
-one gets it when the first has released it, has been silent for some time, or bears the same name:
-a pod that took the place of its predecessor. From then on calls under the old number are refused.
+A driver acquires the lease before it touches anything, and renews it while it is alive. Another
+driver obtains the lease when the first one has released it, has been silent for some time, or has
+the same name: a pod that replaced its predecessor. From then on, calls under the old number, the
+fencing token, are rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from wallaroo.system.atomic_write import write_durably
 
 LAPSE_S = 15.0
-"""Seconds of silence after which a driver is taken for dead: some renewals, and a pause of Java."""
+"""Seconds of silence after which a driver is presumed dead: several renewals or a pause of Java."""
 RENEW_S = 2.0
 """Seconds between two renewals."""
 
@@ -25,20 +26,20 @@ RENEW_S = 2.0
 @dataclass(frozen=True)
 class _Known:
     number: int = 0
-    """Number of the last claim."""
+    """Number of the last lease."""
     holder: str | None = None
-    """Name of the driver that has it; None where it was released."""
+    """Name of the driver that has it; None if it was released."""
 
 
 class LeaseHeld(Exception):
-    """Another driver has the gateway."""
+    """Another driver has the lease."""
 
 
 class Leases:
-    """The claims of one gateway, kept in a file.
+    """The leases of one gateway, stored in a file.
 
     Args:
-        file: Where they are kept; made if it is not there.
+        file: The file; created if missing.
         clock: Seconds, for tests.
     """
 
@@ -48,29 +49,28 @@ class Leases:
         self._lock = threading.Lock()
         self._known = _Known()
         if file.exists():
-            told = json.loads(file.read_text())
-            self._known = _Known(told["number"], told["holder"])
+            self._known = _Known(**json.loads(file.read_text()))
         else:
             self._keep(self._known)
-        self._heard_at = clock()  # whoever had it may not have noticed that the gateway was away
+        self._heard_at = clock()  # the holder may not have noticed that the gateway was away
 
     @property
     def holder(self) -> str | None:
-        """Name of the driver that has the gateway."""
+        """Name of the driver that has the lease."""
         return self._known.holder
 
     def claim(self, holder: str) -> int:
-        """Make the gateway *holder*'s; gives the number of the claim.
+        """Give the lease to the driver *holder*; returns its number.
 
         Raises:
-            ClaimHeld: Another driver has it, and was heard of a moment ago.
+            LeaseHeld: Another driver has it, and was heard from recently.
         """
         with self._lock:
             silent_s = self._clock() - self._heard_at
             if self._known.holder not in {None, holder} and silent_s < LAPSE_S:
                 msg = (
-                    f"the driver {self._known.holder} has this gateway, and was heard of "
-                    f"{silent_s:.0f} s ago; two drivers cannot run one application"
+                    f"the driver {self._known.holder} has the lease of this gateway, and was last "
+                    f"heard from {silent_s:.0f} s ago; two drivers cannot run one application"
                 )
                 raise LeaseHeld(msg)
             self._keep(_Known(self._known.number + 1, holder))
@@ -78,23 +78,24 @@ class Leases:
             return self._known.number
 
     def renew(self) -> None:
-        """Note that the driver lives; its number was looked at when its call came in."""
+        """Note that the driver is alive; its number was checked when its call came in."""
         with self._lock:
             self._heard_at = self._clock()
 
     def release(self) -> None:
-        """Let any driver have the gateway, at once."""
+        """Let any driver acquire the lease at once."""
         with self._lock:
             self._keep(_Known(self._known.number, None))
 
     def problem(self, number: int) -> str | None:
-        """Why a call under claim *number* is refused; None if it is not."""
+        """Why a call under the lease *number* is rejected; None if it is not."""
         known = self._known
         if number == known.number and known.holder is not None:
             return None
         if number > known.number:
-            return "this gateway's volume is another than the one the driver had claimed"
-        return f"fenced out: the driver {known.holder or '(gone)'} has claimed this gateway since"
+            return "this gateway's volume is not the one whose lease the driver acquired"
+        other = known.holder or "(gone)"
+        return f"fenced out: the driver {other} has acquired the lease of this gateway since"
 
     def _keep(self, known: _Known) -> None:
         write_durably(self._file, json.dumps(asdict(known)))

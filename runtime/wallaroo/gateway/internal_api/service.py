@@ -1,8 +1,8 @@
 """The gateway's internal API: journal and outbox over Arrow Flight, for the engine's processes.
 
-Actions take and give JSON; messages and outputs travel as Arrow record batches. Nothing that comes
-in here is unpickled. Whatever is asked may be asked again, by a client that got no answer: it is
-done once.
+Actions take and return JSON; messages and outputs travel as Arrow record batches. Nothing that
+arrives here is unpickled. A client that got no answer repeats its call, so repeated calls have no
+further effect.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import flight
 
-from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.engine.gateway_api import JOURNAL, Latest, Stopped
+from wallaroo.dataflow.records import JOURNAL, Outputs, Position, Tally
+from wallaroo.engine.gateway_api import Latest, Range, StateChange, Stopped
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
@@ -42,36 +42,52 @@ CHUNK_SCHEMA = pa.schema(
 OUTPUTS_SCHEMA = pa.schema(
     [("sink", pa.int32()), ("lengths", pa.binary()), ("data", pa.large_binary())]
 )
+STAGED_CHANGE_SCHEMA = pa.schema(
+    [("state", pa.string()), ("bucket", pa.int32()), ("change", pa.large_binary())]
+)
+CHANGE_SCHEMA = pa.schema([("epoch", pa.int64()), ("number", pa.int64()), *STAGED_CHANGE_SCHEMA])
 _MIN_RANGE_BYTES = 128 * 1024
-"""Messages of less than this are not worth a second task."""
+"""Fewer bytes of messages are not worth a second task."""
 NO_ROOM = b"no room"
-"""Goes with an error: what is asked cannot be written now; it is asked again until it can."""
+"""Goes with an error: the disk is full; the client repeats the call until it has room."""
 STOPPED = b"stopped"
-"""Goes with an error that is `Stopped`: the answer will be the same when it is asked again."""
-_LENGTH = struct.Struct(">I")
+"""Goes with an error that is `Stopped`: a repeated call would fail the same way."""
+_LENGTHS = struct.Struct(">IQ")
 
 
-def pack_staged(command: Mapping[str, Any], outputs: Sequence[Outputs]) -> bytes:
-    """The argument of the action `stage`: the length of *command* as JSON, that, and *outputs*.
+def pack_staged(
+    command: Mapping[str, Any], outputs: Sequence[Outputs], changes: Sequence[StateChange] = ()
+) -> bytes:
+    """The argument of the action `stage`: two lengths, *command* as JSON, *outputs*, *changes*.
 
-    Not Flight's own way to upload, which knows no deadline while the other side takes nothing.
+    Flight's own uploads have no deadline while the other side takes nothing.
     """
-    told = json.dumps(command).encode()
-    columns = [
-        pa.array([row[place] for row in outputs], of.type)
-        for place, of in enumerate(OUTPUTS_SCHEMA)
-    ]
-    batch = pa.RecordBatch.from_arrays(columns, schema=OUTPUTS_SCHEMA)
-    return b"".join([_LENGTH.pack(len(told)), told, batch.serialize()])
+    head, staged = json.dumps(command).encode(), _batch(outputs, OUTPUTS_SCHEMA).serialize()
+    parts = [_LENGTHS.pack(len(head), staged.size), head, staged]
+    if changes:
+        parts.append(_batch(changes, STAGED_CHANGE_SCHEMA).serialize())
+    return b"".join(parts)
 
 
-def unpack_staged(body: pa.Buffer) -> tuple[dict[str, Any], list[Outputs]]:
+def unpack_staged(body: pa.Buffer) -> tuple[dict[str, Any], list[Outputs], list[StateChange]]:
     """What `pack_staged` packed."""
-    (length,) = _LENGTH.unpack_from(body)
-    start = _LENGTH.size + length
-    command = json.loads(body[_LENGTH.size : start].to_pybytes())
-    rows = pa.ipc.read_record_batch(body[start:], OUTPUTS_SCHEMA).to_pylist()
-    return command, [Outputs(row["sink"], row["lengths"], row["data"]) for row in rows]
+    head, staged = _LENGTHS.unpack_from(body)
+    start = _LENGTHS.size + head
+    command = json.loads(body[_LENGTHS.size : start].to_pybytes())
+    rows = pa.ipc.read_record_batch(body[start : start + staged], OUTPUTS_SCHEMA).to_pylist()
+    outputs = [Outputs(row["sink"], row["lengths"], row["data"]) for row in rows]
+    changes: list[StateChange] = []
+    if start + staged < body.size:
+        found = pa.ipc.read_record_batch(body[start + staged :], STAGED_CHANGE_SCHEMA).to_pylist()
+        changes = [StateChange(row["state"], row["bucket"], row["change"]) for row in found]
+    return command, outputs, changes
+
+
+def _batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """*rows* in the columns of *schema*; what rows have besides is left out."""
+    values = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    columns = [pa.array(column, of.type) for column, of in zip(values, schema, strict=False)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class Service(flight.FlightServerBase):
@@ -82,10 +98,11 @@ class Service(flight.FlightServerBase):
         journal: The journal.
         outbox: The outbox.
         control: Further actions by name: the gateway's own, such as `status`.
-        guard: Decides who may come in.
-        judge: Says what becomes of messages that are set aside; None to keep none.
-        followed: Follows messages through their batches; None where none are.
-        certificate: Certificate and key, PEM, to show where the location asks for TLS.
+        authenticator: Decides which calls are accepted.
+        evidence: Decides which failed messages become dead letters, and finds their payloads;
+            None to keep none.
+        traces: Traces sampled messages; None for no traces.
+        certificate: Certificate and key, PEM, if the location says TLS.
     """
 
     def __init__(
@@ -94,22 +111,27 @@ class Service(flight.FlightServerBase):
         journal: Journal,
         outbox: Outbox,
         control: dict[str, Callable[[dict[str, Any]], Any]],
-        guard: Authenticator,
-        judge: EvidenceFinder | None = None,
-        followed: MessageTraces | None = None,
+        authenticator: Authenticator,
+        evidence: EvidenceFinder | None = None,
+        traces: MessageTraces | None = None,
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         certificates = [] if certificate is None else [certificate]
-        super().__init__(location, tls_certificates=certificates, middleware={"guard": guard})
+        super().__init__(
+            location, tls_certificates=certificates, middleware={"authenticator": authenticator}
+        )
         self._journal = journal
         self._outbox = outbox
-        self._judge = judge
-        self._followed = followed
+        self._evidence = evidence
+        self._traces = traces
         self._actions: dict[str, Callable[[dict[str, Any]], Any]] = {
             "latest": self._latest,
             "plan": self._plan,
             "publish": self._publish,
             "consume": self._consume,
+            "forget_changes": lambda asked: self._outbox.forget_changes(
+                asked["run"], asked["epoch"]
+            ),
             "wake": lambda asked: self._journal.wake(asked["at_ns"]),
             **control,
         }
@@ -142,52 +164,59 @@ class Service(flight.FlightServerBase):
         return iter([json.dumps(answer).encode()])
 
     def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
-        """Chunks of the range that the ticket names."""
-        wanted = json.loads(ticket.ticket)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for block in self._journal.read(wanted["start"], wanted["end"]):
-                columns = [
-                    pa.array(column, of.type)
-                    for column, of in zip(zip(*block, strict=True), CHUNK_SCHEMA, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=CHUNK_SCHEMA)
-
-        return flight.GeneratorStream(CHUNK_SCHEMA, batches())
+        """Chunks of the range that the ticket names, or the changes that it names."""
+        asked = json.loads(ticket.ticket)
+        if "changes" in asked:
+            schema, blocks = CHANGE_SCHEMA, self._outbox.changes(asked["changes"], *asked["after"])
+            return flight.GeneratorStream(schema, (_batch(block, schema) for block in blocks))
+        start = Position(*asked["start"])
+        chunks = self._journal.read(start.number, asked["end"])
+        return flight.GeneratorStream(
+            CHUNK_SCHEMA,
+            (_batch(block, CHUNK_SCHEMA) for block in chunks),  # the caller knows the log
+        )
 
     def _stage(self, body: pa.Buffer) -> None:
-        told, outputs = unpack_staged(body)
-        self._outbox.stage(told["token"], outputs, Tally.from_json(told["tally"]), told["call"])
+        command, outputs, changes = unpack_staged(body)
+        self._outbox.stage(
+            command["run"],
+            command["epoch"],
+            command["token"],
+            outputs,
+            Tally.from_json(command["tally"]),
+            command["call"],
+            changes,
+        )
 
     def _latest(self, asked: dict[str, Any]) -> Latest:
-        after, wait_s = asked["after"], asked["wait_s"]
+        after, wait_s = asked["after"].get(JOURNAL, 0), asked["wait_s"]
         self._journal.check(after, asked["opening"])
-        # the next batch is asked for when the last one is published; if that was planned with a
-        # gateway that is no more, this one has not heard how far it reached
+        # the next batch is requested when the last one is published; if that happened at a gateway
+        # that has been replaced, this one does not know yet how far it reached
         if after > self._journal.processed:
             self._journal.note_processed(after)
         if not self._outbox.wait_for_room(wait_s):
-            return Latest(after, self._journal.opening)
+            return Latest({JOURNAL: after}, self._journal.opening)
         self._journal.wait_beyond(after, wait_s)
         reached = self._journal.chunks.reach(after, asked["max_bytes"], asked["max_messages"])
-        return Latest(reached, self._journal.opening)
+        return Latest({JOURNAL: reached}, self._journal.opening)
 
-    def _plan(self, asked: dict[str, Any]) -> list[tuple[int, int]]:
-        if self._followed is not None:
-            self._followed.begin(asked["start"], asked["end"])
-        return self._journal.chunks.split(
-            asked["start"], asked["end"], asked["parts"], _MIN_RANGE_BYTES
-        )
+    def _plan(self, asked: dict[str, Any]) -> list[Range]:
+        start, end = asked["start"].get(JOURNAL, 0), asked["end"][JOURNAL]
+        if self._traces is not None:
+            self._traces.begin(start, end)
+        ranges = self._journal.chunks.split(start, end, asked["parts"], _MIN_RANGE_BYTES)
+        return [Range(Position(JOURNAL, first), after) for first, after in ranges]
 
     def _publish(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         end = asked["offsets"][JOURNAL]
         tally = self._outbox.publish(
-            asked["run"], asked["batch"], asked["tokens"], self._judge, end
+            asked["run"], asked["epoch"], asked["tokens"], self._evidence, end
         )
         self._journal.note_processed(end)
-        if self._followed is not None:
-            self._followed.published(BatchId(asked["run"], asked["batch"]))
+        if self._traces is not None:
+            self._traces.published(BatchId(asked["run"], asked["epoch"]), end)
         return None if tally is None else tally.to_json()
 
     def _consume(self, asked: dict[str, Any]) -> None:
-        self._journal.consume(asked["end"])
+        self._journal.consume(asked["end"].get(JOURNAL, 0))

@@ -1,6 +1,6 @@
-"""Whether both ends of the internal API understand each other.
+"""Whether both ends of the internal API speak the same version.
 
-Gateway and driver are of one version where one command starts both. An upgrade on a cluster
+Gateway and driver have the same version if one command starts both. An upgrade on a cluster
 replaces them one after the other, and an older one may come back.
 """
 
@@ -11,16 +11,16 @@ from typing import Any
 
 from wallaroo import __version__
 
-API = 1
-"""Version of the internal API: another one with each change that an older end would misread."""
+API = 2
+"""Version of the internal API: it increases with each change that an older end would misread."""
 
 
 class VersionMismatch(LookupError):
-    """The driver that claims a gateway speaks another version of the internal API."""
+    """The driver that requests a lease speaks another version of the internal API."""
 
 
 def introduction() -> dict[str, Any]:
-    """What a driver says of itself when it claims a gateway."""
+    """What a driver says about itself when it requests a lease."""
     return {"version": __version__, "api": API}
 
 
@@ -35,7 +35,7 @@ def check_version(driver: Mapping[str, Any]) -> None:
         Traceback (most recent call last):
             ...
         wallaroo.gateway.internal_api.versions.VersionMismatch: the driver runs wallaroo 0.9 \
-(internal API 9), the gateway wallaroo 0.1.0 (internal API 1): run both from one image
+(internal API 9), the gateway wallaroo 0.1.0 (internal API 2): run both from one image
     """
     if driver.get("api") != API:
         msg = (

@@ -3,9 +3,9 @@
 A message is accepted once the transaction with its chunk is committed and synced. One thread
 writes: it takes what has come in since the last commit and commits it together, so that a flood
 costs few syncs and a single message waits for one. A source that is read leaves its position with
-its messages, in the same transaction. Spark asks for ranges of arrival numbers as
-often as it likes; what a committed batch has consumed is deleted, by the same thread, a slice at a
-time: deleting the messages of a large batch at once would hold up both the next batch and senders.
+its messages, in the same transaction. Engines read ranges of offsets as often as they like. What a
+committed batch has consumed is deleted by the same thread, a slice at a time: deleting the messages
+of a large batch at once would hold up both the next batch and senders.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_room, transaction
 from wallaroo.gateway.journal.openings import departure, note_opening
 from wallaroo.gateway.journal.reader import ChunkReader
-from wallaroo.gateway.journal.stream_positions import Mark, StreamName, StreamPositions
+from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
 from wallaroo.system.failpoints import fault
 
@@ -35,9 +35,9 @@ CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER N
 CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
 """
 _ROOM_PAUSE_S = 0.5
-"""Pause before a commit is tried again for which the disk had no room."""
+"""Pause before a commit for which the disk had no room is repeated."""
 NEVER = 1 << 62
-"""A time that no clock shows, in nanoseconds since the epoch."""
+"""A time that no clock shows, in nanoseconds since the Unix epoch."""
 _TRIM_BYTES = 16 * 1024**2
 """Bytes of messages that are deleted at a time, which takes some milliseconds; in bytes, so that
 chunks of a few messages are deleted as fast as they come in."""
@@ -49,13 +49,13 @@ class Journal:
     """The journal in one SQLite database.
 
     Args:
-        path: File of the database; made if it is not there.
+        path: File of the database; created if missing.
         limits: Its bounds.
         on_room: Called, in the writer's thread or the one that trims, when there is room again
             after `full` was true.
         on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
-        clock: Tells the wall clock, in nanoseconds since the epoch.
-        on_accepted: Called in the writer's thread, before anybody who waits for it, with the marks
+        clock: Returns the wall clock, in nanoseconds since the Unix epoch.
+        on_accepted: Called in the writer's thread, before others are notified, with the positions
             of the streams that have more on disk; must be quick.
     """
 
@@ -66,25 +66,26 @@ class Journal:
         on_room: Callable[[], None] = lambda: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
         clock: Callable[[], int] = time.time_ns,
-        on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _marks: None,
+        on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None,
     ) -> None:
         self._clock = clock
-        self._on_room = on_room
+        self.on_room = on_room
+        self.on_accepted = on_accepted
         self._on_failure = on_failure
-        self._on_accepted = on_accepted
         self._database = connect(path)
         self._database.executescript(SCHEMA)
         self.chunks = ChunkReader(path)
         """What is on disk, to be read."""
         self._database_lock = threading.Lock()
         self._changed = threading.Condition()
-        self.marks = StreamPositions(
+        self.stream_positions = StreamPositions(
             self._database, self._database_lock, self._changed, limits.streams
         )
         """How much of each stream of the acknowledged protocol is on disk."""
         stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
-        self._intake = WriteBuffer(limits, dict(stored), clock)
+        self._write_buffer = WriteBuffer(limits, dict(stored), clock)
         self._closing = False
+        self._waits_end = False
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
         self._trimmed = self._consumed = self._stored_position("trimmed")
         self._processed = self._stored_position("processed")
@@ -95,23 +96,26 @@ class Journal:
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
 
-    def submit(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> bool:
-        """Hand in *count* messages of *source*; tells whether there is room for more.
+    def submit(
+        self, source: int, count: int, data: bytes, stream_position: StreamPosition | None = None
+    ) -> bool:
+        """Hand in *count* messages of *source*; returns whether there is room for more.
 
-        The order of the calls is the order of arrival. A *mark* is committed with the messages.
+        The order of the calls is the order of arrival. *stream_position* is committed with the
+        messages.
         """
         with self._changed:
             self._changed.notify_all()
-            return self._intake.add(source, count, data, mark)
+            return self._write_buffer.add(source, count, data, stream_position)
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
-        """Hand in one framed message, and the position behind it; tells whether there is room."""
+        """Hand in one message, and the position after it; returns whether there is more room."""
         with self._changed:
             self._changed.notify_all()
-            return self._intake.add_read(source, message, reached)
+            return self._write_buffer.add_read(source, message, reached)
 
     def reached(self, source: str) -> bytes | None:
-        """Where to go on with reading the source called *source*; None for its beginning."""
+        """Where to resume reading the source called *source*; None for its beginning."""
         with self._database_lock:
             row = self._database.execute(
                 "SELECT position FROM reached WHERE source = ?", (source,)
@@ -121,19 +125,21 @@ class Journal:
     def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
         """Wait until the journal is not full, and has less than *most* bytes of *source*."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._intake.has_room(source, most), timeout_s)
+            return self._changed.wait_for(
+                lambda: self._write_buffer.has_room(source, most), timeout_s
+            )
 
     @property
     def opening(self) -> str:
-        """Random name of this opening: offsets belong to the journal that they were told by."""
+        """Random name of this opening: offsets belong to the journal that returned them."""
         return self._openings[-1].name
 
     def check(self, offset: int, opening: str | None) -> None:
-        """Refuse an offset that another journal has told.
+        """Refuse an offset of another journal.
 
         Args:
             offset: Offset up to which messages are processed.
-            opening: The opening that it came with; None where that is not known.
+            opening: The opening that it came with; None if that is not known.
 
         Raises:
             LookupError: This journal does not have the messages before *offset*.
@@ -148,33 +154,33 @@ class Journal:
 
     @property
     def end(self) -> int:
-        """Offset behind the last accepted message."""
+        """Offset after the last accepted message."""
         return self._end
 
     @property
     def consumed(self) -> int:
-        """Offset before which all is consumed."""
+        """Offset up to which messages are consumed."""
         return self._consumed
 
     @property
     def processed(self) -> int:
-        """Offset before which all has been published by a batch, as far as is known."""
+        """Offset up to which batches are known to have been published."""
         return self._processed
 
     @property
     def backlog(self) -> int:
-        """Messages that are accepted, and that no batch has processed."""
+        """Messages that are accepted and not yet processed by a batch."""
         return self._end - self._processed
 
     @property
     def wakes(self) -> bool:
-        """Whether a tick is due, now or later."""
+        """Whether a tick is scheduled."""
         return self._wake_ns < NEVER
 
     @property
     def disk_bytes(self) -> int:
         """Bytes of messages that are on disk."""
-        return self._intake.stored_bytes
+        return self._write_buffer.stored_bytes
 
     @property
     def accepted(self) -> dict[int, int]:
@@ -183,16 +189,16 @@ class Journal:
             return dict(self._accepted)
 
     def waiting(self) -> tuple[dict[int, int], float]:
-        """Messages of each source that no batch has processed, and seconds that the first waits."""
+        """Unprocessed messages of each source, and seconds that the first has waited."""
         return self.chunks.waiting(self._processed)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was handed in is accepted; tells whether it is."""
+        """Wait until all that was handed in is accepted; returns whether it is."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._intake.waiting_bytes, timeout_s)
+            return self._changed.wait_for(lambda: not self._write_buffer.waiting_bytes, timeout_s)
 
     def wake(self, at_ns: int | None) -> None:
-        """Let the journal hold a tick once the wall clock shows *at_ns*; None for never."""
+        """Add a tick when the wall clock shows *at_ns*; None for never."""
         with self._database_lock, transaction(self._database):
             self._store_position("wake", NEVER if at_ns is None else at_ns)
         with self._changed:
@@ -200,22 +206,28 @@ class Journal:
             self._changed.notify_all()
 
     def wait_beyond(self, offset: int, timeout_s: float) -> None:
-        """Wait until a message, or a tick, at or behind *offset* is accepted."""
+        """Wait until a message or tick at or after *offset* is accepted."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while not (self._end > offset or self._closing):
-                self._tick_if_due()
+            while not (self._end > offset or self._waits_end):
+                self._tick_if_time()
                 left = min(deadline - time.monotonic(), (self._wake_ns - self._clock()) / 1e9)
                 self._changed.wait(max(left, 0.0))
                 if time.monotonic() >= deadline:
                     break
-            self._tick_if_due()
+            self._tick_if_time()
+
+    def end_waits(self) -> None:
+        """Let `wait_beyond` and `wait_accepted` return, now and from now on."""
+        with self._changed:
+            self._waits_end = True
+            self._changed.notify_all()
 
     def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
-        """Wait until *count* messages of *source* are accepted; tells whether they are."""
+        """Wait until *count* messages of *source* are accepted; returns whether they are."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._accepted.get(source, 0) >= count or self._closing, timeout_s
+                lambda: self._accepted.get(source, 0) >= count or self._waits_end, timeout_s
             )
             return self._accepted.get(source, 0) >= count
 
@@ -223,20 +235,23 @@ class Journal:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 
         Raises:
-            LookupError: Some of it was consumed already, or is not there.
+            LookupError: Some of it has been deleted, or is missing.
         """
         gone = self._consumed
         if start < gone:
-            msg = f"messages from {start} on are asked for, and those before {gone} are gone"
+            msg = (
+                f"messages from {start} on were requested, "
+                f"but those before {gone} have been deleted"
+            )
             raise LookupError(msg)
         yield from self.chunks.read(start, end)
 
     def unprocessed(self) -> Iterator[Chunk]:
-        """The chunks that no batch has published, in order of arrival."""
+        """The chunks that no batch has processed, in order of arrival."""
         return self.chunks.beyond(self._processed)
 
     def note_processed(self, end: int) -> None:
-        """Note that a batch has published what the messages before offset *end* lead to."""
+        """Note that the outputs of all messages before offset *end* are published."""
         with self._database_lock, transaction(self._database):
             self._store_position("processed", max(end, self._processed))
         with self._changed:
@@ -248,15 +263,15 @@ class Journal:
             self._processed = max(self._processed, end)
 
     def consume(self, end: int) -> None:
-        """Let the messages before offset *end* be deleted, soon."""
+        """Delete the messages before offset *end*, soon."""
         with self._changed:
             self._consumed = max(self._consumed, end)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Accept what was handed in, then close the database."""
+        """Accept everything that was handed in, then close the database."""
         with self._changed:
-            self._closing = True
+            self._closing = self._waits_end = True
             self._changed.notify_all()
         self._writer.join()
         self._database.close()
@@ -267,21 +282,21 @@ class Journal:
                 if taken:
                     self._commit_when_there_is_room(taken)
                 self._trim_some()
-                self._tell_room()
+                self._notify_room()
         except sqlite3.Error as error:
             self._on_failure(error)
 
     def _take(self) -> list[Waiting] | None:
-        """What waits for the disk, perhaps nothing; None once there is no more to come."""
+        """What waits for the disk, perhaps nothing; None after everything has been written."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._intake or self._closing or self._trimmed < self._consumed
+                lambda: self._write_buffer or self._closing or self._trimmed < self._consumed
             )
-            taken = self._intake.take()
+            taken = self._write_buffer.take()
             return None if self._closing and not taken else taken
 
     def _trim_some(self) -> None:
-        """Delete the first of what is consumed; later, where the disk has no room for that."""
+        """Delete the first consumed messages, or later if the disk has no room for that."""
         start, end = self._trimmed, self._consumed
         if end <= start:
             return
@@ -302,30 +317,30 @@ class Journal:
             if self._closing or not lacks_room(error):
                 raise
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._intake, _ROOM_PAUSE_S)
+                self._changed.wait_for(lambda: self._closing or self._write_buffer, _ROOM_PAUSE_S)
             return
         with self._changed:
             self._trimmed = end
-            self._intake.note_deleted(sizes)
+            self._write_buffer.note_deleted(sizes)
             self._changed.notify_all()
 
     def _commit_when_there_is_room(self, taken: Sequence[Waiting]) -> None:
-        """Commit *taken*; while the disk is full it waits here, and senders wait with it."""
-        told = False
+        """Commit *taken*; while the disk is full, it waits here, and so do senders."""
+        warned = False
         while True:
             try:
                 self._commit(taken)
             except sqlite3.Error as error:
                 if self._closing or not lacks_room(error):
                     raise
-                if not told:
-                    told = True
+                if not warned:
+                    warned = True
                     log.warning("journal waits", reason=f"the disk has no room: {error}")
                 with self._changed:
                     self._changed.wait_for(lambda: self._closing, _ROOM_PAUSE_S)
             else:
-                if told:
-                    log.info("journal goes on")
+                if warned:
+                    log.info("journal resumed")
                 return
 
     def _commit(self, taken: Sequence[Waiting]) -> None:
@@ -333,8 +348,12 @@ class Journal:
         counts = dict(self._accepted)
         rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
         reached: dict[str, bytes] = {}
-        marks: dict[StreamName, int] = {}
-        used = {waiting.mark[0]: waiting.arrived_ns for waiting in taken if waiting.mark}
+        stream_positions: dict[StreamName, int] = {}
+        used = {
+            waiting.stream_position[0]: waiting.arrived_ns
+            for waiting in taken
+            if waiting.stream_position
+        }
         for waiting in taken:
             rows.append((end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
             if waiting.reached is not None:
@@ -343,8 +362,8 @@ class Journal:
             size += len(waiting.data)
             if waiting.source != TICK_SOURCE:
                 counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
-            if waiting.mark is not None:
-                marks.update([waiting.mark])
+            if waiting.stream_position is not None:
+                stream_positions.update([waiting.stream_position])
         with self._database_lock, transaction(self._database):
             self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
             self._database.executemany(
@@ -353,28 +372,28 @@ class Journal:
             self._database.executemany(
                 "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
             )
-            self.marks.save(marks, used)
+            self.stream_positions.save(stream_positions, used)
             fault("journal-before-commit")
         fault("journal-after-commit")
         with self._changed:
-            self.marks.saved(marks)
+            self.stream_positions.saved(stream_positions)
             self._end = end
-            self._intake.note_stored(size)
+            self._write_buffer.note_stored(size)
             self._accepted = counts
-            if marks:
-                self._on_accepted(marks)
+            if stream_positions:
+                self.on_accepted(stream_positions)
             self._changed.notify_all()
 
-    def _tick_if_due(self) -> None:
+    def _tick_if_time(self) -> None:
         if self._wake_ns <= self._clock():
             self._wake_ns = NEVER
             self.submit(TICK_SOURCE, 1, b"")
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         with self._changed:
-            room = self._intake.is_free_again()
+            room = self._write_buffer.is_free_again()
         if room:
-            self._on_room()
+            self.on_room()
 
     def _stored_position(self, name: str) -> int:
         row = self._database.execute(

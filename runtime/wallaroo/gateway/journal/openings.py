@@ -1,9 +1,9 @@
 """Which journal a journal is: random names, one for each time that it was opened to be written.
 
 A copy of a journal has the names of its original up to the moment of the copy; from its next
-opening on it has names of its own. A batch is planned under the name of the latest opening, which
+opening on, its names differ. A batch is planned under the name of the latest opening, which
 the checkpoint keeps beside the batch's last offset. So a checkpoint and a journal that do not
-belong together are found out, also where the journal has as many messages as the checkpoint has
+belong together are detected, even if the journal has as many messages as the checkpoint has
 processed, or more.
 """
 
@@ -39,7 +39,7 @@ def note_opening(database: sqlite3.Connection, trimmed: int, end: int) -> list[O
     Args:
         database: The journal's.
         trimmed: Offset before which all messages are deleted.
-        end: Offset behind the last message.
+        end: Offset after the last message.
     """
     database.executescript(SCHEMA)
     openings = [*read_openings(database), Opening(end, uuid.uuid4().hex)]
@@ -53,7 +53,7 @@ def note_opening(database: sqlite3.Connection, trimmed: int, end: int) -> list[O
 
 
 def write_openings(database: sqlite3.Connection, openings: Sequence[Opening]) -> None:
-    """Let the journal have exactly these *openings*, in the transaction under way."""
+    """Let the journal have exactly these *openings*, in the current transaction."""
     database.execute("DELETE FROM opening")
     database.executemany("INSERT INTO opening VALUES (?, ?)", openings)
 
@@ -64,13 +64,13 @@ def is_known(openings: Sequence[Opening], name: str | None) -> bool:
 
 
 def departure(openings: Sequence[Opening], end: int, offset: int, name: str | None) -> int | None:
-    """Where a journal departs from the one that *offset* belongs to; None where it does not.
+    """Where a journal diverges from the one that *offset* belongs to; None if it does not.
 
     Args:
         openings: Openings of the journal.
-        end: Offset behind its last message.
+        end: Offset after its last message.
         offset: Where a batch was planned to end.
-        name: The opening under which it was planned; None where that is not known.
+        name: The opening under which it was planned; None if that is not known.
 
     Returns:
         Offset of the first of its messages that the other journal does not have.

@@ -1,4 +1,4 @@
-"""Reads of the journal's chunks, each over a connection of its own: they wait for no writer."""
+"""Reads the journal's chunks, over separate connections so as never to wait for a writer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ChunkReader:
     def split(self, start: int, end: int, parts: int, min_bytes: int) -> list[tuple[int, int]]:
         """Cut [*start*, *end*) into at most *parts* ranges of about equal bytes.
 
-        A range of less than *min_bytes* is not worth a task of its own.
+        A range of less than *min_bytes* is not worth a separate task.
         """
         with reading(self._path) as database:
             chunks = database.execute(
@@ -62,7 +62,7 @@ class ChunkReader:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 
         Raises:
-            LookupError: Some of it is not there.
+            LookupError: Some of it is missing.
         """
         reached = start
         with reading(self._path) as database:
@@ -86,7 +86,7 @@ class ChunkReader:
                 yield block
 
     def arrival(self, number: int) -> tuple[int, int] | None:
-        """Source of message *number*, and when it arrived; None where it is not there any more."""
+        """Source of message *number*, and when it arrived; None if it is no longer there."""
         with reading(self._path) as database:
             row = database.execute(
                 "SELECT source, arrived_ns, first + count FROM chunk WHERE first <= ? "
@@ -119,7 +119,7 @@ class ChunkReader:
 
 
 def _check_gapless(reached: int, following: int) -> None:
-    """A journal that was lost, or put back from a copy, must not pass for one without messages."""
+    """A journal that was lost, or restored from a copy, must not look like an empty one."""
     if reached != following:
         msg = f"messages {reached} to {following - 1} are not in the journal: was it replaced?"
         raise LookupError(msg)

@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS stream (
 REPLAYS = ""
 """Name of the stream that replays of dead letters are; no sender can give a stream such a name."""
 _IDLE_NS = 30 * 24 * 3600 * 10**9
-"""A stream not used for so long, 30 days, is forgotten where room for another is needed."""
+"""A stream not used for so long, 30 days, is forgotten when another needs its place."""
 
 
 class StreamName(NamedTuple):
@@ -30,7 +30,7 @@ class StreamName(NamedTuple):
     """Its own name."""
 
 
-Mark = tuple[StreamName, int]
+StreamPosition = tuple[StreamName, int]
 """A stream, and the number of its last message in a chunk."""
 
 
@@ -39,8 +39,8 @@ class StreamPositions:
 
     Args:
         database: The journal's.
-        lock: Held by whoever uses the database.
-        changed: Held by whoever uses this, and notified when more is on disk.
+        lock: Held while the database is used.
+        changed: Held while this object is used, and notified when more is on disk.
         most: Streams that are remembered at most.
     """
 
@@ -61,7 +61,7 @@ class StreamPositions:
     def open(self, name: StreamName) -> int | None:
         """The number of the last message of a stream that is on disk, 0 for a new stream.
 
-        None where as many streams are remembered as may be, each used in the last days.
+        None if the limit of streams is reached and all have been used recently.
         """
         with self._changed:
             if name not in self._last and len(self._last) >= self._most:
@@ -71,12 +71,12 @@ class StreamPositions:
             return self._last.setdefault(name, 0)
 
     def last(self, name: StreamName) -> int:
-        """The number of the last message of a stream that is on disk, 0 where there is none."""
+        """The number of the last message of a stream that is on disk, 0 if there is none."""
         with self._changed:
             return self._last.get(name, 0)
 
     def wait(self, name: StreamName, number: int, timeout_s: float) -> bool:
-        """Wait until message *number* of a stream is on disk; tells whether it is."""
+        """Wait until message *number* of a stream is on disk; returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._last.get(name, 0) >= number, timeout_s)
 
@@ -86,16 +86,16 @@ class StreamPositions:
             if self._last.get(name) == 0:
                 del self._last[name]
 
-    def save(self, marks: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
-        """Write *marks*, last used at *used_ns*, in the transaction under way."""
+    def save(self, positions: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
+        """Write *positions*, last used at *used_ns*, in the current transaction."""
         self._database.executemany(
             "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
-            [(*name, last, used_ns[name]) for name, last in marks.items()],
+            [(*name, last, used_ns[name]) for name, last in positions.items()],
         )
 
-    def saved(self, marks: Mapping[StreamName, int]) -> None:
-        """Note that *marks* are on disk; the caller holds `changed`, and notifies."""
-        self._last.update(marks)
+    def saved(self, positions: Mapping[StreamName, int]) -> None:
+        """Note that *positions* are on disk; the caller holds `changed`, and notifies."""
+        self._last.update(positions)
 
     def _forget_idle(self) -> None:
         oldest = time.time_ns() - _IDLE_NS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wallaroo.gateway.journal.stream_positions import Mark
+from wallaroo.gateway.journal.stream_positions import StreamPosition
 
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
@@ -18,7 +18,7 @@ class JournalLimits:
     """Bounds of the journal; over either, sources stop reading their sockets."""
 
     disk_bytes: int = 4 * 1024**3
-    """Bytes of messages that wait on disk at most: what an engine that stands still may cost."""
+    """Bytes of messages that wait on disk at most: what a stalled engine may cost."""
     memory_bytes: int = 32 * 1024**2
     """Bytes of messages that wait for the disk at most: some commits' worth."""
     streams: int = 10_000
@@ -31,13 +31,13 @@ class Reached(NamedTuple):
     source: str
     """Name of the source."""
     position: bytes
-    """Where to go on."""
+    """Where to resume."""
 
 
 class Waiting:
-    """A chunk that is not committed yet, small enough that thousands of them are no matter."""
+    """A chunk that is not committed yet, small enough to have thousands of them."""
 
-    __slots__ = ("arrived_ns", "count", "data", "mark", "reached", "source")
+    __slots__ = ("arrived_ns", "count", "data", "reached", "source", "stream_position")
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class Waiting:
         arrived_ns: int,
         count: int,
         data: bytes | bytearray,
-        mark: Mark | None = None,
+        stream_position: StreamPosition | None = None,
     ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
-        self.mark = mark
+        self.stream_position = stream_position
         self.reached: Reached | None = None
 
 
@@ -58,7 +58,7 @@ class WriteBuffer:
     Args:
         limits: How much may wait.
         stored: Bytes of messages by source that are on disk.
-        clock: Tells the wall clock, in nanoseconds since the epoch.
+        clock: Returns the wall clock, in nanoseconds since the Unix epoch.
     """
 
     def __init__(
@@ -80,13 +80,15 @@ class WriteBuffer:
     def __bool__(self) -> bool:
         return bool(self._chunks)
 
-    def add(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> bool:
-        """Add a chunk of *count* messages; tells whether there is room for more."""
-        self._chunks.append(Waiting(source, self._arrival(), count, data, mark))
+    def add(
+        self, source: int, count: int, data: bytes, stream_position: StreamPosition | None = None
+    ) -> bool:
+        """Add a chunk of *count* messages; returns whether there is room for more."""
+        self._chunks.append(Waiting(source, self._arrival(), count, data, stream_position))
         return self._grew(source, len(data))
 
     def add_read(self, source: int, message: bytes, reached: Reached) -> bool:
-        """Add a message, with those that came one by one before; tells whether there is room."""
+        """Add a message to those that came one by one; returns whether there is room for more."""
         last = self._chunks[-1] if self._chunks else None
         if (
             last is None
@@ -112,7 +114,7 @@ class WriteBuffer:
         self.stored_bytes += size
 
     def note_deleted(self, sizes: Mapping[int, int]) -> None:
-        """Note that so many bytes of each source are no longer there."""
+        """Note that so many bytes of each source have been deleted."""
         self.stored_bytes -= sum(sizes.values())
         self._held.subtract(sizes)
 
@@ -121,7 +123,7 @@ class WriteBuffer:
         return not self._full() and self._held[source] < most
 
     def is_free_again(self) -> bool:
-        """Whether there is room, and was none when it was looked for last."""
+        """Whether there is room again, after there was none at the last call."""
         if not self._was_full or self._full():
             return False
         self._was_full = False

@@ -6,20 +6,26 @@ part of the transaction that publishes the chunk's outputs, so that both are the
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import time
 from array import array
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.gateway.database import transaction
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits, EvidenceFinder
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.system.failpoints import fault
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS progress (
     run TEXT PRIMARY KEY, chunk INTEGER NOT NULL, end INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS change (
-    chunk INTEGER NOT NULL, partition INTEGER NOT NULL, record BLOB NOT NULL,
-    PRIMARY KEY (chunk, partition)) WITHOUT ROWID;
 """
+_ALL_STATES = ""
+"""In the place of a state's name: a record holds the changes of all states."""
 _PIECE_BYTES = 1024 * 1024
 """Bytes of outputs that are delivered together: what a gateway that dies may have to send again."""
 
@@ -64,28 +70,101 @@ class ChunkTable:
     def add(self, run: str, chunks: Sequence[FinishedChunk]) -> None:
         """Add what *chunks* changed, and how far the query *run* is with the last of them."""
         changes = [
-            (chunk.number, partition, record)
+            (run, chunk.number, _ALL_STATES, partition, record)
             for chunk in chunks
             for partition, record in chunk.changes
         ]
         if changes:
-            self._database.executemany("INSERT INTO change VALUES (?, ?, ?)", changes)
+            self._database.executemany(
+                "INSERT INTO change (run, epoch, state, bucket, change) VALUES (?, ?, ?, ?, ?)",
+                changes,
+            )
         last = chunks[-1]
         self._database.execute(
             "INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", (run, last.number, last.end)
         )
 
-    def changes(self, partition: int, after: int) -> Iterator[bytes]:
-        """What the chunks after number *after* changed in *partition*, in order."""
+    def changes(self, run: str, partition: int, after: int) -> Sequence[bytes]:
+        """What the chunks of *run* after number *after* changed in *partition*, in order."""
         rows = self._database.execute(
-            "SELECT record FROM change WHERE partition = ? AND chunk > ? ORDER BY chunk",
-            (partition, after),
+            "SELECT change FROM change WHERE run = ? AND epoch > ? AND bucket = ? ORDER BY id",
+            (run, after, partition),
         )
-        return (record for (record,) in rows.fetchall())
+        return [record for (record,) in rows]
 
-    def forget(self, until: int) -> None:
-        """Forget what the chunks up to number *until* changed."""
-        self._database.execute("DELETE FROM change WHERE chunk <= ?", (until,))
+    def forget(self, run: str, until: int) -> None:
+        """Forget what the chunks of *run* up to number *until* changed."""
+        self._database.execute("DELETE FROM change WHERE run = ? AND epoch <= ?", (run, until))
+
+
+class ChunkOutbox(Outbox):
+    """An outbox that also publishes chunks, several in one transaction.
+
+    A chunk is an epoch of its own in the table of changes, and a partition is a bucket there.
+    """
+
+    def __init__(
+        self, path: Path, limit_bytes: int, dead_letters: DeadLetterLimits | None = None
+    ) -> None:
+        super().__init__(path, limit_bytes, dead_letters)
+        self._database.executescript(SCHEMA)
+        self._chunks = ChunkTable(self._database)
+
+    def publish_chunks(
+        self, run: str, chunks: Sequence[FinishedChunk], evidence: EvidenceFinder | None = None
+    ) -> Tally:
+        """Commit *chunks*, which follow the published ones of *run*.
+
+        Returns:
+            What was reported, without letters.
+
+        Raises:
+            Stopped: A message of a source whose policy is to stop has failed.
+        """
+        tally = Tally()
+        for chunk in chunks:
+            tally.merge(chunk.tally)
+        with self._changed:
+            count = size = 0
+            with transaction(self._database):
+                for outputs in joined(chunks):
+                    count += self._publish_outputs(outputs)
+                    size += len(outputs.data)
+                self._count_up("published", count)
+                self._chunks.add(run, chunks)
+                if evidence is not None and tally.letters:
+                    self._dead_letters.keep(evidence.kept(tally.letters, chunks[-1].end))
+                tally.letters = []
+                self._count_up("set_aside", tally.set_aside)
+                self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                self._count_up("late", sum(tally.late.values()))
+                self._metrics.add(tally, time.time_ns())
+                fault("outbox-before-publish")
+            fault("outbox-after-publish")
+            self._count += count
+            self._bytes += size
+            self._changed.notify_all()
+        return tally
+
+    @contextlib.contextmanager
+    def chunks(self) -> Iterator[ChunkTable]:
+        """What chunks have left, for one transaction."""
+        with self._changed, transaction(self._database):
+            yield self._chunks
+
+    def _publish_outputs(self, outputs: Outputs) -> int:
+        """Add *outputs*, which were not staged before; returns how many there are."""
+        staged = self._database.execute(
+            "INSERT INTO staged (token, sink, lengths, data) VALUES ('', ?, ?, ?)", outputs
+        )
+        count = len(outputs.lengths) // array("I").itemsize
+        number = self._next_number(outputs.sink, count)
+        added = self._database.execute(
+            "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
+            (outputs.sink, staged.lastrowid, count, len(outputs.data), number),
+        )
+        self.last_positions[outputs.sink] = added.lastrowid or 0
+        return count
 
 
 def joined(chunks: Sequence[FinishedChunk]) -> Iterator[Outputs]:
@@ -109,8 +188,3 @@ def _piece(parts: Sequence[Outputs]) -> Outputs:
         return parts[0]
     lengths = b"".join(part.lengths for part in parts)
     return Outputs(parts[0].sink, lengths, b"".join(part.data for part in parts))
-
-
-def count_of(outputs: Outputs) -> int:
-    """How many outputs there are."""
-    return len(outputs.lengths) // array("I").itemsize

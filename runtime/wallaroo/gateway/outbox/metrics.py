@@ -1,6 +1,6 @@
-"""The figures of published batches, in the outbox's database: right whatever is killed.
+"""The metrics of published epochs, in the outbox's database: exact whatever is killed.
 
-They are added in the transaction that publishes the batch, so a batch that is done over, or
+They are added in the transaction that publishes the epoch, so an epoch that is reprocessed, or
 published again, counts once.
 """
 
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS state_figure (
     PRIMARY KEY (name, state, slot));
 """
 _HOT_KEYS = 20
-"""Keys with the most messages that are told."""
+"""Number of keys with the most messages that are reported."""
 _FADING = 0.9
 """What is left, at each batch, of a key's messages: hot is what was hot a moment ago."""
 _LATENCY_SUM = -1
@@ -34,7 +34,7 @@ _Count = tuple[str, tuple[str | int, ...]]
 
 
 class MetricsTable:
-    """Adds figures up in *database*; its caller holds a lock, and the transaction."""
+    """Adds metrics up in *database*; its caller holds a lock, and the transaction."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -43,13 +43,13 @@ class MetricsTable:
     def add(self, tally: Tally, now_ns: int) -> None:
         """Add what the tasks of a batch, which is published at *now_ns*, reported."""
         counted: Counter[_Count] = Counter()
-        for step, figures in tally.figures.steps.items():
-            counted[catalogue.STEP_MESSAGES.name, step] += figures.entered
-            counted[catalogue.STEP_RESULTS.name, step] += figures.left
-            counted[catalogue.SET_ASIDE.name, step] += figures.set_aside
-            counted["timed", step] += figures.timed
-            counted["seconds", step] += figures.seconds  # type: ignore[assignment]
-        for (source, arrived_ns), messages in tally.figures.arrivals.items():
+        for step, metrics in tally.metrics.steps.items():
+            counted[catalogue.STEP_MESSAGES.name, step] += metrics.entered
+            counted[catalogue.STEP_RESULTS.name, step] += metrics.left
+            counted[catalogue.SET_ASIDE.name, step] += metrics.set_aside
+            counted["timed", step] += metrics.timed
+            counted["seconds", step] += metrics.seconds  # type: ignore[assignment]
+        for (source, arrived_ns), messages in tally.metrics.arrivals.items():
             seconds = max(0.0, (now_ns - arrived_ns) / 1e9)
             place = bisect_left(LATENCY_BOUNDS_S, seconds)
             counted[catalogue.LATENCY.name, (source, place)] += messages
@@ -64,18 +64,18 @@ class MetricsTable:
             "ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value",
             [(name, json.dumps(labels), value) for (name, labels), value in counted.items()],
         )
-        told = [
-            (catalogue.STATE_ENTITIES.name, tally.figures.entities),
-            (catalogue.STATE_BYTES.name, tally.figures.log_bytes),
+        gauges = [
+            (catalogue.STATE_ENTITIES.name, tally.metrics.entities),
+            (catalogue.STATE_BYTES.name, tally.metrics.log_bytes),
         ]
         self._database.executemany(
             "INSERT OR REPLACE INTO state_figure VALUES (?, ?, ?, ?)",
-            [(name, *slot, value) for name, slots in told for slot, value in slots.items()],
+            [(name, *slot, value) for name, slots in gauges for slot, value in slots.items()],
         )
         self._note_hot(tally)
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and recent messages of the keys with the most, the first first."""
+        """State, key and recent messages of the keys with the most, the first first."""
         return [(*key, round(count, 1)) for key, count in self._hot.most_common(_HOT_KEYS)]
 
     def samples(self, pipelines: Sequence[Sequence[str]]) -> Iterator[Sample]:
@@ -128,4 +128,4 @@ class MetricsTable:
             self._hot[key] *= _FADING  # type: ignore[assignment]
             if self._hot[key] < 1:
                 del self._hot[key]
-        self._hot.update(tally.figures.hot_keys)
+        self._hot.update(tally.metrics.hot_keys)

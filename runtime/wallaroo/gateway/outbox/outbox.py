@@ -1,14 +1,13 @@
-"""The outbox: outputs by batch, on disk until the receiver has them.
+"""The outbox: outputs by epoch, on disk until the receiver has them.
 
-Tasks stage outputs under a token; a batch publishes the tokens of the task attempts that it is made
-of, once: asked again, the outbox knows the batch. What no batch published is dropped with the next
-batch. Published outputs keep their order for each sink and are deleted when they are delivered.
+Tasks stage outputs for an epoch under a token; publishing the epoch commits the tokens of the task
+attempts that it consists of, once: if asked again, the outbox knows the epoch. Published outputs
+keep their order for each sink and are deleted when they are delivered.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 import uuid
@@ -17,21 +16,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
-from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
-from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, count_of, joined
-from wallaroo.gateway.outbox.metrics import SCHEMA as FIGURES_SCHEMA
+from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
+from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
+from wallaroo.gateway.outbox.staging import Staging
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS staged (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
-    lengths BLOB NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS report (
-    call TEXT PRIMARY KEY, token TEXT NOT NULL, tally TEXT NOT NULL);
+SCHEMA = f"""
+{STAGING_SCHEMA}
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
@@ -41,6 +37,9 @@ CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL)
 CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
 """
+
+_LAST_NUMBER = (1 << 63) - 1
+"""A number that no change reaches: after it comes the next epoch."""
 
 
 class Delivery(NamedTuple):
@@ -57,29 +56,29 @@ class Outbox:
     """The outbox in one SQLite database.
 
     Args:
-        path: File of the database; made if it is not there.
+        path: File of the database; created if missing.
         limit_bytes: Bytes of undelivered outputs over which `full` is true, and the engine waits.
-        letters: Bounds of the dead letters.
+        dead_letters: Bounds of the dead letters.
     """
 
     def __init__(
-        self, path: Path, limit_bytes: int, letters: DeadLetterLimits | None = None
+        self, path: Path, limit_bytes: int, dead_letters: DeadLetterLimits | None = None
     ) -> None:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
-        self._database.executescript(SCHEMA + FIGURES_SCHEMA + CHUNKS_SCHEMA)
-        self._figures = MetricsTable(self._database)
-        self._chunks = ChunkTable(self._database)
-        self._letters = DeadLetterStore(self._database, letters or DeadLetterLimits())
+        self._database.executescript(SCHEMA + METRICS_SCHEMA)
+        self._staging = Staging(self._database)
+        self._metrics = MetricsTable(self._database)
+        self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
             (uuid.uuid4().hex,),
         )
         (self.identity,) = self._database.execute("SELECT name FROM identity").fetchone()
-        """Random name of this outbox, for as long as its file lives."""
+        """Random name of this outbox, as long as its file exists."""
         self._changed = threading.Condition()
         self._closing = False
-        self._settled = 0
+        self._waits_end = False
         self.last_positions: dict[int, int] = {}
         """Position of the last output that was published since the outbox was opened, by sink."""
         self.on_delivered: Callable[[int, int], None] | None = None
@@ -97,7 +96,7 @@ class Outbox:
         return row[0] if row else 0
 
     def published_to(self, sink: int) -> int:
-        """Number of the last output that *sink* was ever given, 0 where there was none."""
+        """Number of the last output that was ever published to *sink*, 0 if there was none."""
         with self._changed:
             row = self._database.execute(
                 "SELECT last FROM sequence WHERE sink = ?", (sink,)
@@ -118,22 +117,22 @@ class Outbox:
         """Totals since the outbox was new.
 
         Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`; and of dead
-        letters, those that are kept now, `letters`, and those that limits made go, `letters_gone`.
+        letters, those that are kept now, `letters`, and those dropped over limits, `letters_gone`.
         """
         with self._changed:
             counters = dict(self._database.execute("SELECT name, value FROM counter"))
-            totals = self._letters.totals
+            totals = self._dead_letters.totals
         return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
 
-    def figures(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
-        """What published batches have counted; *pipelines* by source, as sources feed them."""
+    def samples(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
+        """The metrics of published epochs; *pipelines* are the names of pipelines by source."""
         with self._changed:
-            return list(self._figures.samples(pipelines))
+            return list(self._metrics.samples(pipelines))
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and recent messages of the keys with the most."""
+        """State, key and recent messages of the keys with the most."""
         with self._changed:
-            return self._figures.hot_keys()
+            return self._metrics.hot_keys()
 
     def by_sink(self) -> dict[int, tuple[int, int]]:
         """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
@@ -148,69 +147,112 @@ class Outbox:
         }
 
     def stage(
-        self, token: str, outputs: Sequence[Outputs], tally: Tally, call: str | None = None
+        self,
+        run: str,
+        epoch: int,
+        token: str,
+        outputs: Sequence[Outputs],
+        tally: Tally,
+        call: str | None = None,
+        changes: Sequence[StateChange] = (),
     ) -> None:
-        """Keep *outputs* and *tally* under *token*, until a batch publishes or forgets it.
+        """Keep *outputs*, *tally* and *changes* until *epoch* of *run* is published.
+
+        What comes for an epoch that has been published is dropped: it can never count.
 
         Args:
-            token: What the batch will name.
-            outputs: The outputs, behind those that are there under the token.
-            tally: What the task has to report besides.
-            call: Name of this call: asked again with it, nothing is added. None: a new one.
+            run: Name of the query that numbers the epochs.
+            epoch: Number of the epoch.
+            token: What `publish` will name.
+            outputs: The outputs, which follow those that the token has already.
+            tally: What else the task reports.
+            call: Name of this call; a repeated call adds nothing. None for a new one.
+            changes: Changes of state, in order.
         """
         with self._changed, transaction(self._database):
-            added = self._database.execute(
-                "INSERT OR IGNORE INTO report VALUES (?, ?, ?)",
-                (call or uuid.uuid4().hex, token, json.dumps(tally.to_json())),
-            )
-            if added.rowcount:
-                self._database.executemany(
-                    "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
-                    [(token, *of_sink) for of_sink in outputs],
-                )
+            if not self._published_before(run, epoch):
+                call = call or uuid.uuid4().hex
+                self._staging.add(run, epoch, token, outputs, tally, changes, call)
+
+    def forget_staged(self) -> None:
+        """Drop what is staged for any epoch: those who staged it can no longer publish it."""
+        with self._changed, transaction(self._database):
+            self._staging.forget_all()
+
+    def changes(
+        self, run: str, after_epoch: int, after_number: int = _LAST_NUMBER
+    ) -> Iterator[list[tuple[int, int, str, int, bytes]]]:
+        """Published changes of *run* after an epoch, or after one of its changes, in blocks.
+
+        They come in the order of their epochs, and within an epoch in the order of staging.
+
+        Returns:
+            Epoch, number, state, bucket and change of each.
+        """
+        after = after_epoch, after_number
+        while True:
+            with self._changed:
+                found = self._staging.changes(run, after, self._last_published(run))
+            if not found:
+                return
+            yield found
+            after = found[-1][:2]
+
+    def forget_changes(self, run: str, epoch: int) -> None:
+        """Drop the published changes of *run* up to *epoch*: a checkpoint contains them."""
+        with self._changed, transaction(self._database):
+            self._staging.forget_changes(run, min(epoch, self._last_published(run)))
 
     @contextlib.contextmanager
-    def letters(self) -> Iterator[DeadLetterStore]:
+    def dead_letters(self) -> Iterator[DeadLetterStore]:
         """The dead letters, for one transaction."""
         with self._changed, transaction(self._database):
-            yield self._letters
+            yield self._dead_letters
 
     def publish(
         self,
         run: str,
-        batch: int,
+        epoch: int,
         tokens: Sequence[str],
-        judge: EvidenceFinder | None = None,
+        evidence: EvidenceFinder | None = None,
         end: int | None = None,
     ) -> Tally | None:
-        """Commit what is staged under *tokens*, in that order, as the outputs of *batch*.
+        """Commit what is staged under *tokens*, in that order, as the outputs of *epoch*.
+
+        What else is staged for this epoch of *run*, or for an earlier one, is dropped.
 
         Args:
-            run: Name of the query that numbers the batches.
-            batch: Number of the batch.
+            run: Name of the query that numbers the epochs.
+            epoch: Number of the epoch.
             tokens: What tasks have staged their outputs under.
-            judge: Says what becomes of messages that were set aside; None to keep none.
-            end: Offset behind the batch, where that is known.
+            evidence: Decides which failed messages become dead letters, and finds their payloads;
+                None to keep none.
+            end: Offset after the epoch, if that is known.
 
         Returns:
-            What the tasks reported, without letters; None where the batch was published before.
+            What the tasks reported, without letters; None if the epoch was published before.
 
         Raises:
-            LookupError: Nothing is staged under a token, or a message was set aside of a source
-                whose policy is to stop.
+            LookupError: Nothing is staged under a token.
+            Stopped: A message of a source whose policy is to stop has failed.
         """
         with self._changed:
             with transaction(self._database):
-                tally = None if self._published_before(run, batch) else Tally()
+                tally = None if self._published_before(run, epoch) else Tally()
                 if tally is not None:
                     for token in tokens:
-                        tally.merge(self._publish_token(token))
-                    self._add(tally, judge, end)
+                        tally.merge(self._publish_token(run, epoch, token))
+                    if evidence is not None and tally.letters:
+                        self._dead_letters.keep(evidence.kept(tally.letters, end))
+                    tally.letters = []
+                    self._count_up("set_aside", tally.set_aside)
+                    self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                    self._count_up("late", sum(tally.late.values()))
+                    self._metrics.add(tally, time.time_ns())
                     self._database.execute(
-                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, batch)
+                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, epoch)
                     )
-                    # not where it was published: tasks of the next batch may have begun to stage
-                    self._forget_unpublished()
+                    self._staging.forget(run, epoch)
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
             (self._bytes, self._count) = self._database.execute(
@@ -219,45 +261,8 @@ class Outbox:
             self._changed.notify_all()
         return tally
 
-    def publish_chunks(
-        self, run: str, chunks: Sequence[FinishedChunk], judge: EvidenceFinder | None = None
-    ) -> Tally:
-        """Commit *chunks*, which follow what is published of *run*, in one transaction.
-
-        Returns:
-            What was reported, without letters.
-
-        Raises:
-            Stopped: A message was set aside of a source whose policy is to stop.
-        """
-        tally = Tally()
-        for chunk in chunks:
-            tally.merge(chunk.tally)
-        with self._changed:
-            count = size = 0
-            with transaction(self._database):
-                for outputs in joined(chunks):
-                    self._publish_outputs(outputs)
-                    count += count_of(outputs)
-                    size += len(outputs.data)
-                self._count_up("published", count)
-                self._chunks.add(run, chunks)
-                self._add(tally, judge, chunks[-1].end)
-                fault("outbox-before-publish")
-            fault("outbox-after-publish")
-            self._count += count
-            self._bytes += size
-            self._changed.notify_all()
-        return tally
-
-    @contextlib.contextmanager
-    def chunks(self) -> Iterator[ChunkTable]:
-        """What chunks have left, for one transaction."""
-        with self._changed, transaction(self._database):
-            yield self._chunks
-
     def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
-        """The first published outputs of *sink* behind position *after*; None after the timeout."""
+        """The first published outputs of *sink* after position *after*; None after the timeout."""
         with self._changed:
             found = self._first(sink, after)
             if found is None and not self._closing:
@@ -294,67 +299,50 @@ class Outbox:
             self.on_delivered(sink, position)
 
     def wait_for_room(self, timeout_s: float) -> bool:
-        """Wait until the outbox is not full; tells whether it is not."""
+        """Wait until the outbox is not full; returns whether it is not."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self.full or self._closing, timeout_s)
+            self._changed.wait_for(lambda: not self.full or self._waits_end, timeout_s)
+            return not self.full
+
+    def end_waits(self) -> None:
+        """Let `wait_for_room` return, now and from now on."""
+        with self._changed:
+            self._waits_end = True
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """Wake whoever waits, and close the database."""
+        """Wake all waiting threads, and close the database."""
         with self._changed:
-            self._closing = True
+            self._closing = self._waits_end = True
             self._changed.notify_all()
             self._database.close()
 
-    def _published_before(self, run: str, batch: int) -> bool:
+    def _published_before(self, run: str, epoch: int) -> bool:
+        return epoch <= self._last_published(run)
+
+    def _last_published(self, run: str) -> int:
+        """Number of the last epoch that *run* has published; -1 if there is none."""
         row = self._database.execute("SELECT number FROM batch WHERE run = ?", (run,)).fetchone()
-        return row is not None and batch <= row[0]
+        return -1 if row is None else int(row[0])
 
-    def _publish_token(self, token: str) -> Tally:
+    def _publish_token(self, run: str, epoch: int, token: str) -> Tally:
         tally = Tally()
-        reports = self._database.execute(
-            "SELECT tally FROM report WHERE token = ? ORDER BY rowid", (token,)
-        ).fetchall()
-        if not reports:
-            msg = f"nothing is staged under {token}: the gateway was started anew in mid-batch"
-            raise LookupError(msg)
-        for (told,) in reports:
-            tally.merge(Tally.from_json(json.loads(told)))
-        staged = self._database.execute(
-            "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
-            "WHERE token = ? ORDER BY id",
-            (token,),
-        ).fetchall()
-        for sink, row, count, size in staged:
-            added = self._database.execute(
-                "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
-                (sink, row, count, size, self._next_number(sink, count)),
-            )
-            self.last_positions[sink] = int(added.lastrowid or 0)
-        self._count_up("published", sum(count for _, _, count, _ in staged))
+        for report in self._staging.take(run, epoch, token):
+            tally.merge(report.tally)
+            staged = self._database.execute(
+                "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
+                "WHERE id BETWEEN ? AND ? ORDER BY id",
+                (report.first, report.last),
+            ).fetchall()
+            for sink, row, count, size in staged:
+                added = self._database.execute(
+                    "INSERT INTO published (sink, staged, count, bytes, number) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (sink, row, count, size, self._next_number(sink, count)),
+                )
+                self.last_positions[sink] = int(added.lastrowid or 0)
+            self._count_up("published", sum(count for _, _, count, _ in staged))
         return tally
-
-    def _publish_outputs(self, outputs: Outputs) -> None:
-        """Add *outputs*, which were not staged before."""
-        staged = self._database.execute(
-            "INSERT INTO staged (token, sink, lengths, data) VALUES ('', ?, ?, ?)", outputs
-        )
-        count = count_of(outputs)
-        number = self._next_number(outputs.sink, count)
-        added = self._database.execute(
-            "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
-            (outputs.sink, staged.lastrowid, count, len(outputs.data), number),
-        )
-        self.last_positions[outputs.sink] = added.lastrowid or 0
-
-    def _add(self, tally: Tally, judge: EvidenceFinder | None, end: int | None) -> None:
-        """Count what was reported, and keep dead letters."""
-        if judge is not None and tally.letters:
-            self._letters.keep(judge.kept(tally.letters, end))
-        tally.letters = []
-        self._count_up("set_aside", tally.set_aside)
-        self._count_up("unknown_key", sum(tally.unknown_keys.values()))
-        self._count_up("late", sum(tally.late.values()))
-        self._figures.add(tally, time.time_ns())
 
     def _next_number(self, sink: int, count: int) -> int:
         """Give numbers to *count* outputs of *sink*; the first of them."""
@@ -364,18 +352,6 @@ class Outbox:
             (sink, count),
         ).fetchone()
         return int(last) - count + 1
-
-    def _forget_unpublished(self) -> None:
-        """Drop what was staged since the last batch and is part of no batch."""
-        self._database.execute(
-            "DELETE FROM staged WHERE id > ? AND id NOT IN "
-            "(SELECT staged FROM published WHERE staged > ?)",
-            (self._settled, self._settled),
-        )
-        self._database.execute("DELETE FROM report")
-        (self._settled,) = self._database.execute(
-            "SELECT coalesce(max(id), ?) FROM staged", (self._settled,)
-        ).fetchone()
 
     def _count_up(self, name: str, by: int) -> None:
         self._database.execute(

@@ -1,1 +1,1 @@
-"""Keys: which values can be one, when two are equal, and the bucket of each."""
+"""Keys: which values are valid, which are equal, and the bucket of each."""

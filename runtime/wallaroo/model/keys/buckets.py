@@ -1,11 +1,11 @@
-"""From a key to its bucket, the same in every process, on every machine, after every restart.
+"""Assigns keys to buckets, identically in all processes, on all machines, after all restarts.
 
-A bucket is the unit in which Spark keeps and moves state. Keys that are equal share their bucket,
-and meet there in one entity: Python's own `==` and `hash` find it. `hash` cannot find the bucket,
-for that of text differs from process to process. So keys are hashed here: numbers by `hash`, which
-is the same everywhere and equal for equal numbers of different types; text and bytes by CRC-32;
-tuples and frozen sets by their items; anything else by a plain value that stands for it (see
-`key_classes`). What has no such value is not a key.
+A bucket is the unit in which Spark stores and moves state. Equal keys share a bucket, where
+Python's `==` and `hash` find their entity. `hash` cannot determine the bucket, because that of
+strings differs between processes. Keys are therefore hashed here: numbers by `hash`, which is the
+same everywhere and equal for equal numbers of different types; strings and bytes by CRC-32; tuples
+and frozen sets by their items; anything else by a plain value that represents it (see `classes`).
+Values without such a representation are not valid keys.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _PRIME = 1_000_003
 _MASK = 0xFFFF_FFFF
 _HASH = struct.Struct("<q")
 _CLASSES: dict[type, KeyClass] = {kind: key_class_of(kind) for kind in (tuple, frozenset)}
-"""What is known of the classes of keys that were met."""
+"""Classes of the keys that have occurred."""
 
 
 def bucket_of(key: Hashable, buckets: int) -> int:
-    """The bucket of *key*, from 0 to *buckets* - 1.
+    """Return the bucket of *key*, from 0 to *buckets* - 1.
 
     Raises:
-        InvalidKey: *key* cannot be one.
+        InvalidKey: *key* is not a valid key.
 
     Example:
         >>> bucket_of("AAPL", 16) == bucket_of("AAPL", 16)
@@ -49,10 +49,10 @@ def bucket_of(key: Hashable, buckets: int) -> int:
 
 
 def stable_hash(key: Any) -> int:
-    """A hash of 32 bits that equal keys share in every process.
+    """Return a 32-bit hash that is the same for equal keys in every process.
 
     Raises:
-        InvalidKey: *key* cannot be one.
+        InvalidKey: *key* is not a valid key.
 
     Example:
         >>> stable_hash("acorn")
@@ -73,9 +73,9 @@ def stable_hash(key: Any) -> int:
         elif kind is frozenset:
             mixed = sum(map(stable_hash, key)) & _MASK
         else:
-            known = _CLASSES.get(kind) or _met(kind)
-            mixed = stable_hash(known.plain(key))
-            if known.copied:
+            key_class = _CLASSES.get(kind) or _register(kind)
+            mixed = stable_hash(key_class.plain(key))
+            if key_class.copied:
                 require_copy(key)
     except InvalidKey as error:
         error.within = kind
@@ -84,24 +84,24 @@ def stable_hash(key: Any) -> int:
 
 
 def is_safe(key: Any) -> bool:
-    """Whether *key* may be looked up in a dictionary of keys, as is seen at a glance.
+    """Whether *key* may be looked up in a dictionary of keys, by a cheap check.
 
-    Anything else has to go through `stable_hash` first: it may be equal to a key without being a
-    valid one itself.
+    Any other value must be passed to `stable_hash` first: it may equal a key without being a valid
+    key itself.
     """
     kind = type(key)
     if kind in SAFE:
         return True
     if kind is tuple:
         return SAFE.issuperset(map(type, key))
-    known = _CLASSES.get(kind)
-    if known is None or known.parts is None:
+    key_class = _CLASSES.get(kind)
+    if key_class is None or key_class.parts is None:
         return False
-    return SAFE.issuperset(map(type, known.parts(key)))
+    return SAFE.issuperset(map(type, key_class.parts(key)))
 
 
 def are_safe(keys: Collection[Any]) -> bool:
-    """Whether all of *keys* may be looked up in a dictionary of keys; looks into them, too.
+    """Whether all *keys* and their parts may be looked up in a dictionary of keys.
 
     Example:
         >>> are_safe(["a", 1, ("b", 2)]), are_safe([("c", [])])
@@ -111,22 +111,22 @@ def are_safe(keys: Collection[Any]) -> bool:
     if kinds <= SAFE:
         return True
     for kind in kinds - SAFE:
-        known = _CLASSES.get(kind)
-        if known is None or known.parts is None:
+        key_class = _CLASSES.get(kind)
+        if key_class is None or key_class.parts is None:
             return False
-        own: Collection[Any] = keys
+        of_kind: Collection[Any] = keys
         if len(kinds) > 1:
-            own = [key for key in keys if type(key) is kind]
-        parts: Iterable[Iterable[Any]] = own if kind is tuple else map(known.parts, own)
+            of_kind = [key for key in keys if type(key) is kind]
+        parts: Iterable[Iterable[Any]] = of_kind if kind is tuple else map(key_class.parts, of_kind)
         if not are_safe(list(chain.from_iterable(parts))):
             return False
     return True
 
 
-def _met(kind: type) -> KeyClass:
-    known = key_class_of(kind)
-    if "<locals>" not in kind.__qualname__:  # else one for each call of a function
-        _CLASSES[kind] = known
-    if known.safe:
+def _register(kind: type) -> KeyClass:
+    key_class = key_class_of(kind)
+    if "<locals>" not in kind.__qualname__:  # each call of a function creates such a class
+        _CLASSES[kind] = key_class
+    if key_class.safe:
         SAFE.add(kind)
-    return known
+    return key_class

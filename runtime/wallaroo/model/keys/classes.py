@@ -1,9 +1,9 @@
-"""Classes of keys: the plain value that stands for a key in the place of its class's own hash.
+"""Classes of keys: the plain value that represents a key for hashing.
 
-Keys that are equal, and whose hashes are, have the same plain value, whatever their classes are.
-That is known of classes whose `==` and `hash` are those of a class of Python's library, numpy or
-pandas, of enumerations, and of dataclasses that leave both to Python. A key crosses processes as
-its pickle, so it has to be equal to its copy, too. Any other value raises `InvalidKey`.
+Keys that are equal and have equal hashes have the same plain value, whatever their classes are.
+This holds for classes whose `==` and `hash` are those of a class of Python's library, numpy or
+pandas, for enumerations, and for dataclasses with generated methods. Keys are pickled to cross
+processes, so a key must also equal its copy. Any other value raises `InvalidKey`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from zoneinfo import ZoneInfo
 from wallaroo.model.keys.copies import are_copied_whole, is_shared_zone, problem_of_copy
 
 SAFE: set[type] = {str, bytes, int, bool, NoneType}
-"""Classes whose objects may be looked up in a dictionary: what is equal to a key is one itself."""
+"""Classes whose objects may be looked up in a dictionary: if one equals a key, it is a valid key.
+"""
 _INSTEAD = {
     "builtins.list": "tuple(key)",
     "builtins.bytearray": "bytes(key)",
@@ -37,60 +38,60 @@ _INSTEAD = {
     "numpy.datetime64": "key.astype('datetime64[us]').item()",
     "numpy.timedelta64": "key.astype('timedelta64[us]').item()",
 }
-"""What to return in the place of an object of a class; for all others `_IDENTITY`."""
+"""What to return instead of an object of a class; `_IDENTITY` for all others."""
 _IDENTITY = "a str, or a tuple of the values that identify it,"
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class InvalidKey(TypeError):
-    """A value cannot be a key.
+    """A value is not a valid key.
 
     Attributes:
-        within: Class of the whole key that the value is in; set on the way out of it.
+        within: Class of the outermost key that contains the value; set while the error propagates.
     """
 
-    def __init__(self, kind: type, why: str, what: str = "") -> None:
-        super().__init__(kind, why, what)
+    def __init__(self, kind: type, reason: str, subject: str = "") -> None:
+        super().__init__(kind, reason, subject)
         self.within = self._kind = kind
-        self._why = why
-        self._what = what or f"an object of class {kind.__qualname__}"
+        self._reason = reason
+        self._subject = subject or f"an object of class {kind.__qualname__}"
 
     def __str__(self) -> str:
         inside = (
             "" if self.within is self._kind else f" in a key of class {self.within.__qualname__}"
         )
-        return f"{self._what}{inside} is not a valid key: {self._why}"
+        return f"{self._subject}{inside} is not a valid key: {self._reason}"
 
 
 class KeyClass(NamedTuple):
-    """What is known of a class of keys."""
+    """How to handle keys of a class."""
 
     plain: Callable[[Any], Any]
-    """From a key to the plain value that stands for it; raises `InvalidKey` if it is not one."""
+    """From a key to the plain value that represents it; raises `InvalidKey` for invalid keys."""
     safe: bool = False
     """Whether its objects may be looked up in a dictionary; see `SAFE`."""
     parts: Callable[[Any], Iterable[Any]] | None = None
-    """The values that an object is made of, where it may be looked up if all of them may."""
+    """From an object to its parts: it may be looked up if all parts may; None if not applicable."""
     copied: bool = False
-    """Whether each key has to be compared with its copy: see `require_copy`."""
+    """Whether each key must be compared with its copy; see `require_copy`."""
 
 
 def key_class_of(kind: type) -> KeyClass:
-    """What is known of the class *kind*; `plain` refuses what cannot be a key."""
+    """Return how to handle keys of the class *kind*; if none is valid, `plain` raises."""
 
-    def refuse(_key: Any) -> Any:
+    def reject(_key: Any) -> Any:
         raise InvalidKey(kind, _problem(kind))
 
-    return _known(kind) or KeyClass(refuse)
+    return _known(kind) or KeyClass(reject)
 
 
 def problem_of(kind: type) -> str | None:
-    """Why no object of the class *kind* is a valid key, and what to return; None where one may be.
+    """Explain why no object of *kind* is a valid key, and what to return; None if one may be.
 
     Example:
         >>> problem_of(list)
-        'it can change (it is unhashable); return tuple(key) instead'
+        'it is mutable (unhashable); return tuple(key) instead'
     """
     return None if _known(kind) else _problem(kind)
 
@@ -100,24 +101,24 @@ def _problem(kind: type) -> str:
         return "a Decimal cannot be compared with it; return key.item() instead"
     instead = _INSTEAD.get(f"{kind.__module__}.{kind.__qualname__}", _IDENTITY)
     if kind.__hash__ is None and dataclasses.is_dataclass(kind):
-        why, instead = "it can change (it is unhashable)", f"{instead} or declare it frozen=True"
+        reason, instead = "it is mutable (unhashable)", f"{instead} or declare it frozen=True"
     elif kind.__hash__ is None:
-        why = "it can change (it is unhashable)"
+        reason = "it is mutable (unhashable)"
     elif _is_local(kind):
-        why = "its class is defined in a function, so that it cannot be pickled"
+        reason = "its class is defined in a function, so it cannot be pickled"
     elif kind.__name__ == "NaTType":
-        why, instead = "it is not equal to itself", "None"
+        reason, instead = "it is not equal to itself", "None"
     elif _compares_as(kind, object):
-        why = "it is equal to itself alone, and not to its copy in another process"
+        reason = "it is equal only to itself, not to its copy in another process"
     elif issubclass(kind, enum.Enum):
-        why = "a member of its class is another object after pickling"
+        reason = "members of its class are not identical after pickling"
     else:
-        why = "its class has its own __eq__ or __hash__, which another process may not agree with"
-    return f"{why}; return {instead} instead"
+        reason = "its class defines __eq__ or __hash__, whose results may differ between processes"
+    return f"{reason}; return {instead} instead"
 
 
 def _known(kind: type) -> KeyClass | None:
-    """What is known of *kind*; None where none of its objects is a key."""
+    """Return how to handle keys of *kind*; None if none of its objects is a valid key."""
     if _is_local(kind):
         return None
     library = kind.__module__.partition(".")[0]
@@ -125,7 +126,7 @@ def _known(kind: type) -> KeyClass | None:
 
 
 def _by_comparison(kind: type) -> KeyClass | None:
-    """What is known of *kind*, by the class that its `==` and `hash` are from."""
+    """The same, by the class from which *kind* inherits `==` and `hash`."""
     base = next((base for base in kind.__mro__ if base in _BASES), object)
     if base is not object and _compares_as(kind, base):
         origin = next(c for c in kind.__mro__ if issubclass(c, base) and _is_made_by_python(c))
@@ -139,18 +140,18 @@ def _by_comparison(kind: type) -> KeyClass | None:
 
 def _compares_as(kind: type, other: type) -> bool:
     """Whether *kind* has the `==` and `hash` of *other*."""
-    return all(getattr(kind, how) is getattr(other, how) for how in ("__eq__", "__hash__"))
+    return all(getattr(kind, name) is getattr(other, name) for name in ("__eq__", "__hash__"))
 
 
-def _if_copied(kind: type, origin: type, known: KeyClass) -> KeyClass | None:
-    """What is *known* of *kind* if its objects are equal to their copies, as those of *origin*."""
+def _if_copied(kind: type, origin: type, key_class: KeyClass) -> KeyClass | None:
+    """Return *key_class* for *kind*, with a check of copies unless they are known to be equal."""
     if are_copied_whole(kind, origin):
-        return known
-    return None if issubclass(kind, enum.Enum) else KeyClass(known.plain, copied=True)
+        return key_class
+    return None if issubclass(kind, enum.Enum) else KeyClass(key_class.plain, copied=True)
 
 
 def require_copy(key: Any) -> None:
-    """Raise `InvalidKey` if *key* is not equal to the copy of it that another process gets."""
+    """Raise `InvalidKey` if *key* is not equal to its copy in another process."""
     problem = problem_of_copy(key)
     if problem is not None:
         raise InvalidKey(type(key), f"{problem}; return {_IDENTITY} instead")
@@ -161,25 +162,25 @@ def _is_local(kind: type) -> bool:
 
 
 def _is_made_by_python(kind: type) -> bool:
-    """Whether *kind* is a class of Python's library, or one that `namedtuple` made."""
+    """Whether *kind* is a class of Python's library, or was created by `namedtuple`."""
     if kind.__module__.partition(".")[0] in sys.stdlib_module_names:
         return True
-    made_by = getattr(kind.__new__, "__module__", None) or ""
-    return kind.__bases__ == (tuple,) and made_by.startswith("namedtuple_")
+    creator = getattr(kind.__new__, "__module__", None) or ""
+    return kind.__bases__ == (tuple,) and creator.startswith("namedtuple_")
 
 
 def _dataclass(kind: type) -> KeyClass | None:
-    """What is known of a dataclass whose `==` and `hash` Python generated; None of others."""
+    """The same for a dataclass with generated `==` and `hash`; None for other classes."""
     owner = next(c for c in kind.__mro__ if "__eq__" in vars(c))
     if "__dataclass_params__" not in vars(owner) or not _is_generated(kind, owner):
         return None
     fields = dataclasses.fields(owner)
     names = [f.name for f in fields if f.compare]  # equal in all of them, hashed or not
     values, name = _getter(names), kind.__qualname__
-    known = KeyClass(lambda key: (name, *values(key)), parts=values)
-    if len(names) < len(fields):  # nothing is known of the others, but that they are copied
-        return KeyClass(known.plain, copied=True)
-    return _if_copied(kind, object, known)
+    key_class = KeyClass(lambda key: (name, *values(key)), parts=values)
+    if len(names) < len(fields):  # the others may differ after copying
+        return KeyClass(key_class.plain, copied=True)
+    return _if_copied(kind, object, key_class)
 
 
 def _is_generated(kind: type, owner: type) -> bool:
@@ -204,7 +205,7 @@ def _code(method: Any) -> tuple[Any, ...] | None:
 
 
 def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of the attributes *names*."""
+    """Return a function that returns the values of the attributes *names* of a key."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda key: tuple(getattr(key, name) for name in names)
@@ -227,7 +228,7 @@ def _numpy(kind: type) -> KeyClass | None:
 
 
 def _is_uncertain_number(kind: type) -> bool:
-    """Whether *kind* is of numpy's numbers that a `Decimal` cannot be compared with."""
+    """Whether *kind* is a class of numpy numbers that cannot be compared with a `Decimal`."""
     numpy = sys.modules.get("numpy")
     return (
         numpy is not None
@@ -248,7 +249,7 @@ def _pandas(kind: type) -> KeyClass | None:
 
 
 def _inexact(key: Any) -> int:
-    """The hash of a number of a class that has NaN."""
+    """Hash a number that may be NaN."""
     if key != key:  # noqa: PLR0124  (this is what NaN is)
         return _refuse_nan(key)
     return hash(key)
@@ -259,12 +260,12 @@ def _decimal(key: Decimal) -> int:
 
 
 def _refuse_nan(key: Any) -> int:
-    why = "it is not equal to itself, so each message would have its own; return None instead"
-    raise InvalidKey(type(key), why, "NaN")
+    reason = "it is not equal to itself, so every message would get a new entity; return None"
+    raise InvalidKey(type(key), f"{reason} instead", "NaN")
 
 
 def _moment(key: datetime) -> int:
-    """Microseconds since the epoch; by the clock of its zone where that is not known."""
+    """Return microseconds since the Unix epoch; without a zone, of the local clock."""
     year, month, day = key.year, key.month, key.day
     clock = datetime(year, month, day, key.hour, key.minute, key.second, key.microsecond)
     since, zone = clock - _EPOCH, key.tzinfo
@@ -283,19 +284,19 @@ def _time(key: time) -> int:
 
 
 def _require_zone(key: datetime | time, zone: tzinfo) -> None:
-    """Refuse *key* if in *zone* it is not equal to its copy, as in the hour that comes twice."""
+    """Reject *key* if it is not equal to its copy in *zone*, as in a repeated hour."""
     if not _is_shared(zone):
         require_copy(key)
 
 
 def _unknown_zone(key: datetime | time) -> tuple[tzinfo, ...]:
-    """The zone of *key*, where it has one of a class that nothing is known of."""
+    """Return the zone of *key* if it is of an unknown class, otherwise nothing."""
     zone = key.tzinfo
     return () if zone is None or _is_shared(zone) else (zone,)
 
 
 def _is_shared(zone: tzinfo) -> bool:
-    """Whether in every process there is one object for *zone*, or it does not matter."""
+    """Whether copies of *zone* compare as the same zone in every process."""
     return type(zone) is timezone or (type(zone) is ZoneInfo and is_shared_zone(zone))
 
 
@@ -304,7 +305,7 @@ def _duration(key: timedelta) -> int:
 
 
 def _range(key: range) -> tuple[int, ...]:
-    """What equal ranges share: the numbers in them, told by the first, the last and the step."""
+    """Return a value that equal ranges share: the first and the last number, and the step."""
     if not key:
         return ()
     return (key[0],) if key[0] == key[-1] else (key[0], key[-1], key.step)
@@ -335,7 +336,7 @@ _BASES: dict[type, KeyClass] = {
     time: KeyClass(_time, parts=_unknown_zone),
     timedelta: KeyClass(_duration, safe=True),
     range: KeyClass(_range, safe=True),
-    # folded cases are equal wherever lower cases are, which is what paths of Windows compare
+    # Windows paths compare lower-case forms; if these are equal, so are the case-folded forms
     pathlib.PurePath: KeyClass(lambda key: pathlib.PurePath.__str__(key).casefold(), safe=True),
     ipaddress.IPv4Address: KeyClass(_address, safe=True),
     ipaddress.IPv6Address: KeyClass(_address, safe=True),
@@ -344,4 +345,4 @@ _BASES: dict[type, KeyClass] = {
     ipaddress.IPv4Network: KeyClass(_network, safe=True),
     ipaddress.IPv6Network: KeyClass(_network, safe=True),
 }
-"""Classes of Python's library; also for the classes under them that inherit `==` and `hash`."""
+"""Classes of Python's library, also for subclasses that inherit `==` and `hash`."""

@@ -1,4 +1,4 @@
-"""Whether a key is equal to the copy of it that another process gets."""
+"""Checks whether a key is equal to its copy in another process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _HOOKS = (
     *("__new__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__"),
     *("__getstate__", "__setstate__"),
 )
-"""What decides, besides its attributes, what an object is after pickling."""
+"""Methods that affect an object's copy after pickling."""
 
 
 def problem_of_copy(key: Any) -> str | None:
-    """What is wrong with the copy of *key* that another process gets; None if it is equal."""
+    """Explain why *key* is not equal to its copy in another process; None if it is."""
     try:
         copy = _copy_of(key)
         if copy == key and hash(copy) == hash(key):
@@ -30,7 +30,7 @@ def problem_of_copy(key: Any) -> str | None:
 
 
 def are_copied_whole(kind: type, origin: type) -> bool:
-    """Whether objects of *kind* are pickled just as those of *origin*, a base of it.
+    """Whether objects of *kind* are pickled in the same way as those of *origin*, a base class.
 
     Example:
         >>> class Name(str): pass
@@ -52,9 +52,11 @@ def is_shared_zone(zone: ZoneInfo) -> bool:
 
 
 def _is_of(kind: type, origin: type, hook: str) -> bool:
-    own = getattr(kind, hook, None)
-    # dataclasses with slots get hooks of Python's own, which save all fields
-    return own is getattr(origin, hook, None) or getattr(own, "__module__", "") == "dataclasses"
+    method = getattr(kind, hook, None)
+    if method is getattr(origin, hook, None):
+        return True
+    # Python generates hooks for dataclasses with slots, which save all fields
+    return getattr(method, "__module__", "") == "dataclasses"
 
 
 def _is_shared(value: Any) -> bool:
@@ -65,7 +67,7 @@ def _is_shared(value: Any) -> bool:
 
 
 def _copy_of(value: Any) -> Any:
-    """*value* as it is after pickling."""
+    """Return a pickled and unpickled copy of *value*."""
     try:
         return pickle.loads(pickle.dumps(value, protocol=5))
     except (pickle.PicklingError, AttributeError):
@@ -78,7 +80,7 @@ def _copy_of(value: Any) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves classes and functions as they are: their module may have been loaded once more."""
+    """Passes classes and functions by reference: their module may have been reloaded."""
 
     def __init__(self, file: io.BytesIO, protocol: int) -> None:
         super().__init__(file, protocol)

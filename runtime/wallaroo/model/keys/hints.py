@@ -1,4 +1,4 @@
-"""What the annotations of a key function say of its keys, before there is any."""
+"""Checks the annotations of a key function before it returns any key."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _UNHASHABLE = (list, dict, set, bytearray)
 
 
 def problem_of_keys(function: Callable[..., Any]) -> str | None:
-    """What is wrong with the keys that *function* is annotated to return; None if nothing is known.
+    """Explain why the keys that *function* is annotated to return are invalid; None if unknown.
 
     Example:
         >>> def words(message) -> list[str]:
         ...     return message.split()
         >>> problem_of_keys(words)
-        'list is not a valid key: it can change (it is unhashable); return tuple(key) instead'
+        'list is not a valid key: it is mutable (unhashable); return tuple(key) instead'
     """
     return _problem(_hints(function).get("return", Any), ())
 
 
 def _problem(hint: Any, around: tuple[Any, ...]) -> str | None:
-    """What is wrong with values of the type *hint*, which is in the classes *around*."""
+    """Explain why values of type *hint*, contained in the classes *around*, are invalid keys."""
     if isinstance(hint, NewType):
         return _problem(hint.__supertype__, around)
     origin = get_origin(hint) or hint
@@ -38,25 +38,25 @@ def _problem(hint: Any, around: tuple[Any, ...]) -> str | None:
         return _first(get_args(hint), around)
     if not inspect.isclass(origin) or origin in around:
         return None
-    why = problem_of(origin) if _is_final(origin) else None
-    if why is not None:
-        return f"{origin.__qualname__} is not a valid key: {why}"
+    reason = problem_of(origin) if _is_final(origin) else None
+    if reason is not None:
+        return f"{origin.__qualname__} is not a valid key: {reason}"
     return _first(_parts_of(origin), (*around, origin))
 
 
 def _first(hints: Iterable[Any], around: tuple[Any, ...]) -> str | None:
-    return next((found for hint in hints if (found := _problem(hint, around))), None)
+    return next((problem for hint in hints if (problem := _problem(hint, around))), None)
 
 
 def _is_final(kind: type) -> bool:
-    """Whether what is annotated as *kind* is of that class itself, and not of one under it."""
+    """Whether a value annotated as *kind* is of that class itself, not of a subclass."""
     if kind is Any or inspect.isabstract(kind) or getattr(kind, "_is_protocol", False):
         return False
     return kind in _UNHASHABLE or not type.__subclasses__(kind)
 
 
 def _parts_of(kind: type) -> Iterable[Any]:
-    """The types of what makes up a named tuple, or a dataclass."""
+    """Return the types of the fields of a named tuple or dataclass."""
     if dataclasses.is_dataclass(kind):
         names = [f.name for f in dataclasses.fields(kind) if f.compare]
     else:
@@ -68,5 +68,5 @@ def _parts_of(kind: type) -> Iterable[Any]:
 def _hints(thing: Any) -> Mapping[str, Any]:
     try:
         return get_type_hints(thing, include_extras=True)
-    except Exception:  # names that are imported for type checkers alone, or no annotations at all
+    except Exception:  # names imported only for type checkers, or no annotations at all
         return {}

@@ -1,12 +1,12 @@
-"""Whether a decoder gives the same message again, and a key function leaves it as it is.
+"""Proves that decoding a payload again yields an equal message, and that its key function is pure.
 
-A payload may cross to the worker of its key, and be decoded again there, only where that cannot
-give another message. It is found out from the functions' source: everything in it has to be known
-to be pure, and what is not known is taken not to be. Assumed is what all processes of a run share:
-the files of the application, Python and its options, and an `application_setup` that wires the same
-functions in each of them.
+A payload may cross to the worker of its key and be decoded again there only if that cannot yield a
+different message. The proof analyses the source code of the functions: everything in it must be
+known to be pure, and anything unknown counts as impure. It assumes that all processes of a run
+share the files of the application, Python with its options, and an `application_setup` that wires
+the same functions.
 
-What expressions give is described by flags. A plain value, without any, has the same text and the
+Flags describe the values of expressions. A plain value, without flags, has the same text and the
 same order in every process.
 """
 
@@ -33,32 +33,32 @@ _OPERATIONS = SPECIAL - CONSTRUCTORS - AS_TEXT - {"__hash__"}
 def is_repeatable(decode: Callable[[bytes], Any], key: Callable[[Any], Any]) -> bool:
     """Whether payloads may be decoded again in another process.
 
-    True only where decoding a payload again must give an equal message, and where finding the key
-    must leave the message as it is; False wherever that is not certain.
+    True only if decoding a payload again always yields an equal message, and extracting the key
+    never changes the message; False if that is uncertain.
 
     Args:
         decode: From payload to message.
-        key: From message to key; it need not give the same key again.
+        key: From message to key; need not return the same key again.
     """
     try:
         analysis = _Analysis()
-        while not analysis.settled(decode, key):
+        while not analysis.run(decode, key):
             pass
-    except Exception:  # whatever user code is like, not to know is an answer
+    except Exception:  # user code may be anything; a failed analysis proves nothing
         return False
     return True
 
 
 class _Analysis:
-    """Walks what a decoder and a key function call.
+    """Analyses a decoder, a key function and everything that they call.
 
     Attributes:
-        names: Looks names up.
-        held: Flags of what is stored into objects and containers anywhere.
-        finds_key: Whether it is the key function that is walked: nothing may be changed then, but
-            what differs from process to process may be used.
-        calls_methods: Whether the key function calls methods of the user's classes.
-        keeps_methods: Whether there is what may be a method and is not called at once.
+        names: Looks up names.
+        held: Flags of all values that are stored in objects and containers.
+        finds_key: Whether the key function is being analysed: it must not change anything, but may
+            use values that differ between processes.
+        calls_methods: Whether the key function calls methods of user classes.
+        keeps_methods: Whether a value that may be a method is used without being called directly.
     """
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class _Analysis:
         self._used: dict[bool, set[str]] = {False: set(), True: set()}
         self._results: dict[tuple[Any, ...], int | None] = {}
 
-    def settled(self, decode: Callable[[bytes], Any], key: Callable[[Any], Any]) -> bool:
-        """Walk both; whether that found nothing which a second walk would have to know.
+    def run(self, decode: Callable[[bytes], Any], key: Callable[[Any], Any]) -> bool:
+        """Analyse both; returns whether a fixed point is reached.
 
         Raises:
             Doubt: Something is not known to be pure.
         """
-        before = self.held, len(self._shapes)
+        previous = self.held, len(self._shapes)
         self._results.clear()
         self._enter(finds_key=False)
         if self._outermost(decode, 0) & (UNSTABLE | STREAM):
@@ -89,14 +89,14 @@ class _Analysis:
             self._check_members(cls, SPECIAL - CONSTRUCTORS)
         if self.calls_methods and self.keeps_methods:
             raise Doubt(key)
-        return before == (self.held, len(self._shapes))
+        return previous == (self.held, len(self._shapes))
 
     def _enter(self, *, finds_key: bool) -> None:
         self.finds_key = finds_key
         self.names.same_everywhere = not finds_key
 
     def _outermost(self, function: Any, flags: int) -> int:
-        """Walk what was given as a decoder or as a key function."""
+        """Analyse the decoder or the key function itself."""
         if type(function) in {Decoder, KeyExtractor}:
             function = vars(function)["function"]
         if isinstance(function, types.MethodType):
@@ -107,9 +107,9 @@ class _Analysis:
             if function.__objclass__ in {bytes, str} and function.__name__ in PURE_METHODS:
                 return 0
         elif type(function) in {operator.itemgetter, operator.attrgetter} and self.finds_key:
-            _, given = function.__reduce__()
+            _, names = function.__reduce__()
             if type(function) is operator.attrgetter:
-                for name in ".".join(given).split("."):
+                for name in ".".join(names).split("."):
                     self.attribute(name, flags)
             return OBJECT
         elif CALLABLES.get(id(function), (None, None))[1] == SCALAR:
@@ -124,23 +124,23 @@ class _Analysis:
         unused_self: bool = False,
         bound: type | None = None,
     ) -> int:
-        """Flags of what *function* gives for arguments with *flags*.
+        """Return the flags of *function*'s result for arguments with *flags*.
 
         Args:
-            function: A function of the user's.
-            flags: Those of all its arguments together.
+            function: A user function.
+            flags: Combined flags of all its arguments.
             unused_self: Whether its first parameter must not be used.
-            bound: The class that its first parameter is, for a class method.
+            bound: The class to which its first parameter is bound, for a class method.
         """
         if not isinstance(function, types.FunctionType):
             raise Doubt(function)
-        known = (function, flags, unused_self, bound, self.finds_key)
-        if known in self._results:
-            found = self._results[known]
-            if found is None:  # it calls itself
+        call = (function, flags, unused_self, bound, self.finds_key)
+        if call in self._results:
+            cached = self._results[call]
+            if cached is None:  # it is recursive
                 raise Doubt(function)
-            return found
-        self._results[known] = None
+            return cached
+        self._results[call] = None
         code = function.__code__
         if code.co_freevars or code.co_cellvars:
             raise Doubt(function)
@@ -148,31 +148,33 @@ class _Analysis:
         node = scope.source.function(code)
         self._check_defaults(function, node.args, scope)
         result = Body(self, scope, node, unused_self=unused_self, bound=bound).walk(flags)
-        self._results[known] = result
+        self._results[call] = result
         return result
 
     def _check_defaults(
-        self, function: types.FunctionType, given: ast.arguments, scope: Scope
+        self, function: types.FunctionType, arguments: ast.arguments, scope: Scope
     ) -> None:
-        """See that defaults are constants, and what the source says that they are."""
+        """Check that defaults are constants and agree with the source."""
         keywords = function.__kwdefaults__ or {}
-        named = zip((a.arg for a in given.kwonlyargs), given.kw_defaults, strict=True)
+        keyword_only = zip(
+            (a.arg for a in arguments.kwonlyargs), arguments.kw_defaults, strict=True
+        )
         pairs = [
-            *zip(given.defaults, function.__defaults__ or (), strict=True),
-            *((node, keywords[name]) for name, node in named if node is not None),
+            *zip(arguments.defaults, function.__defaults__ or (), strict=True),
+            *((node, keywords[name]) for name, node in keyword_only if node is not None),
         ]
         for node, default in pairs:
             self.names.check_constant(scope, node, default)
 
     def shape(self, cls: type) -> Shape:
-        """What making an instance of *cls* means; its special methods are walked."""
+        """Return the shape of *cls*, whose special methods are analysed."""
         if cls not in self._shapes:
             self._shapes[cls] = shape_of(cls, self.names)
             self._check_members(cls, self._used[self.finds_key])
         return self._shapes[cls]
 
     def construct(self, cls: type, flags: int) -> int:
-        """Flags of an instance of *cls*, made of arguments with *flags*."""
+        """Return the flags of an instance of *cls* created from arguments with *flags*."""
         shape = self.shape(cls)
         if shape.kind == "enum":
             return 0
@@ -182,47 +184,47 @@ class _Analysis:
         return flags | self.held | (0 if simple else OBJECT)
 
     def hold(self, flags: int) -> None:
-        """Something with *flags* becomes part of something else."""
+        """Record that a value with *flags* becomes part of another one."""
         if not self.finds_key:
             self.held |= sound(flags)
 
     def text(self, flags: int) -> int:
-        """Flags of the text of something with *flags*."""
+        """Return the flags of the text of a value with *flags*."""
         if self.finds_key:
             return flags
         return UNSTABLE if flags & (OBJECT | ORDER | UNSTABLE) else 0
 
     def attribute(self, name: str, flags: int) -> int:
-        """Flags of what an attribute of something with *flags* is, or of what its call gives."""
+        """Return the flags of an attribute of a value with *flags*, or of its result if called."""
         if name.startswith("__"):
             raise Doubt(name)
         self._used[self.finds_key].add(name)
-        found = [self._check_members(cls, {name}, flags) for cls in list(self._shapes)]
-        return functools.reduce(operator.or_, found, flags)
+        results = [self._check_members(cls, {name}, flags) for cls in list(self._shapes)]
+        return functools.reduce(operator.or_, results, flags)
 
     def is_method(self, name: str) -> bool:
-        """Whether a class of the user's has a method *name*."""
+        """Whether a user class has a method *name*."""
         members = [shape.functions.get(name) for shape in self._shapes.values()]
         return any(member and not isinstance(member, property) for member in members)
 
     def compare(self, flags: int) -> None:
-        """Something with *flags* may become an argument of a special method."""
+        """Record that a value with *flags* may be passed to a special method."""
         if any(shape.functions.keys() & _OPERATIONS for shape in self._shapes.values()):
             self.hold(flags & ORDER)
 
     def _check_members(self, cls: type, which: Any, flags: int = OBJECT) -> int:
-        """Walk those functions of *cls*; flags of all that they give."""
-        result, functions = 0, self._shapes[cls].functions
+        """Analyse some functions of *cls*; returns the combined flags of their results."""
+        combined, functions = 0, self._shapes[cls].functions
         for name in functions.keys() & which:
-            found = self.member(cls, functions[name], flags | OBJECT)
+            result = self.member(cls, functions[name], flags | OBJECT)
             if name in _OPERATIONS:
-                self.hold(sound(found) & ORDER)
+                self.hold(sound(result) & ORDER)
             if name not in SPECIAL:
-                result |= found
-        return result
+                combined |= result
+        return combined
 
     def member(self, cls: type, member: Any, flags: int) -> int:
-        """Flags of what *member* of *cls* gives for arguments with *flags*."""
+        """Return the flags of the result of *member* of *cls* for arguments with *flags*."""
         if isinstance(member, property):
             if member.fget is None or (member.fset is not None and not self.finds_key):
                 raise Doubt(member)

@@ -1,4 +1,4 @@
-"""Walks calls: of pure builtins, of the user's functions and classes, of methods."""
+"""Analyses calls of pure builtins, user functions and classes, and methods."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from wallaroo.model.purity._tables import (
 from wallaroo.model.purity._tables import STREAM as STREAMING
 
 _ITERATING = frozenset({bytes, bytearray})
-"""Builtins that make a plain value of an iterable."""
+"""Builtins that convert an iterable to a plain value."""
 
 
 class Calls(Expressions):
-    """Walks the calls of one function."""
+    """Analyses the calls of one function."""
 
     def _Call(self, node: ast.Call) -> int:  # noqa: N802
         if isinstance(node.func, ast.Attribute):
@@ -54,8 +54,8 @@ class Calls(Expressions):
             if base is datetime.datetime and node.func.attr in {"fromtimestamp", "strptime"}:
                 return self._date(node, node.func.attr)
             if not isinstance(base, (type, types.ModuleType)):
-                known = type(base) is struct.Struct
-                return self._method(node, node.func, 0 if known else self.kept(node.func.value))
+                is_struct = type(base) is struct.Struct
+                return self._method(node, node.func, 0 if is_struct else self.kept(node.func.value))
         if not self.is_static(node.func):
             raise Doubt(node)
         return self._known_call(self.resolve(node.func), node)
@@ -87,7 +87,7 @@ class Calls(Expressions):
         return self.apply(called, self._arguments(node))
 
     def apply(self, called: Any, flags: int) -> int:  # noqa: PLR0911
-        """Flags of what the known *called* gives for arguments with *flags*."""
+        """Return the flags of the result of *called* for arguments with *flags*."""
         if id(called) in CALLABLES:
             return self._builtin(called, CALLABLES[id(called)][1], flags)
         if type(called) in {Decoder, KeyExtractor}:
@@ -130,7 +130,7 @@ class Calls(Expressions):
         return UNSTABLE
 
     def _arguments(self, node: ast.Call) -> int:
-        """Flags of all arguments together."""
+        """Return the combined flags of all arguments."""
         flags = 0
         for argument in node.args:
             flags |= self.value(argument)
@@ -143,10 +143,10 @@ class Calls(Expressions):
             raise Doubt(node)
 
     def _method(self, node: ast.Call, func: ast.Attribute, base: int) -> int:
-        """Flags of what a method of some value gives."""
+        """Return the flags of the result of a method call."""
         name = func.attr
         if name == "format":
-            return self._filled_in(node, func)
+            return self._format(node, func)
         flags = self._arguments(node)
         if flags & STREAM and name not in ITERATING_METHODS:
             raise Doubt(node)
@@ -183,8 +183,8 @@ class Calls(Expressions):
         sound(flags)
         return flags | (STREAM if name in STREAM_METHODS else 0)
 
-    def _filled_in(self, node: ast.Call, func: ast.Attribute) -> int:
-        """Flags of what `"…".format(…)` gives."""
+    def _format(self, node: ast.Call, func: ast.Attribute) -> int:
+        """Return the flags of `"…".format(…)`."""
         if not isinstance(func.value, ast.Constant) or not isinstance(func.value.value, str):
             raise Doubt(node)
         for _, name, layout, _ in string.Formatter().parse(func.value.value):
@@ -206,11 +206,11 @@ class Calls(Expressions):
             raise Doubt(name)
         return self.analysis.member(cls, shape.functions[name], flags)
 
-    def _check_codec(self, given: list[ast.expr], keywords: list[ast.keyword]) -> None:
-        """See that text is decoded by an encoding of Python's own."""
-        named = {keyword.arg: keyword.value for keyword in keywords}
-        named |= dict(zip(("encoding", "errors"), given, strict=False))
-        for name, node in named.items():
+    def _check_codec(self, positional: list[ast.expr], keywords: list[ast.keyword]) -> None:
+        """Check that text is decoded with an encoding built into Python."""
+        arguments = {keyword.arg: keyword.value for keyword in keywords}
+        arguments |= dict(zip(("encoding", "errors"), positional, strict=False))
+        for name, node in arguments.items():
             if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
                 raise Doubt(node)
             plain_name = node.value.lower().replace("-", "").replace("_", "").replace(" ", "")
@@ -239,21 +239,23 @@ class Calls(Expressions):
         function = self.resolve(called)
         if len(iterables) > 1 and not isinstance(function, types.FunctionType):
             raise Doubt(node)
-        given = sound(self.apply(function, flags))
-        return given | flags | STREAM
+        result = sound(self.apply(function, flags))
+        return result | flags | STREAM
 
     def _date(self, node: ast.Call, name: str) -> int:
-        """Flags of a date that is made without the local time zone and the locale."""
-        given = [*node.args, *(k.value for k in node.keywords if k.arg == "tz")]
-        if len(given) != 2 or len(node.args) + len(node.keywords) != 2:  # noqa: PLR2004
+        """Return the flags of a date created independently of local time zone and locale."""
+        arguments = [*node.args, *(k.value for k in node.keywords if k.arg == "tz")]
+        if len(arguments) != 2 or len(node.args) + len(node.keywords) != 2:  # noqa: PLR2004
             raise Doubt(node)
-        self.kept(given[0])
-        match given[1]:
+        self.kept(arguments[0])
+        match arguments[1]:
             case ast.Constant(value=str(layout)) if name == "strptime":
                 if not DATE_FORMAT.fullmatch(layout):
                     raise Doubt(node)
             case ast.Name() | ast.Attribute() if name == "fromtimestamp":
-                if not self.is_static(given[1]) or (self.resolve(given[1]) is not datetime.UTC):
+                if not self.is_static(arguments[1]) or (
+                    self.resolve(arguments[1]) is not datetime.UTC
+                ):
                     raise Doubt(node)
             case _:
                 raise Doubt(node)
@@ -261,7 +263,7 @@ class Calls(Expressions):
 
 
 def _decodes(called: Any) -> bool:
-    """Whether *called* takes the name of an encoding as its second argument."""
+    """Whether the second argument of *called* is the name of an encoding."""
     if isinstance(called, types.MethodDescriptorType):
         return called.__name__ in {"decode", "encode"}
     return any(called is one for one in (str, bytes, bytearray))

@@ -1,4 +1,4 @@
-"""The user's classes: whether they are what their source shows, and which functions they have."""
+"""Analyses user classes: whether they agree with their source, and their functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPECIAL = words(
     """__init__ __post_init__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__
     __contains__ __getitem__ __repr__ __str__ __format__"""
 )
-"""Special methods that classes may have; each is analysed."""
+"""Special methods that classes may define; each is analysed."""
 CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 AS_TEXT = frozenset({"__repr__", "__str__", "__format__"})
 _MACHINERY = words(
@@ -54,12 +54,12 @@ _FIELD = words("default default_factory init repr hash compare kw_only")
 
 @dataclass
 class Shape:
-    """What making an instance of a class means.
+    """The properties of a class that matter for its instances.
 
     Attributes:
         kind: "named tuple", "dataclass", "plain" or "enum".
-        functions: The user's functions by name, wrapped as the class has them.
-        shows_fields: Whether its text shows its fields and nothing else.
+        functions: User functions by name, with their wrappers (such as `property`).
+        shows_fields: Whether its text consists of its fields only.
     """
 
     kind: str
@@ -68,10 +68,10 @@ class Shape:
 
 
 def shape_of(cls: type, names: Names) -> Shape:
-    """What *cls* is.
+    """Determine the shape of *cls*.
 
     Raises:
-        Doubt: It is not what its source shows, or of no known kind.
+        Doubt: It differs from its source, or is of an unknown kind.
     """
     if isinstance(cls, enum.EnumMeta):
         _check_enum(cls, names)
@@ -96,7 +96,7 @@ def _params(cls: type) -> Any:
 
 
 def definition(cls: type, names: Names) -> tuple[Scope, ast.AST]:
-    """The scope of *cls* and what defines it."""
+    """Return the scope of *cls* and its definition."""
     scope = names.scope(vars(sys.modules[cls.__module__]))
     if names.lookup(scope, cls.__name__) is not cls:
         raise Doubt(cls)
@@ -114,8 +114,8 @@ def _body(cls: type, names: Names) -> tuple[Scope, ast.ClassDef]:
 
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
-    """The class's assignments by name; everything else in its body has to be a definition."""
-    found: dict[str, ast.expr | None] = {}
+    """Return the class's assignments by name; the rest of its body must be definitions."""
+    assignments: dict[str, ast.expr | None] = {}
     defined = set()
     for statement in node.body:
         match statement:
@@ -130,10 +130,10 @@ def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
                 continue
             case _:
                 raise Doubt(statement)
-        if name in found:
+        if name in assignments:
             raise Doubt(name)
-        found[name] = value
-    return {name: value for name, value in found.items() if name not in defined}
+        assignments[name] = value
+    return {name: value for name, value in assignments.items() if name not in defined}
 
 
 def _check_enum(cls: enum.EnumMeta, names: Names) -> None:
@@ -155,11 +155,12 @@ def _check_enum(cls: enum.EnumMeta, names: Names) -> None:
 
 
 def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
-    """The functions that a named tuple has besides those that Python makes."""
+    """Return the functions of a named tuple other than the generated ones."""
     defaults = cls._field_defaults
     make: Any = collections.namedtuple
     like = make(cls.__name__, cls._fields, defaults=defaults.values())
-    made = dict(vars(like))  # of its own: that of a class is emptied with the class
+    # a copy, because the namespace of a class is cleared with the class
+    generated = dict(vars(like))
     scope, node = definition(cls, names)
     assigned: dict[str, ast.expr | None] = {}
     if isinstance(node, ast.ClassDef):
@@ -167,19 +168,19 @@ def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
         if node.decorator_list:
             raise Doubt(cls)
         assigned = _assigned(node)
-    own = {}
+    members = {}
     for name, member in vars(cls).items():
         if name in cls._fields:
             if (
-                type(member) is not type(made[name])
-                or member.__reduce__()[1][0] != made[name].__reduce__()[1][0]
+                type(member) is not type(generated[name])
+                or member.__reduce__()[1][0] != generated[name].__reduce__()[1][0]
             ):
                 raise Doubt(name)
-        elif name in made and name not in _MACHINERY:
-            if not _same_code(member, made[name]):
+        elif name in generated and name not in _MACHINERY:
+            if not _same_code(member, generated[name]):
                 raise Doubt(name)
         else:
-            own[name] = member
+            members[name] = member
     for name, default in defaults.items():
         value = assigned.get(name)
         if isinstance(node, ast.ClassDef) and (
@@ -187,17 +188,17 @@ def _of_named_tuple(cls: Any, names: Names) -> dict[str, Any]:
         ):
             raise Doubt(name)
     return _functions(
-        own, {n: v for n, v in assigned.items() if n not in cls._fields}, scope, names
+        members, {n: v for n, v in assigned.items() if n not in cls._fields}, scope, names
     )
 
 
 def _of_class(cls: type, names: Names) -> dict[str, Any]:
-    """The functions of a plain class, or those of a dataclass that its author wrote."""
+    """Return the functions of a plain class, or the hand-written ones of a dataclass."""
     if type(cls) is not type:
         raise Doubt(cls)
     scope, node = _body(cls, names)
-    assigned, own = _assigned(node), dict(vars(cls))
-    if "__dataclass_fields__" in own:
+    assigned, members = _assigned(node), dict(vars(cls))
+    if "__dataclass_fields__" in members:
         if len(node.decorator_list) != 1:
             raise Doubt(cls)
         decorator = node.decorator_list[0]
@@ -207,24 +208,24 @@ def _of_class(cls: type, names: Names) -> dict[str, Any]:
         _check_fields(cls, assigned, scope, names)
         for name, generated in _generated(cls).items():
             written = any(isinstance(it, ast.FunctionDef) and it.name == name for it in node.body)
-            if name in own and not written and not _same_code(own.pop(name), generated):
+            if name in members and not written and not _same_code(members.pop(name), generated):
                 raise Doubt(name)
         fields = vars(cls)["__dataclass_fields__"]
-        own = {n: m for n, m in own.items() if n not in fields}
+        members = {n: m for n, m in members.items() if n not in fields}
         assigned = {n: v for n, v in assigned.items() if n not in fields}
         for name in ("__getstate__", "__setstate__", "__replace__"):
-            member = own.pop(name, None)
+            member = members.pop(name, None)
             if member is not None and member.__code__.co_filename != dataclasses.__file__:
                 raise Doubt(name)
     elif node.decorator_list:
         raise Doubt(cls)
-    return _functions(own, assigned, scope, names)
+    return _functions(members, assigned, scope, names)
 
 
 def _check_fields(
     cls: Any, assigned: dict[str, ast.expr | None], scope: Scope, names: Names
 ) -> None:
-    """See that a dataclass's defaults are the same in every process."""
+    """Check that a dataclass's defaults are the same in every process."""
     fields = dataclasses.fields(cls)
     if len(fields) != len(vars(cls)["__dataclass_fields__"]):
         raise Doubt(cls)
@@ -234,16 +235,16 @@ def _check_fields(
             and field.default_factory not in _FACTORIES
         ):
             raise Doubt(field.name)
-        if field.name not in assigned:  # a base's, which is looked at there
+        if field.name not in assigned:  # inherited from a base class, which is checked separately
             continue
         value = assigned[field.name]
         if isinstance(value, ast.Call) and names.evaluate(scope, value.func) is dataclasses.field:
-            given = {keyword.arg: keyword.value for keyword in value.keywords}
-            if value.args or None in given:
+            options = {keyword.arg: keyword.value for keyword in value.keywords}
+            if value.args or None in options:
                 raise Doubt(field.name)
-            given.pop("default_factory", None)
-            value = given.pop("default", None)
-            if not all(isinstance(it, ast.Constant) for it in given.values()):
+            options.pop("default_factory", None)
+            value = options.pop("default", None)
+            if not all(isinstance(it, ast.Constant) for it in options.values()):
                 raise Doubt(field.name)
         if value is None:
             if field.default is not dataclasses.MISSING:
@@ -253,8 +254,8 @@ def _check_fields(
 
 
 def _generated(cls: Any) -> dict[str, Any]:
-    """What `dataclass` makes of fields like those of *cls*."""
-    given = [
+    """Return the methods that `dataclass` generates for fields like those of *cls*."""
+    fields = [
         (
             field.name,
             object,
@@ -264,9 +265,9 @@ def _generated(cls: Any) -> dict[str, Any]:
     ]
     params = _params(cls)
     space = {"__post_init__": len} if hasattr(cls, "__post_init__") else {}
-    made = dataclasses.make_dataclass(
+    template = dataclasses.make_dataclass(
         cls.__name__,
-        given,
+        fields,
         namespace=space,
         **{
             name: getattr(params, name)
@@ -275,13 +276,13 @@ def _generated(cls: Any) -> dict[str, Any]:
     )
     return {
         name: member
-        for name, member in vars(made).items()
+        for name, member in vars(template).items()
         if isinstance(member, types.FunctionType) and name != "__post_init__"
     }
 
 
 def _same_code(one: Any, other: Any) -> bool:
-    """Whether two functions were generated alike."""
+    """Whether two functions have the same code."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (staticmethod, classmethod)):
@@ -301,25 +302,25 @@ def _same_code(one: Any, other: Any) -> bool:
 def _functions(
     members: dict[str, Any], assigned: dict[str, ast.expr | None], scope: Scope, names: Names
 ) -> dict[str, Any]:
-    """The functions among *members*; all else has to be a constant or Python's own."""
-    found = {}
+    """Return the functions among *members*; all others must be constants or built-in."""
+    functions = {}
     for name, member in members.items():
         special = name.startswith("__") and name.endswith("__")
         if isinstance(member, (types.FunctionType, staticmethod, classmethod, property)):
             if special and name not in SPECIAL:
                 raise Doubt(name)
-            found[name] = member
+            functions[name] = member
         elif name in _MACHINERY or (name == "__hash__" and member is None):
             continue
         elif not isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             value = assigned.get(name)
             if value is None or special or not same(names.evaluate(scope, value), member):
                 raise Doubt(name)
-    return found
+    return functions
 
 
 def check_exception(cls: type, names: Names) -> None:
-    """See that *cls* is an exception of Python's, or one of the user's without code."""
+    """Check that *cls* is a built-in exception, or a user exception without code."""
     for base in cls.__mro__:
         if base in _ERRORS or not base.__flags__ & HEAP_TYPE:
             return

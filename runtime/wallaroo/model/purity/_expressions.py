@@ -1,4 +1,4 @@
-"""Walks expressions: what they give, if everything in them is known to be pure."""
+"""Analyses expressions: the flags of their values, if everything in them is known to be pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wallaroo.model.purity._tables import CALLABLES, FORMAT, METHOD_NAMES
 
 
 class Analysis(Protocol):
-    """What functions are walked in; `purity` says what its parts do."""
+    """The context of an analysis; see `purity`."""
 
     names: Names
     held: int
@@ -40,7 +40,7 @@ class Analysis(Protocol):
 
 
 def flags_of_constant(value: Any) -> int:
-    """Flags of a module's constant, or of a literal."""
+    """Return the flags of a constant or literal."""
     if isinstance(value, tuple):
         flags = 0
         for item in value:
@@ -50,10 +50,10 @@ def flags_of_constant(value: Any) -> int:
 
 
 class Expressions:
-    """Walks the expressions of one function.
+    """Analyses the expressions of one function.
 
     Args:
-        analysis: What it is a part of.
+        analysis: Context of the analysis.
         scope: The function's module.
     """
 
@@ -61,16 +61,16 @@ class Expressions:
         self.analysis = analysis
         self.scope = scope
         self.locals: dict[str, int] = {}
-        """Flags of the function's own names, by what was found of them so far."""
+        """Flags of local names, as determined so far."""
         self.classes: dict[str, type] = {}
-        """Its own names that are classes."""
+        """Local names that refer to classes."""
         self.unused: set[str] = set()
-        """Its own names that it must not use."""
+        """Local names that must not be used."""
         self._inner: list[dict[str, int]] = []
-        """Names of the comprehensions around an expression."""
+        """Names bound by the enclosing comprehensions."""
 
     def value(self, node: ast.expr) -> int:
-        """Flags of what *node* gives.
+        """Return the flags of the value of *node*.
 
         Raises:
             Doubt: Something in it is not known to be pure.
@@ -82,21 +82,21 @@ class Expressions:
         return flags
 
     def kept(self, node: ast.expr) -> int:
-        """The same, of what is kept, compared or calculated with."""
+        """The same for a value that is stored, compared or used in a calculation."""
         return sound(self.value(node))
 
     def iterated(self, flags: int) -> int:
-        """Flags of the items of something with *flags*."""
+        """Return the flags of the items of an iterable with *flags*."""
         if flags & UNSTABLE or (flags & ORDER and not self.analysis.finds_key):
             raise Doubt(flags)
         return flags & ~STREAM
 
     def is_local(self, name: str) -> bool:
-        """Whether *name* is the function's own."""
+        """Whether *name* is local to the function."""
         return name in self.locals or any(name in inner for inner in self._inner)
 
     def is_static(self, node: ast.expr) -> bool:
-        """Whether *node* is a dotted name that begins with a name of the module."""
+        """Whether *node* is a dotted name that starts with a name of the module."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and (
@@ -104,7 +104,7 @@ class Expressions:
         )
 
     def resolve(self, node: ast.expr) -> Any:
-        """What the static *node* stands for."""
+        """Return the object to which the static *node* refers."""
         if isinstance(node, ast.Name):
             if node.id in self.classes:
                 return self.classes[node.id]
@@ -114,7 +114,7 @@ class Expressions:
         raise Doubt(node)
 
     def store(self, name: str, flags: int) -> None:
-        """Bind the function's own *name* to something with *flags*."""
+        """Bind the local *name* to a value with *flags*."""
         if flags & STREAM or name in self.unused or name in self.classes:
             raise Doubt(name)
         self.locals[name] = self.locals.get(name, 0) | flags
@@ -132,17 +132,17 @@ class Expressions:
             return self.locals[node.id] | self.analysis.held
         return self._known(self.analysis.names.lookup(self.scope, node.id))
 
-    def _known(self, found: Any) -> int:
-        """Flags of something that a name of a module stands for."""
-        if plain(found):
-            return flags_of_constant(found)
-        if type(found) is struct.Struct:
+    def _known(self, obj: Any) -> int:
+        """Return the flags of an object to which a name of a module refers."""
+        if plain(obj):
+            return flags_of_constant(obj)
+        if type(obj) is struct.Struct:
             return OBJECT
-        if type(found) is re.Pattern:
+        if type(obj) is re.Pattern:
             return 0
-        if isinstance(found, Enum) and self.analysis.shape(type(found)).kind == "enum":
+        if isinstance(obj, Enum) and self.analysis.shape(type(obj)).kind == "enum":
             return 0
-        raise Doubt(found)
+        raise Doubt(obj)
 
     def _Attribute(self, node: ast.Attribute) -> int:  # noqa: N802
         if self.is_static(node.value):
@@ -154,17 +154,17 @@ class Expressions:
         flags = self.analysis.attribute(node.attr, self.kept(node.value))
         if node.attr not in METHOD_NAMES and not self.analysis.is_method(node.attr):
             return flags
-        self.analysis.keeps_methods = True  # which may become part of a message, or of a key
+        self.analysis.keeps_methods = True  # it may become part of a message or a key
         return flags | OBJECT
 
     def _of_class(self, cls: type, name: str) -> int:
-        """Flags of a constant of a user's class."""
+        """Return the flags of a constant of a user class."""
         self.analysis.shape(cls)
         for base in cls.__mro__:
             if name in vars(base):
-                found = vars(base)[name]
-                if plain(found):
-                    return flags_of_constant(found)
+                obj = vars(base)[name]
+                if plain(obj):
+                    return flags_of_constant(obj)
                 break
         raise Doubt(name)
 
@@ -184,7 +184,7 @@ class Expressions:
         return self._all([part for part in parts if part is not None])
 
     def _all(self, nodes: Sequence[ast.expr]) -> int:
-        """Flags of all *nodes* together, each of which is kept."""
+        """Return the combined flags of *nodes*, each of which is stored."""
         flags = 0
         for node in nodes:
             flags |= self.kept(node)
@@ -215,8 +215,8 @@ class Expressions:
         return self.calculated(node.op, self.value(node.left) | self.value(node.right))
 
     def calculated(self, op: ast.operator, flags: int) -> int:
-        """Flags of what *op* makes of something with *flags*."""
-        if isinstance(op, ast.Mod):  # it may be text that is filled in
+        """Return the flags of the result of *op* for operands with *flags*."""
+        if isinstance(op, ast.Mod):  # may be string formatting
             return self.analysis.text(sound(flags))
         if isinstance(op, ast.Add) and not flags & STREAM:
             return flags
@@ -234,7 +234,7 @@ class Expressions:
         return flags & ~ORDER
 
     def _is_one(self, node: ast.expr) -> bool:
-        """Whether there is one object only that is equal to *node*."""
+        """Whether only one object can be equal to the value of *node*."""
         if isinstance(node, ast.Constant):
             return node.value is None or isinstance(node.value, bool)
         return self.is_static(node) and isinstance(self.resolve(node), (struct.Struct, Enum))

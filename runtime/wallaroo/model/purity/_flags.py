@@ -1,24 +1,24 @@
-"""What may be said of the value of an expression, without knowing it."""
+"""Flags that describe the value of an expression."""
 
 from __future__ import annotations
 
 from wallaroo.model.purity._source import Doubt
 
 OBJECT = 1
-"""It is, or holds, what may have an address in its text."""
+"""It is or contains an object whose text may include its address."""
 ORDER = 2
-"""It is, or holds, a set: its order may differ from process to process."""
+"""It is or contains a set, whose order may differ between processes."""
 STREAM = 4
-"""It is used up by whoever reads it."""
+"""It is an iterator, which is consumed by reading it."""
 UNSTABLE = 8
-"""It may differ from process to process: fit for the text of an error alone."""
+"""It may differ between processes, and may only be used in the text of an error."""
 
 
 def sound(flags: int) -> int:
-    """*flags*, for what is to be kept, compared or calculated with.
+    """Return *flags* if the value may be stored, compared or used in a calculation.
 
     Raises:
-        Doubt: It is used up by that, or differs from process to process.
+        Doubt: That would consume it, or it may differ between processes.
     """
     if flags & (STREAM | UNSTABLE):
         raise Doubt(flags)

@@ -1,8 +1,8 @@
-"""What the names in a function's source stand for, where that can be known for good.
+"""Resolves the names in a function's source, if their meaning can never change.
 
-A name counts as known if its module binds it once, at its top level, and nothing in that module, or
-in those beside it, could bind it again or change what it stands for. Constants are computed from
-their source, so that a constant which holds a process's number or start time does not count.
+A name can be resolved if its module binds it exactly once, at the top level, and nothing in that
+module or in others of its directory could rebind it or modify the object. Constants are evaluated
+from their source, which excludes constants such as a process ID or a start time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def plain(value: Any) -> bool:
-    """Whether *value* can never change, whatever is done to it."""
+    """Whether *value* is immutable."""
     if type(value) in _PLAIN:
         return True
     if type(value) in {tuple, frozenset}:
@@ -54,7 +54,7 @@ def plain(value: Any) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: PLR0911
-    """Whether two constants are equal in value and type, all the way down."""
+    """Whether two constants are equal in value and type, recursively."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -78,7 +78,7 @@ def same(one: Any, other: Any) -> bool:  # noqa: PLR0911
 
 @dataclass(frozen=True)
 class Scope:
-    """Where names are looked up: a module's names, and its source."""
+    """The names and the source of a module."""
 
     names: Mapping[str, Any]
     source: Source
@@ -86,10 +86,10 @@ class Scope:
 
 
 class Names:
-    """Looks names up in modules.
+    """Looks up names in modules.
 
     Attributes:
-        same_everywhere: Whether a constant has to have the same value in every process.
+        same_everywhere: Whether constants must have the same value in every process.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Names:
         self._directories: set[str] = set()
 
     def scope(self, names: Mapping[str, Any], path: str | None = None) -> Scope:
-        """The scope of a module with *names*; its source is to be *path*, if that is given."""
+        """Return the scope of a module with *names*, whose source must be *path* if given."""
         file = names.get("__file__")
         if not isinstance(file, str) or not file.endswith(".py"):
             raise Doubt(file)
@@ -112,9 +112,9 @@ class Names:
             self._sources[file] = Source.of(file)
         return self._sources[file]
 
-    def _look_beside(self, file: str) -> None:
-        """See what the modules in the directory of *file* change in what they import."""
-        directory = os.path.dirname(file)  # noqa: PTH120 - of all modules: pathlib takes its time
+    def _scan_neighbours(self, file: str) -> None:
+        """Record what the modules in the directory of *file* modify in imported objects."""
+        directory = os.path.dirname(file)  # noqa: PTH120 - for all modules: pathlib is slow
         package = str(Path(__file__).parent)
         if directory in self._directories or directory == package:
             return
@@ -122,86 +122,86 @@ class Names:
         for module in list(sys.modules.values()):
             if not isinstance(module, types.ModuleType):
                 continue
-            beside = vars(module).get("__file__")  # getattr might import what loads when asked for
+            other = vars(module).get("__file__")  # getattr could trigger lazy imports
             if (
-                isinstance(beside, str)
-                and beside.endswith(".py")
-                and os.path.dirname(beside) == directory  # noqa: PTH120
+                isinstance(other, str)
+                and other.endswith(".py")
+                and os.path.dirname(other) == directory  # noqa: PTH120
             ):
-                source = self._source(beside)
+                source = self._source(other)
                 if source.rewrites:
-                    raise Doubt(beside)
-                found = [vars(module).get(name) for name in source.patched]
+                    raise Doubt(other)
+                patched = [vars(module).get(name) for name in source.patched]
                 self._patched |= {
-                    id(it) for it in found if isinstance(it, (types.ModuleType, type))
+                    id(it) for it in patched if isinstance(it, (types.ModuleType, type))
                 }
 
     def lookup(self, scope: Scope, name: str) -> Any:
-        """What the global or builtin *name* stands for.
+        """Return the object to which the global or builtin *name* refers.
 
         Raises:
-            Doubt: That is not known for good.
+            Doubt: That may change.
         """
-        self._look_beside(scope.file)
+        self._scan_neighbours(scope.file)
         bound = scope.source.bound
         if scope.source.rewrites or name in scope.source.patched:
             raise Doubt(name)
         if name not in scope.names:
             if name in bound:
                 raise Doubt(name)
-            found = getattr(builtins, name)
+            obj = getattr(builtins, name)
             its = scope.names.get("__builtins__", builtins)
-            if (its if isinstance(its, dict) else vars(its)).get(name) is not found:
+            if (its if isinstance(its, dict) else vars(its)).get(name) is not obj:
                 raise Doubt(name)
-            return found
-        found, node = scope.names[name], bound.get(name)
-        if node is None or id(found) in self._patched:
+            return obj
+        obj, node = scope.names[name], bound.get(name)
+        if node is None or id(obj) in self._patched:
             raise Doubt(name)
         if isinstance(node, ast.ImportFrom):
-            self._check_import(scope, name, node, found)
+            self._check_import(scope, name, node, obj)
         elif isinstance(node, ast.expr):
-            self.check_constant(scope, node, found)
-        elif isinstance(node, ast.Import) and not isinstance(found, types.ModuleType):
+            self.check_constant(scope, node, obj)
+        elif isinstance(node, ast.Import) and not isinstance(obj, types.ModuleType):
             raise Doubt(name)
-        return found
+        return obj
 
-    def _check_import(self, scope: Scope, name: str, node: ast.ImportFrom, found: Any) -> None:
-        """See that *name*, imported by *node*, is what its module binds to it for good."""
+    def _check_import(self, scope: Scope, name: str, node: ast.ImportFrom, obj: Any) -> None:
+        """Check that *name*, imported by *node*, permanently refers to *obj*."""
         package = str(scope.names.get("__package__") or "").split(".")
         base = package[: len(package) - node.level + 1] if node.level else []
         module = sys.modules[".".join([*base, *([node.module] if node.module else [])])]
         original = next(a.name for a in node.names if (a.asname or a.name) == name)
-        if isinstance(found, types.ModuleType):
+        if isinstance(obj, types.ModuleType):
             return
-        if self.member(module, original) is not found:
+        if self.member(module, original) is not obj:
             raise Doubt(name)
 
-    def check_constant(self, scope: Scope, node: ast.expr, found: Any) -> None:
-        """See that *found* is what *node* gives.
+    def check_constant(self, scope: Scope, node: ast.expr, obj: Any) -> None:
+        """Check that *obj* is the value of *node*.
 
         Raises:
-            Doubt: It is not, or need not be in another process.
+            Doubt: It is not, or may not be in another process.
         """
-        if not self.same_everywhere and plain(found):
+        if not self.same_everywhere and plain(obj):
             return
-        if isinstance(found, type) and isinstance(node, ast.Call):
+        if isinstance(obj, type) and isinstance(node, ast.Call):
             if self.evaluate(scope, node.func) is not collections.namedtuple:
                 raise Doubt(node)
             for part in [*node.args, *(k.value for k in node.keywords)]:
                 _literal(part)
             return
-        if not same(self.evaluate(scope, node), found):
+        if not same(self.evaluate(scope, node), obj):
             raise Doubt(node)
 
     def member(self, module: types.ModuleType, name: str) -> Any:
-        """What *module* has as *name*, for good."""
+        """Return the permanent value of *name* in *module*."""
         if id(module) in self._patched:
             raise Doubt(name)
         if module in MODULES:
-            found = vars(module)[name]
-            if (plain(found) and module not in CONSTANTS) or id(found) in self._patched:
+            obj = vars(module)[name]
+            if (plain(obj) and module not in CONSTANTS) or id(obj) in self._patched:
                 raise Doubt(name)
-            return found
+            return obj
         if isinstance(vars(module).get(name), types.ModuleType):
             return vars(module)[name]
         if vars(module).get("__file__") is None or module.__name__ in sys.stdlib_module_names:
@@ -209,10 +209,10 @@ class Names:
         return self.lookup(self.scope(vars(module)), name)
 
     def evaluate(self, scope: Scope, node: ast.expr) -> Any:  # noqa: PLR0911
-        """What the constant expression *node* gives, or what its dotted name stands for.
+        """Evaluate *node*, a constant expression or a dotted name.
 
         Raises:
-            Doubt: It is no constant.
+            Doubt: It is not constant.
         """
         match node:
             case ast.Constant():
@@ -235,10 +235,10 @@ class Names:
         raise Doubt(node)
 
     def attribute(self, base: Any, name: str) -> Any:
-        """What the known object *base* has as *name*.
+        """Return the permanent attribute *name* of *base*.
 
         Raises:
-            Doubt: That is not known for good.
+            Doubt: It may change.
         """
         if isinstance(base, types.ModuleType):
             return self.member(base, name)
@@ -248,9 +248,9 @@ class Names:
             raise Doubt(name)
         if isinstance(base, type):
             if issubclass(base, Enum) and type(vars(base).get(name)) is not types.FunctionType:
-                found = base.__members__.get(name)
-                if found is not None:
-                    return found
+                obj = base.__members__.get(name)
+                if obj is not None:
+                    return obj
             if id(base) in CALLABLES and not plain(vars(base).get(name)):
                 return getattr(base, name)
         if isinstance(base, (struct.Struct, re.Pattern)):

@@ -1,4 +1,4 @@
-"""Files of Python: what is bound in them, and which definition a code object comes from."""
+"""Python source files: the names bound in them, and the definitions of code objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Function = ast.FunctionDef | ast.Lambda
 
 
 class Doubt(Exception):
-    """Something that is not known to be pure."""
+    """Something is not known to be pure."""
 
 
 _REWRITES = words(
@@ -22,13 +22,13 @@ _REWRITES = words(
     reload __dict__ __setattr__ __delattr__ __globals__ __code__ __defaults__ __kwdefaults__
     __closure__ __setstate__ f_globals modules"""
 )
-"""Names by which a module may change names in ways that its source does not show."""
+"""Names with which a module may rebind names in ways that its source does not show."""
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def names_stored(nodes: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
-    """The names that *nodes* bind in their own scope, each with what binds it."""
+    """Yield the names that *nodes* bind in their scope, each with the binding node."""
     waiting: list[ast.AST] = list(reversed(nodes))
     while waiting:
         node = waiting.pop()
@@ -46,7 +46,9 @@ def names_stored(nodes: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                 yield node.name, node
                 waiting += [*node.decorator_list]
             continue
-        if isinstance(node, _COMPREHENSIONS):  # its targets are its own, but a walrus is not
+        if isinstance(
+            node, _COMPREHENSIONS
+        ):  # its targets are local, unlike those of a walrus operator
             waiting += [n for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
             continue
         waiting += ast.iter_child_nodes(node)
@@ -54,16 +56,16 @@ def names_stored(nodes: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
 
 @dataclass
 class Source:
-    """A file of Python, and what is bound in it."""
+    """A Python source file with its bindings."""
 
     tree: ast.Module
     code: types.CodeType
     bound: dict[str, ast.AST | None] = field(default_factory=dict)
-    """What binds a name of the module; None where that is not one statement at its top level."""
+    """Binding node of each name of the module; None unless it is a single top-level statement."""
     patched: set[str] = field(default_factory=set)
-    """Names of things that get attributes or items from outside."""
+    """Names of objects whose attributes or items are assigned."""
     rewrites: bool = False
-    """Whether the module may bind names in ways that are not seen."""
+    """Whether the module may bind names in ways that are not visible."""
 
     _definitions: dict[tuple[str, int], list[ast.AST]] = field(default_factory=dict)
     """Functions by name and line."""
@@ -72,10 +74,10 @@ class Source:
     def of(cls, path: str) -> Source:
         """Read the file *path*."""
         text = Path(path).read_bytes()
-        made = cls(ast.parse(text), compile(text, path, "exec", dont_inherit=True))
-        made._bind()
-        made._scan()
-        return made
+        source = cls(ast.parse(text), compile(text, path, "exec", dont_inherit=True))
+        source._bind()
+        source._scan()
+        return source
 
     def _bind(self) -> None:
         for name, _ in names_stored(self.tree.body):
@@ -98,7 +100,7 @@ class Source:
                 self.rewrites |= node.id in _REWRITES
             elif isinstance(node, ast.Attribute):
                 self.rewrites |= node.attr in _REWRITES
-                if node.attr == "__init__":  # as good as another object
+                if node.attr == "__init__":  # equivalent to replacing the object
                     self._note_patch(node.value)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self.rewrites |= any(a.name in {"*", "builtins"} for a in node.names)
@@ -117,10 +119,10 @@ class Source:
             self.rewrites |= node.func.id == "type"
 
     def function(self, code: types.CodeType) -> Function:
-        """The definition that *code* was compiled from.
+        """Return the definition from which *code* was compiled.
 
         Raises:
-            Doubt: There is none, or more than one that it could be.
+            Doubt: There is none, or it is ambiguous.
         """
         place = (code.co_name, code.co_firstlineno)
         nodes = self._definitions.get(place, [])
@@ -133,7 +135,7 @@ class Source:
 
 
 def _top_level(statement: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
-    """What *statement* of a module binds: names, and what says what they stand for."""
+    """Yield the names that a top-level *statement* binds, each with the node that defines it."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         yield statement.name, statement
     elif isinstance(statement, (ast.Import, ast.ImportFrom)):

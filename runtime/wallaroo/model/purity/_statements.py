@@ -1,4 +1,4 @@
-"""Walks the statements of a function."""
+"""Analyses the statements of a function."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from wallaroo.model.purity._tables import NOT_ANALYSED
 
 
 class Body(Calls):
-    """Walks one function.
+    """Analyses one function.
 
     Args:
-        analysis: What it is a part of.
+        analysis: Context of the analysis.
         scope: The function's module.
         node: Its definition.
         unused_self: Whether its first parameter must not be used.
-        bound: The class that its first parameter is, for a class method.
+        bound: The class to which its first parameter is bound, for a class method.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class Body(Calls):
         parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs]
         others = [one for one in (given.vararg, given.kwarg) if one is not None]
         self._parameters = [one.arg for one in (*parameters, *others)]
-        self._gives = 0
+        self._result_flags = 0
         if unused_self:
             self.unused.add(self._parameters[0])
         if bound is not None:
             self.classes[self._parameters[0]] = bound
 
     def walk(self, flags: int) -> int:
-        """Flags of its result, for arguments with *flags*."""
+        """Return the flags of its result for arguments with *flags*."""
         self.locals = dict.fromkeys((name for name, _ in names_stored(self._body)), 0)
         for name in self._parameters:
             self.locals[name] = self.locals.get(name, 0) | flags
         known = None
         while known != (known := dict(self.locals)):
             self._block(self._body)
-        return self._gives
+        return self._result_flags
 
     def _block(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -97,7 +97,7 @@ class Body(Calls):
         flags = 0 if node.value is None else self.value(node.value)
         if flags & STREAM:
             raise Doubt(node)
-        self._gives |= flags
+        self._result_flags |= flags
 
     def _assign(self, target: ast.expr, flags: int) -> None:
         match target:
@@ -114,7 +114,7 @@ class Body(Calls):
                 raise Doubt(target)
 
     def _change(self, target: ast.Attribute | ast.Subscript, flags: int) -> None:
-        """Something with *flags* becomes an attribute or an item."""
+        """Record that a value with *flags* becomes an attribute or an item."""
         if self.analysis.finds_key:
             raise Doubt(target)
         self.kept(target.value)
@@ -127,7 +127,7 @@ class Body(Calls):
         self.analysis.hold(flags)
 
     def _augment(self, node: ast.AugAssign) -> None:
-        if self.analysis.finds_key:  # it may change what the name stands for
+        if self.analysis.finds_key:  # it may modify the object in place
             raise Doubt(node)
         flags = self.value(node.value)
         if isinstance(node.target, ast.Name):
@@ -147,11 +147,11 @@ class Body(Calls):
             else:
                 self.value(part)
 
-    def _exception(self, found: object) -> type:
-        if not isinstance(found, type) or not issubclass(found, Exception):
-            raise Doubt(found)
-        check_exception(found, self.analysis.names)
-        return found
+    def _exception(self, obj: object) -> type:
+        if not isinstance(obj, type) or not issubclass(obj, Exception):
+            raise Doubt(obj)
+        check_exception(obj, self.analysis.names)
+        return obj
 
     def _try(self, node: ast.Try) -> None:
         self._block(node.body)

@@ -1,9 +1,9 @@
-"""What is known to be pure: builtin callables and methods that user code may be made of.
+"""Tables of pure builtin callables and methods.
 
-Everything here gives the same for the same arguments in every process, and calls nothing of the
-user's but the special methods of its arguments. Not here, although they look harmless: what depends
-on the local time zone or the locale (`timestamp`, `astimezone`, `strftime`), on the context of its
-thread (`Decimal`), and what gives an object that is used up (`iter`, `memoryview`).
+Everything listed here returns the same result for the same arguments in every process, and calls no
+user code except special methods of its arguments. Some seemingly harmless names are not listed:
+those that depend on the local time zone or locale (`timestamp`, `astimezone`, `strftime`) or on the
+context of the thread (`Decimal`), and those that return a consumable object (`iter`, `memoryview`).
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from typing import Any
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of *text*."""
+    """Return the words of *text*."""
     return frozenset(text.split())
 
 
 HEAP_TYPE = 1 << 9
-"""Flag of the types that are made at run time, such as those of a `class` statement."""
+"""Flag of types created at run time, for example by a `class` statement."""
 
 MODULES = (
     base64, binascii, collections, dataclasses, datetime, enum, functools, json, math, re, string,
     struct, typing, uuid, zlib,
 )  # fmt: skip
-"""Modules of which names are looked up as they are, not in their sources."""
+"""Modules whose names are looked up directly, without their source."""
 CONSTANTS = (string, math, re, datetime)
-"""Those whose plain values are the same in every process."""
+"""Modules whose plain values are the same in every process."""
 
 SCALAR, CONSUME, STREAM, TEXT, UNSTABLE, SET = (
     "scalar", "consume", "stream", "text", "unstable", "set",
 )  # fmt: skip
-"""What a callable does: makes a plain value of values; uses up an iterable; gives something that
-is used up; makes text of any object; gives what differs from process to process; makes a set."""
+"""Kind of a callable: computes a plain value; consumes an iterable; returns an iterator; converts
+any object to text; returns a value that differs between processes; creates a set."""
 
 _NAMES: list[tuple[types.ModuleType, str, str]] = [
     (builtins, SCALAR, "abs bin bool bytearray bytes chr complex divmod float hex int len oct ord "
@@ -75,32 +75,32 @@ _NAMES: list[tuple[types.ModuleType, str, str]] = [
 ]  # fmt: skip
 
 
-def _genuine(module: types.ModuleType, found: Any) -> bool:
-    """Whether *found* is what *module* itself defines, and not something put in its place."""
-    if isinstance(found, types.FunctionType):
-        return found.__code__.co_filename == getattr(module, "__file__", None)
-    if isinstance(found, type):
-        in_c = not found.__flags__ & HEAP_TYPE or module is not builtins
-        return in_c and found.__module__ in {module.__name__, "builtins"}
-    return isinstance(found, types.BuiltinFunctionType)
+def _genuine(module: types.ModuleType, obj: Any) -> bool:
+    """Whether *obj* is defined by *module* itself and has not been replaced."""
+    if isinstance(obj, types.FunctionType):
+        return obj.__code__.co_filename == getattr(module, "__file__", None)
+    if isinstance(obj, type):
+        in_c = not obj.__flags__ & HEAP_TYPE or module is not builtins
+        return in_c and obj.__module__ in {module.__name__, "builtins"}
+    return isinstance(obj, types.BuiltinFunctionType)
 
 
 CALLABLES: dict[int, tuple[Any, str]] = {
-    id(found): (found, kind)
+    id(obj): (obj, kind)
     for module, kind, names in _NAMES
-    for found in (getattr(module, name) for name in names.split())
-    if _genuine(module, found)
+    for obj in (getattr(module, name) for name in names.split())
+    if _genuine(module, obj)
 }
-"""Pure callables by their identity, and what they do."""
+"""Pure callables by identity, with their kind."""
 
 VALUE_TYPES = (
     str, bytes, bytearray, int, float, complex, bool, list, tuple, dict, set, frozenset, range,
     struct.Struct, re.Pattern, re.Match, datetime.date, datetime.datetime, datetime.time,
     datetime.timedelta, datetime.timezone, uuid.UUID, type(None), slice,
 )  # fmt: skip
-"""Types of all values, but for the user's own classes."""
+"""Types of all values except instances of user classes."""
 OWN_NAMES = frozenset(name for kind in VALUE_TYPES for name in dir(kind))
-"""What they have by themselves."""
+"""Their attributes."""
 METHOD_NAMES = frozenset(
     name for kind in VALUE_TYPES for name in dir(kind) if callable(getattr(kind, name))
 )
@@ -117,13 +117,13 @@ PURE_METHODS = words(
     date time timetz weekday isoweekday isoformat toordinal utcoffset total_seconds
     _asdict _replace"""
 )
-"""Methods that change nothing, whatever builtin type has them."""
+"""Methods that change nothing, for all builtin types."""
 STREAM_METHODS = words("items keys values iter_unpack finditer")
-"""The same, with a result that is used up, or that follows what happens to its owner."""
+"""The same, with a result that is an iterator or a view."""
 MUTATING_METHODS = words(
     "append extend insert pop popitem remove clear sort reverse update setdefault add discard"
 )
-"""Methods that change their object, by their arguments alone."""
+"""Methods that modify their object depending only on their arguments."""
 ITERATING_METHODS = words("join extend update union intersection difference symmetric_difference")
 CLASS_METHODS: dict[type, frozenset[str]] = {
     int: frozenset({"from_bytes"}),
@@ -143,17 +143,17 @@ KEYWORDS = words(
     second microsecond tzinfo count offset validate altchars timespec fold
     reverse default"""
 )
-"""Keyword arguments of theirs that are values: nothing that they would call."""
+"""Keyword arguments that are values rather than callbacks."""
 CODECS = words(
     """utf8 utf16 utf16le utf16be utf32 utf32le utf32be ascii usascii latin1 iso88591 iso885915
     cp1252 cp437 utf8sig"""
 )
-"""Encodings that are Python's own, without their hyphens."""
+"""Encodings built into Python, without hyphens."""
 CODEC_ERRORS = words("strict ignore replace surrogateescape backslashreplace")
 FORMAT = re.compile(r"([^%]?[<>=^])?[ +-]?z?#?0?\d*[,_]?(\.\d+)?[bcdeEfFgGosxX%]?")
-"""Formats that ask nothing of the locale, nor a date for its parts."""
+"""Formats that depend neither on the locale nor on the fields of a date."""
 DATE_FORMAT = re.compile(r"(?:%[YmdHMSfjyz%]|[^%])*")
 """The same for `strptime`."""
 
 NOT_ANALYSED = (RecursionError, MemoryError)
-"""Raised or not by how deep the stack is and how much memory there is: not to be caught."""
+"""Exceptions that depend on stack depth and free memory, so user code must not catch them."""

@@ -1,1 +1,1 @@
-"""What a driver and the commands need of Kubernetes."""
+"""Kubernetes, as the driver and the commands use it."""

@@ -1,4 +1,4 @@
-"""Whether a driver may do in its namespace what it is going to do, looked at before it tries."""
+"""Whether a driver has the permissions that it needs, checked before it uses them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from typing import Any
 from wallaroo.errors import RuntimeFailure
 
 VERBS = ("get", "list", "watch", "create", "patch", "update", "delete", "deletecollection")
-"""What Spark does with the pods of executors."""
+"""What Spark does with executors' pods."""
 
 
-def check_rights(api: Any, namespace: str) -> None:
-    """Refuse to go on where pods cannot be managed: Spark would try without end and say little.
+def check_permissions(api: Any, namespace: str) -> None:
+    """Refuse to start if pods cannot be managed: Spark would retry forever without a clear error.
 
     Args:
         api: A `kubernetes.client.AuthorizationV1Api`.
-        namespace: Where the executors are to run.
+        namespace: Namespace of the executors.
 
     Raises:
-        RuntimeFailure: This process may not do all that is needed.
+        RuntimeFailure: A permission is missing.
     """
     from kubernetes.client import ApiException
     from urllib3.exceptions import HTTPError
 
     missing = []
     for verb in VERBS:
-        wanted = {"namespace": namespace, "verb": verb, "resource": "pods"}
-        review = {"spec": {"resourceAttributes": wanted}}
+        attributes = {"namespace": namespace, "verb": verb, "resource": "pods"}
+        review = {"spec": {"resourceAttributes": attributes}}
         try:
             answer = api.create_self_subject_access_review(review)
         except (ApiException, HTTPError):
-            return  # a cluster may keep even that to itself; what is missing shows later
+            return  # a cluster may forbid even this review; missing permissions show up later
         if not answer.status.allowed:
             missing.append(verb)
     if missing:
         msg = (
-            f"the driver's service account may not {', '.join(missing)} pods in the namespace "
-            f"{namespace}, and executors are pods: set rbac.create=true, or bind such a Role to it"
+            f"the driver's ServiceAccount may not {', '.join(missing)} pods in the namespace "
+            f"{namespace}, which it needs for executors: set rbac.create=true, or bind a Role that "
+            "allows it"
         )
         raise RuntimeFailure(msg)

@@ -1,4 +1,4 @@
-"""What a cluster knows of a release: its pods, what its driver and gateway tell, what is wrong."""
+"""The status of a release on a cluster: its pods, its driver, its gateway and its problems."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from wallaroo.errors import RuntimeFailure, UsageError
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 _PART_OF = "app.kubernetes.io/part-of=wallaroo"
 _CONTROLLERS = ("gateway", "driver")
-"""Components that a StatefulSet makes."""
+"""Components that are StatefulSets."""
 _ORDER = ("gateway", "driver", "executor", "receiver", "test")
-"""Components in the order they are shown in."""
+"""Components in the order in which they are shown."""
 _HEALTH_PORT = "health"
-"""Name of the port where gateway and driver answer `/status`."""
+"""Name of the port at which gateway and driver serve `/status`."""
 _TIMEOUT_S = 10.0
-"""Seconds that the API server may take for an answer."""
+"""Seconds that the API server may take to respond."""
 
 MAX_LAG_S = 60.0
-"""Seconds that a message may wait before that is a problem: many times what a batch takes, and what
-the dashboard and the alert rules take for being behind."""
+"""Seconds that a message may wait before this is a problem: many times the duration of a batch. The
+dashboard and the alert rules use the same limit."""
 
 _REMEDIES: Mapping[str, str] = {
     "ErrImagePull": "check image.repository, image.tag and imagePullSecrets",
@@ -38,7 +38,7 @@ _REMEDIES: Mapping[str, str] = {
     "FailedAttachVolume": "check the volume's claim, and the node that holds the volume",
     "FailedCreate": "check quotas, ServiceAccounts and admission rules of the namespace",
 }
-"""What to look at, by Kubernetes' name of a reason."""
+"""What to do, by Kubernetes' name of the reason."""
 
 
 @dataclass(frozen=True)
@@ -49,40 +49,40 @@ class PodStatus:
     component: str
     """`gateway`, `driver`, `executor`, `receiver` or `test`."""
     phase: str
-    """As Kubernetes tells it, or `Terminating`."""
+    """The phase in Kubernetes, or `Terminating`."""
     ready: bool
     restarts: int
     age_s: float
     node: str | None
     problem: str | None = None
-    """Why it does not run as it should, and what to look at; None where it does."""
+    """Why it does not run as it should, and what to do; None if it does."""
 
 
 @dataclass(frozen=True)
 class ReleaseStatus:
-    """A release as its cluster knows it now."""
+    """The current status of a release."""
 
     release: str
     namespace: str
     pods: Sequence[PodStatus]
     workers_wanted: int | None
-    """Executors wanted, as the release's ConfigMap has it."""
+    """Requested number of executors, from the release's ConfigMap."""
     partitions: int | None
-    """Partitions of the state."""
+    """Number of partitions."""
     driver: Mapping[str, Any] | None
-    """What the driver tells of itself; None where it does not answer."""
+    """The driver's status; None if it does not respond."""
     gateway: Mapping[str, Any] | None
-    """What the gateway tells of itself; None where it does not answer."""
+    """The gateway's status; None if it does not respond."""
     problems: Sequence[str] = field(default_factory=list)
-    """All that is wrong, in sentences."""
+    """All problems, as sentences."""
 
     @property
     def workers_running(self) -> int:
-        """Executors that run and are ready."""
+        """Number of executors that are running and ready."""
         return sum(pod.component == "executor" and pod.ready for pod in self.pods)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The status as JSON."""
         driver, gateway = self.driver or {}, self.gateway or {}
         return {
             "release": self.release,
@@ -112,19 +112,19 @@ class ReleaseStatus:
 
 
 def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
-    """The Kubernetes API of a context of kubectl's configuration, and the namespace to look in.
+    """The Kubernetes API of a context of kubectl's configuration, and the namespace to use.
 
-    In a pod, where there is no such configuration, it is the pod's own cluster.
+    In a pod, which has no such configuration, it is the API of the pod's own cluster.
 
     Raises:
-        UsageError: There is no cluster to ask, or no such context.
+        UsageError: There is no cluster or no such context.
     """
     try:
         from kubernetes import client, config
     except ImportError as error:
-        msg = "this needs the Python package kubernetes: install wallaroo[kubernetes]"
+        msg = "this command requires the package kubernetes: install wallaroo[kubernetes]"
         raise UsageError(msg) from error
-    file = os.environ.get("KUBECONFIG")  # the package looks at it once, when it is imported
+    file = os.environ.get("KUBECONFIG")  # the package reads it only once, at import
     try:
         api = client.CoreV1Api(config.new_client_from_config(file, context))
         contexts, active = config.list_kube_config_contexts(file)
@@ -134,7 +134,7 @@ def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
         try:
             config.load_incluster_config()
         except config.ConfigException:
-            msg = f"no cluster to ask: {error}; set KUBECONFIG, or give --context"
+            msg = f"no cluster is configured: {error}; set KUBECONFIG, or use --context"
             raise UsageError(msg) from error
         api, default = client.CoreV1Api(), "default"
     return api, namespace or default
@@ -143,55 +143,55 @@ def load_api(context: str | None, namespace: str | None) -> tuple[Any, str]:
 def release_status(
     api: Any, namespace: str, release: str, max_lag_s: float = MAX_LAG_S
 ) -> ReleaseStatus:
-    """What the cluster knows of *release* now.
+    """The current status of *release*.
 
     Args:
         api: A `kubernetes.client.CoreV1Api`.
-        namespace: Where the release is.
-        release: Its name.
-        max_lag_s: Seconds that a message may wait before that is a problem.
+        namespace: Namespace of the release.
+        release: Name of the release.
+        max_lag_s: Seconds that a message may wait before this is a problem.
 
     Raises:
-        RuntimeFailure: The cluster does not answer, or does not let this user look.
+        RuntimeFailure: The cluster does not respond, or denies access.
         UsageError: There is no such release.
     """
     from kubernetes.client import ApiException
     from urllib3.exceptions import HTTPError
 
-    asked: dict[str, Any] = {
+    selection: dict[str, Any] = {
         "namespace": namespace,
         "label_selector": f"{_PART_OF},{_INSTANCE}={release}",
         "_request_timeout": _TIMEOUT_S,
     }
     try:
-        pods = api.list_namespaced_pod(**asked).items
-        maps = api.list_namespaced_config_map(**asked).items
+        pods = api.list_namespaced_pod(**selection).items
+        maps = api.list_namespaced_config_map(**selection).items
         events = api.list_namespaced_event(namespace, _request_timeout=_TIMEOUT_S).items
     except (ApiException, HTTPError) as error:
         reason = getattr(error, "reason", None) or error
-        msg = f"the release {release} in the namespace {namespace} cannot be looked at: {reason}"
+        msg = f"the release {release} in the namespace {namespace} cannot be read: {reason}"
         raise RuntimeFailure(msg) from error
     if not pods and not maps:
         msg = f"there is no Wallaroo release {release} in the namespace {namespace}: see helm list"
         raise UsageError(msg)
     warnings = _warnings(events)
-    shown = [_pod(pod, warnings) for pod in pods]
-    shown.sort(key=lambda pod: (_rank(pod.component), len(pod.name), pod.name))
-    wanted: dict[str, str] = next(
+    statuses = [_pod(pod, warnings) for pod in pods]
+    statuses.sort(key=lambda pod: (_rank(pod.component), len(pod.name), pod.name))
+    requested: dict[str, str] = next(
         (m.data or {} for m in maps if m.metadata.labels.get(_COMPONENT) == "workers"), {}
     )
-    told = {component: _ask(api, namespace, pods, component) for component in _CONTROLLERS}
-    driver, gateway = told["driver"], told["gateway"]
+    driver = _query(api, namespace, pods, "driver")
+    gateway = _query(api, namespace, pods, "gateway")
     return ReleaseStatus(
         release,
         namespace,
-        shown,
-        _number(wanted.get("workers")),
-        _number(wanted.get("partitions")),
+        statuses,
+        _number(requested.get("workers")),
+        _number(requested.get("partitions")),
         driver,
         gateway,
         [
-            *_problems(shown, maps, warnings, driver, gateway),
+            *_problems(statuses, maps, warnings, driver, gateway),
             *_delays(driver or {}, gateway or {}, max_lag_s),
         ],
     )
@@ -206,14 +206,14 @@ def _number(text: str | None) -> int | None:
 
 
 def _warnings(events: Sequence[Any]) -> dict[str, tuple[str, str]]:
-    """By object, the reason and the text of the last warning of it."""
-    found: dict[str, tuple[datetime.datetime, str, str]] = {}
+    """The reason and the text of the last warning about each object."""
+    latest: dict[str, tuple[datetime.datetime, str, str]] = {}
     for event in events:
         at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
         name = event.involved_object.name
-        if event.type == "Warning" and (name not in found or at >= found[name][0]):
-            found[name] = (at, event.reason or "", event.message or "")
-    return {name: (reason, text) for name, (_, reason, text) in found.items()}
+        if event.type == "Warning" and (name not in latest or at >= latest[name][0]):
+            latest[name] = (at, event.reason or "", event.message or "")
+    return {name: (reason, text) for name, (_, reason, text) in latest.items()}
 
 
 def _pod(pod: Any, warnings: Mapping[str, tuple[str, str]]) -> PodStatus:
@@ -245,16 +245,16 @@ def _pod_problem(
         waiting = status.state.waiting
         ended = status.state.terminated or (None if ready else last)
         if ended is not None and ended.exit_code:
-            said = (ended.message or "").strip() or ended.reason or "no reason told"
+            reason = (ended.message or "").strip() or ended.reason or "no reason given"
             return _with_remedy(
-                f"{status.name} ended with exit code {ended.exit_code}: {said}", ended.reason
+                f"{status.name} ended with exit code {ended.exit_code}: {reason}", ended.reason
             )
         if waiting is not None and waiting.reason not in {"ContainerCreating", "PodInitializing"}:
             text = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
             return _with_remedy(text, waiting.reason)
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        return f"no node takes it: {scheduled.message}"
+        return f"cannot be scheduled: {scheduled.message}"
     if ready or pod.status.phase == "Succeeded":
         return None
     if pod.status.phase == "Failed":
@@ -268,8 +268,10 @@ def _with_remedy(text: str, reason: str | None) -> str:
     return f"{text.rstrip('.')}; {remedy}" if remedy else text
 
 
-def _ask(api: Any, namespace: str, pods: Sequence[Any], component: str) -> Mapping[str, Any] | None:
-    """What the pod of *component* tells at `/status`, through the API server."""
+def _query(
+    api: Any, namespace: str, pods: Sequence[Any], component: str
+) -> Mapping[str, Any] | None:
+    """The status that the pod of *component* serves, through the API server."""
     from kubernetes.client import ApiException
     from urllib3.exceptions import HTTPError
 
@@ -284,13 +286,13 @@ def _ask(api: Any, namespace: str, pods: Sequence[Any], component: str) -> Mappi
                 f"{pod.metadata.name}:{ports[0].container_port}",
                 namespace,
                 "status",
-                _preload_content=False,  # it would make Python's idea of text out of JSON
+                _preload_content=False,  # the client would convert JSON to Python's notation
                 _request_timeout=_TIMEOUT_S,
             )
-            told: Mapping[str, Any] = json.loads(answer.data)
+            status: Mapping[str, Any] = json.loads(answer.data)
         except (ApiException, HTTPError, ValueError):
             continue
-        return told
+        return status
     return None
 
 
@@ -316,15 +318,15 @@ def _problems(
     for component in _CONTROLLERS:
         if component not in present:
             reason, text = warnings.get(f"{fullname}-{component}", ("", ""))
-            told = f": {_with_remedy(text, reason)}" if text else " (is the release stopped?)"
-            yield f"there is no pod of the {component}{told}"
+            why = f": {_with_remedy(text, reason)}" if text else " (is the release stopped?)"
+            yield f"there is no pod of the {component}{why}"
     if gateway is not None:
         for kind in ("source", "sink"):
             for end in gateway.get(f"{kind}s", []):
                 if end.get("problem"):
                     yield f"{kind} {end['name']} at {end['where']}: {end['problem']}"
         if gateway.get("set_aside"):
-            yield f"{gateway['set_aside']} messages were set aside: see the driver's log"
+            yield f"{gateway['set_aside']} messages could not be processed: see the driver's log"
     if driver is not None and driver.get("last_error"):
         yield f"last error: {driver['last_error']}"
 
@@ -332,17 +334,17 @@ def _problems(
 def _delays(
     driver: Mapping[str, Any], gateway: Mapping[str, Any], max_lag_s: float
 ) -> Iterator[str]:
-    """What is wrong with how fast messages are processed."""
+    """Problems with the speed of processing."""
     waited_s = gateway.get("waited_s") or 0.0
     if waited_s > max_lag_s:
         yield (
-            f"the application is behind its senders: the oldest message has waited for "
+            f"the application cannot keep up with its senders: the oldest message has waited for "
             f"{waited_s:.0f} s, more than {max_lag_s:g} s (--max-lag); more workers may help"
         )
-    costs = BatchCosts(**told) if (told := driver.get("costs")) else None
+    costs = BatchCosts(**values) if (values := driver.get("costs")) else None
     if costs is not None and costs.exceeded and waited_s > costs.limit_s:
         yield (
-            f"batches cannot keep to maxBatchSeconds={costs.limit_s:g}: each has a fixed cost of "
+            f"batches exceed maxBatchSeconds={costs.limit_s:g}: each has a fixed cost of "
             f"{costs.fixed_s:.1f} s, and takes up to {costs.longest_s:.1f} s; give driver and "
             f"executors more CPU, use faster storage for the state or fewer partitions, or raise "
             f"maxBatchSeconds"

@@ -1,4 +1,4 @@
-"""The wanted number of workers, as a ConfigMap of the cluster has it."""
+"""The requested number of workers, which a ConfigMap holds."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import structlog
 from wallaroo.errors import RuntimeFailure, UsageError
 
 KEY = "workers"
-"""Key of the ConfigMap under which the number stands."""
+"""Key of the number in the ConfigMap."""
 _WATCH_S = 290
-"""Seconds after which a watch is asked for anew, before anything between here and there ends it."""
-_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.5, 15.0
-"""Pause before the API is asked again after it failed: doubles from the first to the most."""
+"""Seconds after which a watch is renewed, before a proxy on the way closes it."""
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
+"""Seconds before the next attempt after a failure; they double up to the maximum."""
 _GONE = 410
 
 log = structlog.get_logger("wallaroo")
 
 
 class WorkerCount:
-    """Watches a ConfigMap, in a thread of its own.
+    """Watches a ConfigMap in a separate thread.
 
-    A watch that ends goes on behind the last version seen; where the cluster has forgotten that
-    version, the ConfigMap is read anew.
+    A watch that ends is resumed after the last version that it saw. If the cluster has forgotten
+    that version, the ConfigMap is read again.
 
     Args:
         api: A `kubernetes.client.CoreV1Api`.
         namespace: Namespace of the ConfigMap.
-        name: Its name.
-        on_change: Called with the number, when it is another one, in the thread.
+        name: Name of the ConfigMap.
+        on_change: Called in the thread with a changed number.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class WorkerCount:
         self._watch: Any = None
 
     def read(self) -> int:
-        """The number as it is now, before `start`.
+        """The current number; must be called before `start`.
 
         Raises:
-            RuntimeFailure: It cannot be read.
-            UsageError: There is none, or it is no number.
+            RuntimeFailure: The ConfigMap cannot be read.
+            UsageError: The number is missing or invalid.
         """
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
@@ -60,15 +60,15 @@ class WorkerCount:
             listed = self._api.list_namespaced_config_map(**self._selected)
         except (ApiException, HTTPError) as error:
             msg = (
-                f"the ConfigMap {self._name} cannot be read: {_told(error)}; the driver's service "
-                "account must be allowed to get, list and watch it"
+                f"the ConfigMap {self._name} cannot be read: {_reason(error)}; the driver's "
+                "ServiceAccount must be allowed to get, list and watch it"
             )
             raise RuntimeFailure(msg) from error
         numbers = [_number(item) for item in listed.items]
         if not numbers or numbers[0] is None:
             msg = (
-                f"the ConfigMap {self._name} does not tell how many workers are wanted: give it "
-                f"a number of 1 or more under {KEY!r}"
+                f"the ConfigMap {self._name} has no valid number of workers: set {KEY!r} to a "
+                "number of 1 or more"
             )
             raise UsageError(msg)
         self._version = listed.metadata.resource_version
@@ -77,15 +77,15 @@ class WorkerCount:
 
     @property
     def problem(self) -> str | None:
-        """Why the number is not followed now; None while it is."""
+        """Why changes are not seen at the moment; None while they are."""
         return self._problem
 
     def start(self) -> None:
-        """Watch from what `read` has seen on."""
-        threading.Thread(target=self._run, name="wanted-workers", daemon=True).start()
+        """Start watching, from the version that `read` has seen."""
+        threading.Thread(target=self._run, name="worker-count", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop watching, as soon as the API says something."""
+        """Stop watching, at the next response of the API."""
         self._stopping.set()
         if self._watch is not None:
             self._watch.stop()
@@ -94,26 +94,26 @@ class WorkerCount:
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
 
-        pause = _PAUSE_FIRST_S
+        pause = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             try:
                 if self._version is None:
                     self._relist()
                 self._follow()
-                self._problem, pause = None, _PAUSE_FIRST_S
+                self._problem, pause = None, _FIRST_PAUSE_S
             except (ApiException, HTTPError, OSError) as error:
                 if getattr(error, "status", None) == _GONE:
                     self._version = None
                     continue
-                self._problem = f"the ConfigMap {self._name} cannot be watched: {_told(error)}"
+                self._problem = f"the ConfigMap {self._name} cannot be watched: {_reason(error)}"
                 log.warning("workers are not followed", reason=self._problem, again_in_s=pause)
                 self._stopping.wait(pause)
-                pause = min(2 * pause, _PAUSE_MOST_S)
+                pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _relist(self) -> None:
         listed = self._api.list_namespaced_config_map(**self._selected)
         for item in listed.items:
-            self._see(item)
+            self._handle(item)
         self._version = listed.metadata.resource_version
 
     def _follow(self) -> None:
@@ -125,18 +125,18 @@ class WorkerCount:
             **self._selected,
             resource_version=self._version,
             timeout_seconds=_WATCH_S,
-            _request_timeout=(_PAUSE_MOST_S, _WATCH_S + _PAUSE_MOST_S),
+            _request_timeout=(_MAX_PAUSE_S, _WATCH_S + _MAX_PAUSE_S),
         ):
             if event["type"] in {"ADDED", "MODIFIED"}:
-                self._see(event["object"])
+                self._handle(event["object"])
             self._version = event["object"].metadata.resource_version
 
-    def _see(self, item: Any) -> None:
+    def _handle(self, item: Any) -> None:
         number = _number(item)
         if number is None:
             log.warning(
                 "workers are not changed",
-                reason=f"the ConfigMap {self._name} has no number of 1 or more under {KEY!r}",
+                reason=f"{KEY!r} in the ConfigMap {self._name} is not a number of 1 or more",
             )
         elif number != self._known:
             self._known = number
@@ -149,6 +149,6 @@ def _number(item: Any) -> int | None:
     return number or None
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", None)
     return f"{getattr(error, 'status', '')} {reason}".strip() if reason else str(error)

@@ -1,1 +1,1 @@
-"""The state directory of an application: what is in it, and its way elsewhere."""
+"""The state directory of an application: its contents, their checks, export and import."""

@@ -1,4 +1,4 @@
-"""The look, before a start, whether journal, outbox and checkpoint belong together."""
+"""The check, before a start, that journal, outbox and checkpoint belong together."""
 
 from __future__ import annotations
 
@@ -12,57 +12,58 @@ from typing import Protocol
 
 import structlog
 
-from wallaroo.engine.gateway_api import Position
+from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
-from wallaroo.gateway.internal_api.client import PATIENCE_S, GatewayClient
+from wallaroo.gateway.internal_api.client import ControlClient
+from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
 
 _PAUSE_S = 0.2
-"""Pause before it is looked again whether a gateway has accepted a position."""
+"""Seconds between checks of whether a gateway has accepted a position."""
 
 log = structlog.get_logger("wallaroo")
 
 
 class Files(Protocol):
-    """The journal and the outbox of an application, wherever they are."""
+    """The journal and the outbox of an application, here or in its gateway."""
 
     def held(self) -> Holdings:
-        """What they hold."""
+        """What journal and outbox hold."""
 
-    def accept(self, position: Position) -> None:
-        """Let them go on from *position* of the checkpoint."""
+    def accept(self, progress: CheckpointProgress) -> None:
+        """Let them continue from the *progress* of the checkpoint."""
 
 
 def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> None:
-    """Refuse a start whose journal, outbox and checkpoint do not belong together.
+    """Refuse to start if journal, outbox and checkpoint do not belong together.
 
     Args:
-        state: Where the checkpoint is; its query does not run.
+        state: The state directory with the checkpoint; its query must not be running.
         files: Journal and outbox.
-        accept_lost: Whether to go on where it is journal or outbox that lacks something, or where
-            the journal has all that the checkpoint lacks.
+        accept_lost: Whether to start even if the journal or the outbox is lost or too old, or if
+            the journal still has everything that the checkpoint lacks.
 
     Raises:
-        UsageError: They do not belong together; the message has the positions of both sides.
+        UsageError: They do not belong together; the message contains both positions.
         RuntimeFailure: They cannot be read.
     """
-    held = files.held()  # waits for the end of a gateway of before, which may write yet
-    position = engine().position(state.checkpoint)
-    problem = disagreement(state.checkpoint, position, held)
+    held = files.held()  # waits for a previous gateway, which may still be writing
+    progress = engine().progress(state.checkpoint)
+    problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
         return
     if not (accept_lost and problem.acceptable):
         raise UsageError(str(problem))
     log.warning("lost files accepted", reason=problem.reason)
-    files.accept(position)
+    files.accept(progress)
 
 
 class LocalFiles:
-    """Journal and outbox in a directory of this machine, while no gateway runs.
+    """Journal and outbox in a directory of this machine, while no gateway is running.
 
     Args:
         directory: The directory.
@@ -75,7 +76,7 @@ class LocalFiles:
         """See `Files.held`.
 
         Raises:
-            RuntimeFailure: A file is damaged, or another process has them.
+            RuntimeFailure: A file is damaged, or in use.
         """
         with self._alone():
             try:
@@ -87,9 +88,9 @@ class LocalFiles:
                 )
                 raise RuntimeFailure(msg) from error
 
-    def accept(self, position: Position) -> None:
-        """See `Files.accept`: done when the gateway starts."""
-        ask_to_accept(self._directory, position)
+    def accept(self, progress: CheckpointProgress) -> None:
+        """See `Files.accept`; the gateway does it when it starts."""
+        ask_to_accept(self._directory, progress)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -101,30 +102,30 @@ class LocalFiles:
 
 
 class GatewayFiles:
-    """Journal and outbox of a gateway that this driver has claimed.
+    """Journal and outbox of a gateway whose lease this driver holds.
 
     Args:
-        location: Where its internal API is.
-        claim: Number of the claim.
-        patience_s: Seconds to go on trying while it does not answer.
+        location: Location of its internal API.
+        fencing_token: Number of the lease.
+        patience_s: Seconds to retry while it does not respond.
     """
 
-    def __init__(self, location: str, claim: int, patience_s: float = PATIENCE_S) -> None:
-        self._location, self._claim, self._patience_s = location, claim, patience_s
+    def __init__(self, location: str, fencing_token: int, patience_s: float = PATIENCE_S) -> None:
+        self._location, self._fencing_token, self._patience_s = location, fencing_token, patience_s
 
     def held(self) -> Holdings:
         """See `Files.held`."""
         with self._client() as client:
             return client.held()
 
-    def accept(self, position: Position) -> None:
-        """See `Files.accept`: the gateway starts again for that."""
+    def accept(self, progress: CheckpointProgress) -> None:
+        """See `Files.accept`; the gateway restarts to do it."""
         with self._client() as client:
             before = client.held().openings
-            client.accept_lost(position)
+            client.accept_lost(progress)
             while client.held().openings[-1:] == before[-1:]:
                 time.sleep(_PAUSE_S)
 
-    def _client(self) -> contextlib.closing[GatewayClient]:
-        made = GatewayClient(self._location, claim=self._claim, patience_s=self._patience_s)
+    def _client(self) -> contextlib.closing[ControlClient]:
+        made = ControlClient(self._location, claim=self._fencing_token, patience_s=self._patience_s)
         return contextlib.closing(made)

@@ -1,4 +1,4 @@
-"""What is in a state directory, whether its application runs or not."""
+"""The dead letters of a state directory, whether its application is running or not."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.system.lockfile import hold
 
 _PATIENCE_S = 10.0
+"""Seconds to retry while a running gateway does not respond."""
 
 
 @contextlib.contextmanager
-def letter_desk(state_dir: Path) -> Iterator[DeadLetterActions]:
-    """The desk for the dead letters in *state_dir*: the running gateway's, or one made here.
+def dead_letter_actions(state_dir: Path) -> Iterator[DeadLetterActions]:
+    """The actions on the dead letters in *state_dir*, through its gateway if one is running.
 
     Raises:
-        UsageError: It is no state directory.
-        RuntimeFailure: Its gateway runs, and cannot be reached.
+        UsageError: It is not a state directory.
+        RuntimeFailure: Its gateway is running, but cannot be reached.
     """
     if not (state_dir / "outbox.db").exists():
-        msg = f"{state_dir} is no state directory of an application: there is no outbox.db in it"
+        msg = f"{state_dir} is not a state directory: it contains no outbox.db"
         raise UsageError(msg)
     try:
         lock = hold(state_dir / "gateway.lock", "", wait_s=0.0)
     except RuntimeFailure:
-        door = Endpoint.read(state_dir)
-        # who holds the lock has the port: a certificate would tell nothing more
+        endpoint = Endpoint.read(state_dir)
+        # the process that holds the lock has the port, so there is no need to verify a certificate
         client = GatewayClient(
-            door.location, patience_s=_PATIENCE_S, token=door.token, verify=False
+            endpoint.location, patience_s=_PATIENCE_S, token=endpoint.token, verify=False
         )
         with contextlib.closing(client):
             yield client
@@ -45,9 +46,9 @@ def letter_desk(state_dir: Path) -> Iterator[DeadLetterActions]:
     outbox = Outbox(state_dir / "outbox.db", GatewaySettings.outbox_bytes)
     journal = Journal(state_dir / "journal.db", JournalLimits())
     try:
-        desk = StoredDeadLetterActions(outbox, journal)
-        desk.finish_replays()
-        yield desk
+        actions = StoredDeadLetterActions(outbox, journal)
+        actions.finish_replays()
+        yield actions
     finally:
         journal.close()
         outbox.close()

@@ -1,8 +1,8 @@
-"""The directory that a running application keeps everything in, and who may use it.
+"""The state directory, which holds everything that an application keeps across restarts.
 
-Holds `application.json` (whose it is, and what is fixed for its life), `journal.db` and `outbox.db`
-of the gateway, and `checkpoint/` of Spark, with the state. One process at a time may use it; while
-none does, it may be copied and moved.
+It contains `application.json` (the application's name and what never changes), the gateway's
+`journal.db` and `outbox.db`, and Spark's `checkpoint/` with the state. Only one process at a time
+can use it; while none does, it can be copied and moved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
 
 FORMAT = 4
-"""Version of the directory's layout, of how entities are saved, and of what bucket a key has."""
+"""Version of the directory's layout, of saved entities, and of the buckets of keys."""
 _BUCKETS_PER_PARTITION = 8
 
 log = structlog.get_logger("wallaroo")
@@ -31,55 +31,55 @@ log = structlog.get_logger("wallaroo")
 
 @dataclass(frozen=True)
 class Fixed:
-    """What is fixed when a state directory is new."""
+    """What is fixed when a state directory is created."""
 
     application: str
     """Name of the application."""
     partitions: int
-    """Partitions of the state: the upper bound of parallelism; `repartition` changes it."""
+    """Number of partitions, the upper bound of parallelism; `repartition` changes it."""
     buckets: int
-    """Buckets that keys are spread over, for good."""
+    """Number of buckets that keys are hashed into; it never changes."""
     format: int = FORMAT
     """Version of the directory's layout."""
 
     @classmethod
     def new(cls, application: str, partitions: int) -> Fixed:
-        """What becomes fixed of a directory that is new."""
+        """The fixed values of a new directory."""
         return cls(application, partitions, partitions * _BUCKETS_PER_PARTITION)
 
     def layout(self, checkpoint: Path) -> StateLayout:
-        """What an engine is told of the state in *checkpoint*."""
+        """The layout of the state in *checkpoint*, for an engine."""
         return StateLayout(self.application, self.partitions, self.buckets, checkpoint)
 
 
 def read_fixed(path: Path) -> Fixed:
-    """What is fixed of the state directory at *path*, which another process may use.
+    """The fixed values of the state directory at *path*, which may be in use.
 
     Raises:
-        UsageError: It is none, is of another version, or has been damaged.
+        UsageError: It is not a state directory, has another format, or is damaged.
     """
     file = path / "application.json"
     if not file.exists():
-        msg = f"{path} is no state directory of an application: there is no {file.name} in it"
+        msg = f"{path} is not a state directory: it contains no {file.name}"
         raise UsageError(msg)
     try:
-        told = dict(json.loads(file.read_text()))
+        values = dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
-        msg = f"{file} is not what was written there ({error}): bring back a copy of {path}"
+        msg = f"{file} is damaged ({error}): restore {path} from a copy"
         raise UsageError(msg) from error
-    if told.get("format") != FORMAT:
+    if values.get("format") != FORMAT:
         msg = (
-            f"the state directory {path} has format {told.get('format')}, and this "
-            f"version of wallaroo reads format {FORMAT}; give another --state-dir"
+            f"the state directory {path} has format {values.get('format')}, but this "
+            f"version of wallaroo reads format {FORMAT}; choose another --state-dir"
         )
         raise UsageError(msg)
-    return Fixed(**told)
+    return Fixed(**values)
 
 
 def readable_checkpoint(path: Path) -> Path:
-    """The checkpoint of the state directory at *path*, to look at; another process may use it."""
+    """The checkpoint of the state directory at *path*, for reading; it may be in use."""
     path = path.resolve()
-    with contextlib.suppress(RuntimeFailure, OSError):  # it is in use, or cannot be written to
+    with contextlib.suppress(RuntimeFailure, OSError):  # it is in use or read-only
         lock = hold(path / "lock", "stop it", wait_s=0.0)
         try:
             engine().settle(path / "checkpoint")
@@ -92,15 +92,15 @@ class StateDirectory:
     """A state directory in use by this process.
 
     Args:
-        path: The directory; made if it is not there.
+        path: The directory, which is created if necessary.
         application: Name of the application.
-        partitions: Partitions wanted, if the directory is new.
-        importing: Name of the import that may be under way in it; None for none.
+        partitions: Number of partitions, if the directory is new.
+        importing: Name of the import that may continue in it; None to refuse unfinished imports.
 
     Raises:
-        UsageError: It belongs to another application, or is of another version, or an import into
-            it has begun and not ended.
-        RuntimeFailure: It cannot be used, or another process uses it.
+        UsageError: It belongs to another application, has another format, or an import into it is
+            unfinished.
+        RuntimeFailure: It cannot be used, or is in use.
     """
 
     def __init__(
@@ -109,68 +109,68 @@ class StateDirectory:
         self.path = path.resolve()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            remedy = "stop it, or give another --state-dir"
+            remedy = "stop it, or choose another --state-dir"
             self._lock_file = hold(self.path / "lock", remedy)
             check_room(self.path)
         except OSError as error:
             if is_full(error):
-                raise  # told of with more words
+                raise  # reported in more detail
             msg = f"the state directory {path} cannot be used: {error.strerror or error}"
             raise RuntimeFailure(msg) from error
         self.fixed = self._read_or_write(application, partitions)
         if self._import.exists() and self._import.read_text() != importing:
             msg = (
-                f"an import into {self.path} has begun and not ended: call `wallaroo state import` "
-                "with the same file again, which ends it"
+                f"an import into {self.path} is unfinished: run `wallaroo state import` with the "
+                "same file again to finish it"
             )
             raise UsageError(msg)
         if engine().settle(self.checkpoint):
             log.info("state directory was moved", now=str(self.path))
 
-    def check_partitions(self, wanted: int) -> None:
-        """Refuse another number of partitions than the state was made with.
+    def check_partitions(self, partitions: int) -> None:
+        """Refuse a number of *partitions* other than that of the state.
 
         Raises:
-            UsageError: It is another one.
+            UsageError: The numbers differ.
         """
-        if wanted != self.fixed.partitions:
+        if partitions != self.fixed.partitions:
             msg = (
-                f"the state in {self.path} has {self.fixed.partitions} partitions, and {wanted} "
-                "are wanted: the number is fixed when a state directory is new; go back to "
-                f"{self.fixed.partitions}, or stop the application and call `wallaroo repartition` "
-                f"(of a chart: set partitions={self.fixed.partitions}, or repartition=true)"
+                f"the state in {self.path} has {self.fixed.partitions} partitions, not "
+                f"{partitions}: the number is fixed when a state directory is created; use "
+                f"{self.fixed.partitions}, or stop the application and run `wallaroo repartition` "
+                f"(in a chart: set partitions={self.fixed.partitions}, or repartition=true)"
             )
             raise UsageError(msg)
 
     @staticmethod
     def has_state(path: Path) -> bool:
-        """Whether *path* is a state directory in which an application has been."""
+        """Whether *path* is a state directory that an application has used."""
         return (path / "application.json").exists()
 
-    def check_repartition(self, wanted: int) -> None:
-        """Refuse a number of partitions that the state cannot be cut into.
+    def check_repartition(self, partitions: int) -> None:
+        """Refuse a number of *partitions* that the state cannot be divided into.
 
         Raises:
-            UsageError: It is more than there are buckets.
+            UsageError: There are fewer buckets.
         """
-        if wanted > self.fixed.buckets:
+        if partitions > self.fixed.buckets:
             msg = (
-                f"the keys in {self.path} are spread over {self.fixed.buckets} buckets, and more "
-                f"partitions than that have nothing to do: choose {self.fixed.buckets} or fewer"
+                f"the keys in {self.path} are hashed into {self.fixed.buckets} buckets, and more "
+                f"partitions than that would be idle: choose {self.fixed.buckets} or fewer"
             )
             raise UsageError(msg)
 
     def repartitioned(self, partitions: int) -> None:
-        """Note that the state has *partitions* partitions from now on."""
+        """Record that the state now has *partitions* partitions."""
         self.fixed = replace(self.fixed, partitions=partitions)
         self._write(self.fixed)
 
     def begin_import(self, name: str) -> None:
-        """Let nobody use the directory but the import *name*, until `end_import`."""
+        """Reserve the directory for the import *name*, until `end_import`."""
         write_durably(self._import, name)
 
     def end_import(self) -> None:
-        """Note that the import has ended."""
+        """Record that the import is complete."""
         self._import.unlink(missing_ok=True)
 
     @property
@@ -184,7 +184,7 @@ class StateDirectory:
 
     @property
     def layout(self) -> StateLayout:
-        """What an engine is told of it."""
+        """The layout of its state, for an engine."""
         return self.fixed.layout(self.checkpoint)
 
     @property
@@ -193,7 +193,7 @@ class StateDirectory:
         return not any(file.name.isdigit() for file in self.checkpoint.glob("offsets/*"))
 
     def close(self) -> None:
-        """Let others use it."""
+        """Release the directory."""
         os.close(self._lock_file)
 
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
@@ -206,7 +206,7 @@ class StateDirectory:
         if fixed.application != application:
             msg = (
                 f"the state directory {self.path} belongs to the application "
-                f"{fixed.application!r}, and this is {application!r}; give another --state-dir"
+                f"{fixed.application!r}, not to {application!r}; choose another --state-dir"
             )
             raise UsageError(msg)
         return fixed

@@ -1,9 +1,9 @@
-"""Python values as JSON, and back again: plain where JSON has them, marked with `$` where not.
+"""Python values as JSON and back: plain if JSON has them, otherwise marked with `$`.
 
-A mark tells what the value is: `{"$tuple": [1, 2]}`, `{"$class": "module:Name", "field": 3}`. An
-object is told as pickling would save it, so it comes back as pickling would give it, but for one
-thing: what two of its parts share, each has for itself afterwards. What JSON cannot carry at all (a
-function, an object that contains itself) is shown and not read back.
+The mark says what the value is: `{"$tuple": [1, 2]}`, `{"$class": "module:Name", "field": 3}`. An
+object is written as pickling would save it and is restored likewise, except that parts shared by
+two objects are duplicated. Values that JSON cannot represent, such as a function or an object that
+contains itself, are shown but cannot be restored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _AS_TEXT: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] 
 
 
 def to_plain(value: Any) -> Any:
-    """*value* as JSON has it.
+    """*value* as plain JSON values.
 
     Example:
         >>> to_plain({"a": (1, 2), "b": [b"x"]})
@@ -50,27 +50,27 @@ def to_plain(value: Any) -> Any:
     return _to_plain(value, ())
 
 
-def from_plain(told: Any) -> Any:
-    """The value that `to_plain` told; makes objects of the classes that it names.
+def from_plain(plain: Any) -> Any:
+    """The value for which `to_plain` returns *plain*; creates objects of the classes it names.
 
     Raises:
-        ValueError: It tells of none.
-        Exception: A class that it names is not there, or does not take what it tells.
+        ValueError: There is no such value.
+        Exception: A class that it names does not exist, or does not accept the contents.
 
     Example:
         >>> from_plain({"$tuple": [1, {"$set": [2]}]})
         (1, {2})
     """
-    if isinstance(told, list):
-        return [from_plain(item) for item in told]
-    if not isinstance(told, dict):
-        return told
-    mark = next(iter(told), "")
+    if isinstance(plain, list):
+        return [from_plain(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    mark = next(iter(plain), "")
     if mark == "$class":
-        return _object(told)
+        return _object(plain)
     if mark.startswith("$"):
-        return _marked(mark, told[mark])
-    return {key: from_plain(item) for key, item in told.items()}
+        return _marked(mark, plain[mark])
+    return {key: from_plain(item) for key, item in plain.items()}
 
 
 def _marked(mark: str, content: Any) -> Any:
@@ -82,12 +82,14 @@ def _marked(mark: str, content: Any) -> Any:
         return {from_plain(key): from_plain(item) for key, item in content}
     if mark == "$type":
         return _class_named(content)
-    told = f"JSON does not carry {content}: export with --format pickle"
-    raise ValueError(told if mark == "$repr" else f"there is no mark {mark!r}")
+    msg = f"there is no mark {mark!r}"
+    if mark == "$repr":
+        msg = f"JSON cannot represent {content}: export with --format pickle"
+    raise ValueError(msg)
 
 
 def _to_plain(value: Any, around: tuple[int, ...]) -> Any:
-    """*value* as JSON has it; *around* are the identities of what it is in."""
+    """See `to_plain`; *around* are the identities of the containers of *value*."""
     kind = type(value)
     if kind in _AS_IS:
         return value
@@ -101,9 +103,7 @@ def _to_plain(value: Any, around: tuple[int, ...]) -> Any:
     if kind is type and _is_named(value):
         return {"$type": _name(value)}
     return (
-        _listed(value, around)
-        if kind in _LISTED
-        else _as_text(value) or _object_told(value, around)
+        _listed(value, around) if kind in _LISTED else _as_text(value) or _as_object(value, around)
     )
 
 
@@ -114,74 +114,74 @@ def _listed(value: Any, around: tuple[int, ...]) -> Any:
 
 
 def _as_text(value: Any) -> dict[str, str] | None:
-    """*value* where a text tells all of it; None where none does."""
-    for mark, (kind, told, read) in _AS_TEXT.items():
-        if type(value) is kind and pickle.dumps(read(told(value))) == pickle.dumps(value):
-            return {mark: told(value)}
+    """*value* as text, if the text represents it completely; otherwise None."""
+    for mark, (kind, write, read) in _AS_TEXT.items():
+        if type(value) is kind and pickle.dumps(read(write(value))) == pickle.dumps(value):
+            return {mark: write(value)}
     return None
 
 
-def _object_told(value: Any, around: tuple[int, ...]) -> Any:
-    """*value* by what pickling would save of it."""
+def _as_object(value: Any, around: tuple[int, ...]) -> Any:
+    """*value* by what pickling would save."""
     kind = type(value)
     opaque = {"$repr": repr(value)}
     try:
         reduced = value.__reduce_ex__(2)
-    except Exception:  # it does not pickle either
+    except Exception:  # it cannot be pickled either
         return opaque
     if isinstance(reduced, str) or not _is_named(kind):
         return opaque
     make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    told: dict[str, Any] = {"$class": _name(kind)}
+    plain: dict[str, Any] = {"$class": _name(kind)}
     if make is copyreg.__newobj__ and arguments[0] is kind:  # type: ignore[attr-defined]
         if arguments[1:]:
-            told["$new"] = [_to_plain(argument, around) for argument in arguments[1:]]
+            plain["$new"] = [_to_plain(argument, around) for argument in arguments[1:]]
     elif make is kind:
-        told["$call"] = [_to_plain(argument, around) for argument in arguments]
+        plain["$call"] = [_to_plain(argument, around) for argument in arguments]
     else:
         return opaque
     if state is not None:
         attributes = None if hasattr(kind, "__setstate__") else _attributes(state)
         if attributes is None:
-            told["$state"] = _to_plain(state, around)
+            plain["$state"] = _to_plain(state, around)
         else:
-            told |= {name: _to_plain(item, around) for name, item in attributes.items()}
+            plain |= {name: _to_plain(item, around) for name, item in attributes.items()}
     if items is not None and (listed := [_to_plain(item, around) for item in items]):
-        told["$items"] = listed
+        plain["$items"] = listed
     if pairs is not None and (
         listed := [[_to_plain(part, around) for part in pair] for pair in pairs]
     ):
-        told["$pairs"] = listed
-    return told
+        plain["$pairs"] = listed
+    return plain
 
 
 def _attributes(state: Any) -> dict[str, Any] | None:
-    """Attributes by name, of what Python's own `__getstate__` gave; None if it is another's."""
+    """Attributes by name, if *state* is from Python's own `__getstate__`; otherwise None."""
     parts = state if isinstance(state, tuple) else (state,)
     if not all(part is None or isinstance(part, dict) for part in parts):
         return None
-    found = {name: item for part in parts if part for name, item in part.items()}
-    return found if all(name.isidentifier() for name in found) else None
+    attributes = {name: item for part in parts if part for name, item in part.items()}
+    return attributes if all(name.isidentifier() for name in attributes) else None
 
 
-def _object(told: Mapping[str, Any]) -> Any:
-    kind = _class_named(told["$class"])
-    if "$call" in told:
-        made = kind(*from_plain(told["$call"]))
+def _object(plain: Mapping[str, Any]) -> Any:
+    kind = _class_named(plain["$class"])
+    if "$call" in plain:
+        made = kind(*from_plain(plain["$call"]))
     else:
-        made = kind.__new__(kind, *from_plain(told.get("$new", [])))
-    if "$state" in told:
-        made.__setstate__(from_plain(told["$state"]))
-    for name, item in told.items():
+        made = kind.__new__(kind, *from_plain(plain.get("$new", [])))
+    if "$state" in plain:
+        made.__setstate__(from_plain(plain["$state"]))
+    for name, item in plain.items():
         if name.startswith("$"):
             continue
         if isinstance(getattr(kind, name, None), types.MemberDescriptorType):  # a slot
             object.__setattr__(made, name, from_plain(item))
         else:
             made.__dict__[name] = from_plain(item)
-    for item in told.get("$items", []):
+    for item in plain.get("$items", []):
         made.append(from_plain(item))
-    for key, item in told.get("$pairs", []):
+    for key, item in plain.get("$pairs", []):
         made[from_plain(key)] = from_plain(item)
     return made
 
@@ -194,17 +194,17 @@ def _name(kind: type) -> str:
 def _class_named(name: str) -> Any:
     module, _, qualified = name.partition(":")
     try:
-        found = reduce(getattr, qualified.split("."), importlib.import_module(module))
+        kind = reduce(getattr, qualified.split("."), importlib.import_module(module))
     except (ImportError, AttributeError, ValueError):
-        found = None
-    if isinstance(found, type):
-        return found
+        kind = None
+    if isinstance(kind, type):
+        return kind
     msg = f"there is no class {name}"
     raise ValueError(msg)
 
 
 def _is_named(kind: type) -> bool:
-    """Whether *kind* is what its name leads to."""
+    """Whether *kind* can be found by its name."""
     try:
         return _class_named(_name(kind)) is kind
     except ValueError:

@@ -1,4 +1,4 @@
-"""State entities as plain JSON values, to be looked at and exported."""
+"""State entities as plain JSON values, for display and export."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from wallaroo.run.state.json_codec import to_plain
 
 
 def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
-    """The entities in *saved* whose key is written as *text*, in every state; as `told`.
+    """The entities of all states whose key is written as *text*, each as from `entity_json`.
 
     Raises:
         RuntimeFailure: They cannot be read, or one of them cannot be loaded.
     """
     for name, key, entity in saved.entities():
         if text in {str(key), repr(key)}:
-            yield told(name, key, entity)
+            yield entity_json(name, key, entity)
     for one in saved.unloaded:
         if text in {str(one.key), repr(one.key)}:
             raise RuntimeFailure(str(one))
 
 
-def told(state: str, key: Any, entity: Any) -> dict[str, Any]:
+def entity_json(state: str, key: Any, entity: Any) -> dict[str, Any]:
     """An entity as plain JSON values: `state`, `key` and `entity`."""
     return {"state": state, "key": to_plain(key), "entity": to_plain(entity)}

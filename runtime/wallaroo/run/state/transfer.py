@@ -1,4 +1,4 @@
-"""State entities in files: written by an export; read, checked and packed by an import."""
+"""State entities in files: written by an export; read, validated and packed by an import."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
-from wallaroo.run.state.saved import told
+from wallaroo.run.state.saved import entity_json
 from wallaroo.system.printable import printable
 
 Form = Literal["json", "pickle"]
 _FIELDS = ("state", "key", "entity")
-_DUE = "an object with state, key and entity is due"
+_EXPECTED = "expected an object with state, key and entity"
 _PICKLED = pickle.PROTO
-"""How what `wallaroo state export --format pickle` wrote begins."""
+"""The first byte of a file that `wallaroo state export --format pickle` wrote."""
 _SHOWN_BYTES = 60
-_AT_ONCE = 20_000
-"""Entities that are packed together: what is in memory at a time."""
+_GROUP_SIZE = 20_000
+"""Number of entities that are packed together; bounds the memory."""
 
 
 class ImportedEntity(NamedTuple):
-    """An entity as a file has it."""
+    """An entity read from a file."""
 
     place: str
-    """Where in the file it is, for people."""
+    """Its place in the file, for messages."""
     state: str
     """Name of its state partition."""
     key: Any
@@ -39,18 +39,18 @@ class ImportedEntity(NamedTuple):
 
 
 def written_entity(state: str, key: Any, entity: Any, form: Form) -> bytes:
-    """An entity as an export has it."""
+    """An entity in the format of an export."""
     if form == "pickle":
         return pickle.dumps(((state, key), entity), protocol=5)
-    line = json.dumps(told(state, key, entity), ensure_ascii=False)
+    line = json.dumps(entity_json(state, key, entity), ensure_ascii=False)
     return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
 def read_entities(file: Path, form: Form, name: str) -> Iterator[ImportedEntity]:
-    """The entities that `wallaroo state export` wrote to *file*, which people know as *name*.
+    """The entities that `wallaroo state export` wrote to *file*, which messages call *name*.
 
     Raises:
-        UsageError: Something else is in it; the message tells where.
+        UsageError: The file contains something else; the message names the place.
     """
     place = name
     try:
@@ -62,56 +62,60 @@ def read_entities(file: Path, form: Form, name: str) -> Iterator[ImportedEntity]
                 place = f"{name}, {unit} {number}"
                 (state, key), entity = read(opened)
                 yield ImportedEntity(place, state, key, entity)
-    except Exception as error:  # whatever unpickling runs may raise anything
-        msg = f"{place}: this is no entity of an export as {form}: {_told(error)}"
+    except Exception as error:  # code that unpickling runs may raise anything
+        msg = f"{place}: not an entity of an export as {form}: {_describe(error)}"
         raise UsageError(msg) from error
 
 
 class Packer:
-    """Packs entities as what is to be appended to the logs of buckets.
+    """Packs entities as records for the logs of buckets.
 
     Args:
-        program: The application whose state they go into.
+        program: The application that the entities are imported into.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._cache = EntityCache([p.name for p in program.partitions], codecs_of(program))
-        self._moulds: dict[str, EntityShape] = {}
+        self._shapes: dict[str, EntityShape] = {}
         self.keys: set[tuple[str, Any]] = set()
-        """State and key of each entity that was packed."""
+        """State and key of each packed entity."""
 
     def pack(self, entities: Iterable[ImportedEntity]) -> Iterator[list[Packed]]:
-        """What goes to each log that takes some of *entities*, batch by batch.
+        """The records for all logs that receive some of *entities*, group by group.
 
         Raises:
-            UsageError: An entity does not fit the application; the message tells which, and why.
+            UsageError: An entity does not fit the application; the message says which, and why.
         """
-        batch: dict[tuple[int, int], Changes] = {}
-        held = 0
+        group: dict[tuple[int, int], Changes] = {}
+        size = 0
         partitions = len(self.program.partitions)
-        for carried in entities:
-            number, bucket = self._checked(carried)
-            where = self.program.levels.level(number), bucket
-            if where not in batch:
-                batch[where] = Changes.none(partitions)
-            batch[where].changed[number][carried.key] = carried.entity
-            held += 1
-            if held == _AT_ONCE:
-                yield self._records(batch)
-                batch, held = {}, 0
-        if batch:
-            yield self._records(batch)
+        for imported in entities:
+            number, bucket = self._check(imported)
+            log = self.program.levels.level(number), bucket
+            if log not in group:
+                group[log] = Changes.none(partitions)
+            group[log].changed[number][imported.key] = imported.entity
+            size += 1
+            if size == _GROUP_SIZE:
+                yield self._records(group)
+                group, size = {}, 0
+        if group:
+            yield self._records(group)
 
-    def _records(self, batch: dict[tuple[int, int], Changes]) -> list[Packed]:
+    def _records(self, group: dict[tuple[int, int], Changes]) -> list[Packed]:
         return [
-            Packed(*where, self._cache.record(changes.changed, changes.forgotten))
-            for where, changes in batch.items()
+            Packed(*log, self._cache.record(changes.changed, changes.forgotten))
+            for log, changes in group.items()
         ]
 
-    def _checked(self, carried: ImportedEntity) -> tuple[int, int]:
-        """Number of the state partition of an entity that fits, and its bucket."""
-        place, name, key, entity = carried
+    def _check(self, imported: ImportedEntity) -> tuple[int, int]:
+        """The number of the entity's state partition, and its bucket.
+
+        Raises:
+            UsageError: The entity does not fit.
+        """
+        place, name, key, entity = imported
         numbers = self.program.partition_numbers
         if name not in numbers:
             known = ", ".join(map(repr, numbers)) or "none"
@@ -122,16 +126,16 @@ class Packer:
         problem = None
         try:
             bucket = self.program.bucket_in(number, key)
-            if name not in self._moulds:
-                self._moulds[name] = EntityShape(partition.new_entity())
-            if not partition.holds(key):
+            if name not in self._shapes:
+                self._shapes[name] = EntityShape(partition.new_entity())
+            if not partition.accepts(key):
                 problem = "the key is not among those that the state lists"
             elif (name, key) in self.keys:
-                problem = "an entity of this key came before"
+                problem = "the file has an earlier entity with this key"
             else:
-                problem = self._moulds[name].problem_with(entity)
-        except Exception as error:  # user code raised, or the key cannot be one
-            problem = _told(error)
+                problem = self._shapes[name].problem_with(entity)
+        except Exception as error:  # user code raised, or the key is not valid
+            problem = _describe(error)
         if problem is not None:
             msg = f"{place}: state {name!r}, key {key!r}: {problem}"
             raise UsageError(msg)
@@ -139,56 +143,56 @@ class Packer:
         return number, bucket
 
 
-class _Misshapen(ValueError):
-    """What is in a file is no entity; the message tells what is wrong with it."""
+class _InvalidEntity(ValueError):
+    """The contents of a file are not an entity; the message says why."""
 
 
 def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
     line = file.readline()
     if line.startswith(_PICKLED):
-        msg = "it is pickled: give --format pickle"
-        raise _Misshapen(msg)
+        msg = "the file is a pickle: use --format pickle"
+        raise _InvalidEntity(msg)
     try:
-        told = json.loads(line.decode("utf-8", "surrogatepass"))
+        value = json.loads(line.decode("utf-8", "surrogatepass"))
     except json.JSONDecodeError as error:
-        msg = f"it is no JSON: {error.msg} at column {error.colno}"
-        raise _Misshapen(msg) from error
+        msg = f"not valid JSON: {error.msg} at column {error.colno}"
+        raise _InvalidEntity(msg) from error
     except UnicodeDecodeError as error:
-        msg = f"it is no UTF-8: {error.reason} at byte {error.start}"
-        raise _Misshapen(msg) from error
-    if not isinstance(told, dict):
-        msg = f"{_DUE}, and this is {printable(line[:_SHOWN_BYTES].decode('utf-8', 'replace'))}"
-        raise _Misshapen(msg)
+        msg = f"not valid UTF-8: {error.reason} at byte {error.start}"
+        raise _InvalidEntity(msg) from error
+    if not isinstance(value, dict):
+        msg = f"{_EXPECTED}, got {printable(line[:_SHOWN_BYTES].decode('utf-8', 'replace'))}"
+        raise _InvalidEntity(msg)
     for name in _FIELDS:
-        if name not in told:
-            msg = f"it has no field {name!r}: {_DUE}"
-            raise _Misshapen(msg)
-    if not isinstance(told["state"], str):
-        msg = f"its field 'state' is the name of a state, and this is {told['state']!r}"
-        raise _Misshapen(msg)
-    return (told["state"], _value(told, "key")), _value(told, "entity")
+        if name not in value:
+            msg = f"the field {name!r} is missing: {_EXPECTED}"
+            raise _InvalidEntity(msg)
+    if not isinstance(value["state"], str):
+        msg = f"the field 'state' must be the name of a state, not {value['state']!r}"
+        raise _InvalidEntity(msg)
+    return (value["state"], _decode(value, "key")), _decode(value, "entity")
 
 
-def _value(told: Mapping[str, Any], name: str) -> Any:
+def _decode(fields: Mapping[str, Any], name: str) -> Any:
     try:
-        return from_plain(told[name])
-    except Exception as error:  # a class that it names may raise anything
-        msg = f"its field {name!r} tells of no value: {_told(error)}"
-        raise _Misshapen(msg) from error
+        return from_plain(fields[name])
+    except Exception as error:  # classes that it names may raise anything
+        msg = f"the field {name!r} cannot be decoded: {_describe(error)}"
+        raise _InvalidEntity(msg) from error
 
 
 def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
     start = file.peek(1)[:1]  # type: ignore[attr-defined]
     if start == b"{":
-        msg = "it is JSON: leave out --format pickle"
-        raise _Misshapen(msg)
+        msg = "the file is JSON: omit --format pickle"
+        raise _InvalidEntity(msg)
     pair = pickle.load(file)
     match pair:
         case ((str(state), key), entity):
             return (state, key), entity
-    msg = f"((state, key), entity) is due, and this is {printable(repr(pair)[:_SHOWN_BYTES])}"
-    raise _Misshapen(msg)
+    msg = f"expected ((state, key), entity), got {printable(repr(pair)[:_SHOWN_BYTES])}"
+    raise _InvalidEntity(msg)
 
 
-def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, _Misshapen) else f"{type(error).__name__}: {error}"
+def _describe(error: Exception) -> str:
+    return str(error) if isinstance(error, _InvalidEntity) else f"{type(error).__name__}: {error}"

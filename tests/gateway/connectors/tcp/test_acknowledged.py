@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gateway.harness import U32, RunningIngress, source
-from tests.helpers import PATIENCE_S, wait_until
+from tests.gateway.connectors.tcp.speaker import Speaker, messages
+from tests.gateway.harness import U32, RunningListener, source
+from tests.helpers import wait_until
 from wallaroo.gateway.connectors.tcp import acknowledged as module
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.wire.acknowledged import (
-    PAYLOADS,
     PREAMBLE,
     Ack,
     Frame,
@@ -33,71 +31,13 @@ from wallaroo.wire.acknowledged import (
 from wallaroo.wire.framing import Framing
 
 
-class Speaker:
-    """One end of the protocol, frame by frame."""
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        stream: str | None = "s",
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.socket = socket.create_connection(address, PATIENCE_S)
-        if tls is not None:
-            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
-        self._cutter = FrameCutter(1 << 20)
-        self._heard: list[Frame] = []
-        self.socket.sendall(PREAMBLE)
-        if stream is not None:
-            self.say(Hello(1, stream))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.socket.close()
-
-    def say(self, *frames: Frame) -> None:
-        self.socket.sendall(b"".join(map(encode, frames)))
-
-    def send(self, first: int, *payloads: bytes) -> None:
-        self.say(messages(first, *payloads))
-
-    def hear(self) -> Frame:
-        while not self._heard:
-            data = self.socket.recv(1 << 16)
-            assert data, "the connection ended"
-            self._heard = self._cutter.feed(data)
-        return self._heard.pop(0)
-
-    def acknowledged(self, number: int) -> None:
-        """Wait until *number* is acknowledged."""
-        while True:
-            frame = self.hear()
-            assert isinstance(frame, (Ack, Welcome))
-            if frame.last >= number:
-                assert frame.last == number
-                return
-
-    def refused(self) -> str:
-        """The reason of the refusal that comes, and after which nothing comes."""
-        while not isinstance(frame := self.hear(), Refusal):
-            pass
-        assert self.socket.recv(1) == b""
-        return frame.reason
-
-
-def messages(first: int, *payloads: bytes) -> Messages:
-    return Messages(first, b"".join(map(PAYLOADS.frame, payloads)))
-
-
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[RunningIngress]:
-    with RunningIngress(tmp_path, [source(), source("short", Framing(1, ">B"))]) as made:
+def running(tmp_path: Path) -> Iterator[RunningListener]:
+    with RunningListener(tmp_path, [source(), source("short", Framing(1, ">B"))]) as made:
         yield made
 
 
-def test_a_new_stream_begins_with_number_one(running: RunningIngress) -> None:
+def test_a_new_stream_begins_with_number_one(running: RunningListener) -> None:
     with Speaker(running.addresses[0]) as speaker:
         assert speaker.hear() == Welcome(1, 0, module.WINDOW)
         speaker.send(1, b"a", b"", b"ccc")
@@ -105,7 +45,7 @@ def test_a_new_stream_begins_with_number_one(running: RunningIngress) -> None:
         assert running.payloads() == [b"a", b"", b"ccc"]
 
 
-def test_messages_are_journalled_in_the_sources_own_frames(running: RunningIngress) -> None:
+def test_messages_are_journalled_in_the_sources_own_frames(running: RunningListener) -> None:
     with Speaker(running.addresses[1]) as speaker:
         speaker.send(1, b"a", b"bb")
         speaker.acknowledged(2)
@@ -118,7 +58,7 @@ def test_a_source_whose_headers_a_function_reads_gets_frames_that_it_reads(
     tmp_path: Path,
 ) -> None:
     framing = Framing(6, lambda header: int(header.decode()))
-    with RunningIngress(tmp_path, [source(), source("decimal", framing)]) as made:
+    with RunningListener(tmp_path, [source(), source("decimal", framing)]) as made:
         with Speaker(made.addresses[1]) as speaker:
             speaker.send(1, b"a", b"bb")
             speaker.acknowledged(2)
@@ -130,14 +70,14 @@ def test_a_source_whose_headers_a_function_reads_gets_frames_that_it_reads(
 def test_a_message_that_the_sources_headers_cannot_announce_is_refused(tmp_path: Path) -> None:
     framing = Framing(2, lambda header: header[0] - 300)
     with (
-        RunningIngress(tmp_path, [source(), source("odd", framing)]) as made,
+        RunningListener(tmp_path, [source(), source("odd", framing)]) as made,
         Speaker(made.addresses[1]) as speaker,
     ):
         speaker.send(1, b"a")
         assert "gets a length of 1 bytes from no binary or decimal header" in speaker.refused()
 
 
-def test_a_stream_goes_on_behind_what_is_on_disk(running: RunningIngress) -> None:
+def test_a_stream_goes_on_behind_what_is_on_disk(running: RunningListener) -> None:
     with Speaker(running.addresses[0]) as speaker:
         speaker.send(1, b"a", b"b")
         speaker.acknowledged(2)
@@ -148,7 +88,7 @@ def test_a_stream_goes_on_behind_what_is_on_disk(running: RunningIngress) -> Non
     assert running.payloads() == [b"a", b"b", b"c"]
 
 
-def test_what_is_sent_again_is_dropped(running: RunningIngress) -> None:
+def test_what_is_sent_again_is_dropped(running: RunningListener) -> None:
     with Speaker(running.addresses[0]) as speaker:
         speaker.send(1, b"a", b"b")
         speaker.send(1, b"a", b"b")
@@ -161,7 +101,7 @@ def test_what_is_sent_again_is_dropped(running: RunningIngress) -> None:
 
 def test_a_stream_outlives_the_gateway(tmp_path: Path) -> None:
     for first in (1, 3):
-        with RunningIngress(tmp_path, [source()]) as running:
+        with RunningListener(tmp_path, [source()]) as running:
             with Speaker(running.addresses[0]) as speaker:
                 welcome = speaker.hear()
                 assert isinstance(welcome, Welcome)
@@ -173,7 +113,7 @@ def test_a_stream_outlives_the_gateway(tmp_path: Path) -> None:
 
 
 def test_a_connection_that_breaks_in_mid_frame_loses_and_doubles_nothing(
-    running: RunningIngress,
+    running: RunningListener,
 ) -> None:
     cut = encode(messages(2, b"b", b"c"))
     with Speaker(running.addresses[0]) as speaker:
@@ -187,7 +127,7 @@ def test_a_connection_that_breaks_in_mid_frame_loses_and_doubles_nothing(
     assert running.payloads() == [b"a", b"b", b"c"]
 
 
-def test_streams_and_sources_have_numbers_of_their_own(running: RunningIngress) -> None:
+def test_streams_and_sources_have_numbers_of_their_own(running: RunningListener) -> None:
     with (
         Speaker(running.addresses[0], "one") as one,
         Speaker(running.addresses[0], "two") as two,
@@ -200,7 +140,7 @@ def test_streams_and_sources_have_numbers_of_their_own(running: RunningIngress) 
     assert running.payloads(source=1) == [b"2"]
 
 
-def test_a_stream_that_is_opened_again_leaves_its_old_connection(running: RunningIngress) -> None:
+def test_a_stream_that_is_opened_again_leaves_its_old_connection(running: RunningListener) -> None:
     with Speaker(running.addresses[0]) as old:
         old.send(1, b"a")
         old.acknowledged(1)
@@ -211,7 +151,7 @@ def test_a_stream_that_is_opened_again_leaves_its_old_connection(running: Runnin
             new.acknowledged(2)
 
 
-def test_plain_and_acknowledged_connections_share_a_port(running: RunningIngress) -> None:
+def test_plain_and_acknowledged_connections_share_a_port(running: RunningListener) -> None:
     with (
         Speaker(running.addresses[0]) as speaker,
         socket.create_connection(running.addresses[0]) as plain,
@@ -223,7 +163,7 @@ def test_plain_and_acknowledged_connections_share_a_port(running: RunningIngress
     assert running.payloads() == [b"plain", b"acked"]
 
 
-def test_a_sender_that_sends_a_byte_at_a_time_is_understood(running: RunningIngress) -> None:
+def test_a_sender_that_sends_a_byte_at_a_time_is_understood(running: RunningListener) -> None:
     with socket.create_connection(running.addresses[0]) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in PREAMBLE + encode(Hello(1, "slow")) + encode(messages(1, b"a")):
@@ -237,7 +177,7 @@ def test_credit_ends_while_the_journal_is_full_and_comes_back(
 ) -> None:
     monkeypatch.setattr(module, "WINDOW", 2)
     with (
-        RunningIngress(tmp_path, [source()], JournalLimits(disk_bytes=100)) as running,
+        RunningListener(tmp_path, [source()], JournalLimits(disk_bytes=100)) as running,
         Speaker(running.addresses[0]) as speaker,
     ):
         assert speaker.hear() == Welcome(1, 0, 2)
@@ -247,31 +187,31 @@ def test_credit_ends_while_the_journal_is_full_and_comes_back(
         assert speaker.hear() == Ack(2, 4)
 
 
-def test_what_reached_the_machine_is_acknowledged_at_a_stop(running: RunningIngress) -> None:
+def test_what_reached_the_machine_is_acknowledged_at_a_stop(running: RunningListener) -> None:
     with Speaker(running.addresses[0]) as speaker:
         speaker.acknowledged(0)
         speaker.send(1, *[b"x"] * 1000)
         running.stop()
         speaker.acknowledged(1000)
-        running.loop.run(running.ingress.close())
+        running.loop.run(running.listener.close())
         assert speaker.socket.recv(1) == b""
 
 
 @pytest.mark.parametrize(
     ("frames", "reason"),
     [
-        ([messages(2, b"b")], "message 2 where 1 is due"),
-        ([messages(0, b"b")], "message 0 where 1 is due"),
+        ([messages(2, b"b")], "message 2; expected 1"),
+        ([messages(0, b"b")], "message 0; expected 1"),
         ([messages(1, *[b""] * (module.WINDOW + 1))], "and the credit ends with 65536"),
         ([Messages(1, b"\0\0\0\5abc")], "messages that do not end with their frame"),
         ([Messages(1, b"")], "messages that do not end with their frame"),
-        ([Messages(1, b"\xff\xff\xff\xff")], "a frame of 4294967295 bytes, and the limit is"),
+        ([Messages(1, b"\xff\xff\xff\xff")], "a frame of 4294967295 bytes; the limit is"),
         ([Hello(1, "t")], "a Hello frame out of place"),
         ([Ack(1, 1)], "a Ack frame out of place"),
     ],
 )
 def test_what_breaks_the_protocol_is_refused_with_a_sentence(
-    running: RunningIngress, frames: list[Frame], reason: str
+    running: RunningListener, frames: list[Frame], reason: str
 ) -> None:
     with Speaker(running.addresses[0]) as speaker:
         speaker.say(*frames)
@@ -283,9 +223,9 @@ def test_what_breaks_the_protocol_is_refused_with_a_sentence(
     ("data", "reason"),
     [
         (encode(Hello(0, "s")), "version 0 of the protocol; this gateway speaks 1 to 1"),
-        (encode(Hello(1, "")), "'' is no stream name"),
-        (encode(Hello(1, "a\nb")), "is no stream name"),
-        (encode(Hello(1, "x" * 201)), "is no stream name"),
+        (encode(Hello(1, "")), "'' is not a valid stream name"),
+        (encode(Hello(1, "a\nb")), "is not a valid stream name"),
+        (encode(Hello(1, "x" * 201)), "is not a valid stream name"),
         (encode(messages(1, b"a")), "a Messages frame out of place"),
         (b"GET / HTTP/1.1\r\n", "a frame of 1195725856 bytes"),
         (struct.pack(">IB", 1, 99), "a frame of kind 99, which version 1 does not have"),
@@ -294,14 +234,14 @@ def test_what_breaks_the_protocol_is_refused_with_a_sentence(
     ],
 )
 def test_what_is_no_hello_is_refused_with_a_sentence(
-    running: RunningIngress, data: bytes, reason: str
+    running: RunningListener, data: bytes, reason: str
 ) -> None:
     with Speaker(running.addresses[0], None) as speaker:
         speaker.socket.sendall(data)
         assert reason in speaker.refused()
 
 
-def test_a_later_version_is_answered_with_ours(running: RunningIngress) -> None:
+def test_a_later_version_is_answered_with_ours(running: RunningListener) -> None:
     with Speaker(running.addresses[0], None) as speaker:
         speaker.say(Hello(7, "s"))
         assert speaker.hear() == Welcome(1, 0, module.WINDOW)
@@ -309,7 +249,7 @@ def test_a_later_version_is_answered_with_ours(running: RunningIngress) -> None:
 
 def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> None:
     limits = JournalLimits(streams=2)
-    with RunningIngress(tmp_path, [source()], limits) as running:
+    with RunningListener(tmp_path, [source()], limits) as running:
         for name in ("one", "two"):
             with Speaker(running.addresses[0], name) as speaker:
                 speaker.send(1, b"a")
@@ -321,11 +261,11 @@ def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> Non
 
 
 def test_a_stream_without_messages_is_not_remembered(tmp_path: Path) -> None:
-    with RunningIngress(tmp_path, [source()], JournalLimits(streams=1)) as running:
+    with RunningListener(tmp_path, [source()], JournalLimits(streams=1)) as running:
         for name in ("one", "two", "three"):
             with Speaker(running.addresses[0], name) as speaker:
                 speaker.acknowledged(0)
-            wait_until(lambda: not running.ingress.connections, "the end of the connection")
+            wait_until(lambda: not running.listener.connections, "the end of the connection")
 
 
 FRAMES = st.one_of(
@@ -355,7 +295,7 @@ def test_a_stream_name_is_taken_or_refused(name: str) -> None:
 
 @pytest.mark.parametrize("length", [0, 2**32 - 1])
 def test_a_length_that_no_frame_has_is_refused_before_anything_follows(
-    running: RunningIngress, length: int
+    running: RunningListener, length: int
 ) -> None:
     with Speaker(running.addresses[0], stream=None) as speaker:
         speaker.socket.sendall(struct.pack(">I", length))

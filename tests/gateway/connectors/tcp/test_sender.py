@@ -46,7 +46,7 @@ class Receiver:
 
 
 class Sending:
-    """An outbox and the egress that empties it."""
+    """An outbox and the sender that empties it."""
 
     def __init__(self, directory: Path, receiver: Receiver, *, sequenced: bool = False) -> None:
         self._directory = directory
@@ -56,16 +56,21 @@ class Sending:
 
     def start(self) -> None:
         self.outbox = Outbox(self._directory / "outbox.db", 1 << 30)
-        self.egress = TCPSender(0, self._sink, self.outbox)
+        self.sender = TCPSender(0, self._sink, self.outbox)
 
     def stop(self) -> None:
-        self.egress.stop()
+        self.sender.stop()
         self.outbox.close()
 
     def publish(self, *made: bytes) -> None:
-        self.outbox.stage(f"token {self.batches}", [outputs(*made)], Tally())
+        self.outbox.stage("run", self.batches, f"token {self.batches}", [outputs(*made)], Tally())
         self.outbox.publish("run", self.batches, [f"token {self.batches}"])
         self.batches += 1
+
+    @property
+    def numbering(self) -> bytes:
+        """What a connection of a numbered sink begins with."""
+        return sequenced(0, [self.outbox.identity.encode() + b"/0"])
 
     def wait_until_delivered(self) -> None:
         wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
@@ -128,7 +133,7 @@ def test_outputs_wait_for_a_receiver_that_is_not_there_yet(
     receiver: Receiver, sending: Sending
 ) -> None:
     sending.publish(b"early\n")
-    assert not sending.egress.connected
+    assert not sending.sender.connected
     receiver.listen()
     with receiver.accept() as connection:
         assert read(connection, 6) == b"early\n"
@@ -169,7 +174,7 @@ def test_a_receiver_that_closes_twice_still_gets_what_comes_after(
     sending.publish(*rest)
     with receiver.accept() as connection:
         read(connection, 15 * MIB)
-        wait_until(lambda: len(sending.egress._flight) == 2, "the second batch on its way")
+        wait_until(lambda: sending.sender.in_flight == 2, "the second batch on its way")
     with receiver.accept() as connection:
         connection.recv(1)  # closes early in the first batch
     with receiver.accept() as connection:
@@ -186,7 +191,7 @@ def test_a_receiver_that_comes_back_may_be_slow(receiver: Receiver, sending: Sen
     sending.publish(first)
     sending.publish(second)
     with receiver.accept():
-        wait_until(lambda: len(sending.egress._flight) == 2, "the second batch on its way")
+        wait_until(lambda: sending.sender.in_flight == 2, "the second batch on its way")
     with receiver.accept() as connection:
         assert read(connection, MIB) == first
         wait_until(lambda: sending.outbox.undelivered == 1, "the delivery of the first batch")
@@ -226,14 +231,14 @@ def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
     large = bytes(16 * MIB)
     sending.publish(b"one", b"two", large)
     sending.publish(b"last")
-    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    name = sending.numbering
     seen: dict[str, int] = {}
     with receiver.accept() as connection:
         begun = read(connection, len(name) + MIB)
         assert begun.startswith(name + sequenced(1, [b"one", b"two"]))
         assert SequenceCutter(seen).feed(begun) == [b"one", b"two"]
         connection.sendall(NUMBER.pack(1))
-        wait_until(lambda: sending.egress._answered == 1, "the answer")
+        wait_until(lambda: sending.sender.acknowledged == 1, "the answer")
     with receiver.accept() as connection:  # the large one was not whole, "two" not acknowledged
         begun = read(connection, len(name) + MIB)
         assert begun.startswith(name + sequenced(2, [b"two"]))
@@ -264,11 +269,11 @@ def test_a_receiver_may_acknowledge_what_a_former_gateway_sent(
         sending.wait_until_delivered()
     sending.stop()
     sending.start()
-    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    name = sending.numbering
     with receiver.accept() as connection:
         connection.sendall(NUMBER.pack(1))
         assert read(connection, len(name)) == name
-        wait_until(lambda: sending.egress._answered == 1, "the answer")
+        wait_until(lambda: sending.sender.acknowledged == 1, "the answer")
         sending.publish(b"b")
         assert read(connection, 13) == sequenced(2, [b"b"])
     sending.stop()
@@ -280,7 +285,7 @@ def test_what_a_receiver_had_not_read_when_it_closed_comes_again(
     sending = Sending(tmp_path, receiver, sequenced=True)
     receiver.listen()
     sending.publish(b"a", b"b")
-    name = sequenced(0, [sending.outbox.identity.encode() + b"/0"])
+    name = sending.numbering
     for _ in range(3):
         receiver.accept().close()
     with receiver.accept() as connection:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from tests.gateway.connectors.tcp.test_acknowledged import Speaker
-from tests.gateway.harness import U32, Authority, RunningIngress, outputs, sink, source
+from tests.gateway.connectors.tcp.speaker import Speaker
+from tests.gateway.harness import U32, Authority, RunningListener, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
@@ -32,19 +32,19 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def listening(tmp_path: Path, authority: Authority) -> Iterator[RunningIngress]:
+def listening(tmp_path: Path, authority: Authority) -> Iterator[RunningListener]:
     tls = authority.files(trusts=authority).serving()
-    with RunningIngress(tmp_path, [source()], tls=tls) as running:
+    with RunningListener(tmp_path, [source()], tls=tls) as running:
         yield running
 
 
-def address(running: RunningIngress) -> str:
+def address(running: RunningListener) -> str:
     host, port = running.addresses[0]
     return f"{host}:{port}"
 
 
 def test_a_sender_with_a_certificate_is_heard(
-    listening: RunningIngress, authority: Authority, tmp_path: Path
+    listening: RunningListener, authority: Authority, tmp_path: Path
 ) -> None:
     tls = authority.files(trusts=authority).connecting()
     with Sender(address(listening), "stream", tls=tls) as sender:
@@ -53,7 +53,7 @@ def test_a_sender_with_a_certificate_is_heard(
     assert listening.payloads() == [b"%d" % number for number in range(5_000)]
 
 
-def test_send_speaks_tls(listening: RunningIngress, authority: Authority, tmp_path: Path) -> None:
+def test_send_speaks_tls(listening: RunningListener, authority: Authority, tmp_path: Path) -> None:
     files, lines = authority.files(trusts=authority), tmp_path / "lines"
     lines.write_text("a\nb\n")
     options = ("--tls-ca", files.authorities, "--tls-cert", files.certificate, "--tls-key")
@@ -66,12 +66,12 @@ def test_send_speaks_tls(listening: RunningIngress, authority: Authority, tmp_pa
 
 
 def test_who_shows_no_certificate_of_the_right_authority_is_not_heard(
-    listening: RunningIngress, authority: Authority, tmp_path: Path
+    listening: RunningListener, authority: Authority, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other", "other")
     stranger = other.files(trusts=authority).connecting()
-    with pytest.raises(RuntimeFailure, match="took nothing"):  # noqa: SIM117
+    with pytest.raises(RuntimeFailure, match="accepted nothing"):  # noqa: SIM117
         with Sender(address(listening), "stream", tls=stranger, timeout_s=0.5) as sender:
             sender.send(b"hello")
     with socket.create_connection(listening.addresses[0], PATIENCE_S) as plain:
@@ -83,7 +83,7 @@ def test_who_shows_no_certificate_of_the_right_authority_is_not_heard(
 
 
 def test_a_sender_does_not_talk_to_whom_it_does_not_trust(
-    listening: RunningIngress, authority: Authority, tmp_path: Path
+    listening: RunningListener, authority: Authority, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other", "other")
@@ -100,7 +100,7 @@ def test_who_does_not_begin_tls_holds_a_place_and_is_cut_off(
     limits = SourceLimits(connections_per_peer=2)
     tls = authority.files(trusts=authority)
     with (
-        RunningIngress(tmp_path, [source()], senders=limits, tls=tls.serving()) as running,
+        RunningListener(tmp_path, [source()], senders=limits, tls=tls.serving()) as running,
         capture_logs() as logs,
     ):
         where = running.addresses[0]
@@ -118,13 +118,13 @@ def test_who_does_not_begin_tls_holds_a_place_and_is_cut_off(
     assert [reason.split(":")[0] for reason in reasons[1:3]] == ["TLS did not begin"] * 2
 
 
-def test_a_stop_while_senders_begin_ends(listening: RunningIngress) -> None:
+def test_a_stop_while_senders_begin_ends(listening: RunningListener) -> None:
     with socket.create_connection(listening.addresses[0], PATIENCE_S):
         listening.stop()
 
 
 def test_a_stop_does_not_take_what_is_secret_for_frames(
-    listening: RunningIngress, authority: Authority
+    listening: RunningListener, authority: Authority
 ) -> None:
     tls = authority.files(trusts=authority).connecting()
     with Speaker(listening.addresses[0], tls=tls) as speaker:
@@ -132,10 +132,10 @@ def test_a_stop_does_not_take_what_is_secret_for_frames(
 
         async def send_and_stop() -> None:
             speaker.send(1, b"late")  # nobody reads meanwhile
-            await listening.ingress.stop()
+            await listening.listener.stop()
 
         listening.loop.run(send_and_stop())
-        listening.loop.run(listening.ingress.close())
+        listening.loop.run(listening.listener.close())
         assert speaker.socket.recv(1) == b""  # and no refusal: it may come again
     assert listening.journal.end == 0
 
@@ -149,19 +149,19 @@ def test_outputs_go_to_a_receiver_with_a_certificate(
     assert serving is not None
     outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
     made = [b"%d;" % number for number in range(1_000)]
-    outbox.stage("t", [outputs(*made)], Tally())
+    outbox.stage("run", 0, "t", [outputs(*made)], Tally())
     outbox.publish("run", 0, ["t"])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to = sink(listener.getsockname())
         if numbered:
             to = type(to)(to.name, to.encode, to.place, to.host, to.port, sequenced=True)
-        egress = TCPSender(0, to, outbox, tls=connecting)
+        delivering = TCPSender(0, to, outbox, tls=connecting)
         accepted, _ = listener.accept()
         with serving.wrap_socket(accepted, server_side=True) as connection:
             assert connection.getpeercert() is not None
             take(connection, b"".join(made), numbered)
             wait_until(lambda: outbox.undelivered == 0, "delivery")
-            egress.stop()
+            delivering.stop()
     outbox.close()
 
 
@@ -182,7 +182,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, authority: Authorit
         TLSFiles(authorities=missing).connecting()
     with pytest.raises(UsageError, match=r"certificate.pem with the key .*authority.pem"):
         TLSFiles(files.certificate, authority.file).serving()
-    with pytest.raises(UsageError, match="give --in-tls-cert"):
+    with pytest.raises(UsageError, match="add --in-tls-cert"):
         TLSFiles(authorities=authority.file).serving()
-    with pytest.raises(UsageError, match="whom to trust"):
+    with pytest.raises(UsageError, match="trusted authorities"):
         TLSFiles(certificate=files.certificate, key=files.key).connecting()

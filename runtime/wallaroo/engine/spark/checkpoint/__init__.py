@@ -1,1 +1,1 @@
-"""The checkpoint of a query on Spark: read, moved, cut anew, filled."""
+"""The checkpoint of a query on Spark: reading, relocating and repartitioning."""

@@ -1,4 +1,4 @@
-"""The state of a query that does not run, cut into another number of partitions."""
+"""Repartitions the state of a stopped query."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wallaroo.engine.base import LastBatch
-from wallaroo.engine.spark.checkpoint.paths import plainly_spelled
-from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.spark.checkpoint.paths import plain_path
+from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
 
@@ -19,50 +19,50 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def is_needed(checkpoint: Path, partitions: int) -> bool:
-    """Whether the state in *checkpoint* is yet to be cut into *partitions* parts.
+    """Whether the state in *checkpoint* still has to be divided into *partitions* partitions.
 
     Raises:
-        RuntimeFailure: The last batch has begun and not ended: only the query itself can end it.
+        RuntimeFailure: The last batch was started but not committed; only the query can finish it.
     """
-    batch, committed, found = last_batch(checkpoint)
-    if not committed and found != partitions:
+    batch, committed, current = last_batch(checkpoint)
+    if not committed and current != partitions:
         msg = (
-            f"the last batch of {checkpoint} (number {batch}) has begun and not ended, and its "
-            "outputs may be out already: give --gateway and --token-file of its gateway, or start "
-            f"the application with its {found} partitions once more, stop it in good order, and "
-            "repartition then"
+            f"the last batch of {checkpoint} (number {batch}) was started but not committed, and "
+            "its outputs may have been sent: specify --gateway and --token-file of its gateway, "
+            f"or start the application once more with its {current} partitions, stop it cleanly, "
+            "and then repartition"
         )
         raise RuntimeFailure(msg)
-    return not committed or found != partitions
+    return not committed or current != partitions
 
 
 def repartition(session: SparkSession, checkpoint: Path, partitions: int) -> None:
-    """Write the state in *checkpoint* anew in *partitions* parts; see `is_needed`.
+    """Rewrite the state in *checkpoint* with *partitions* partitions; see `is_needed`.
 
-    It becomes a batch of the query that reads nothing: done whole, or not at all. A call after one
-    that was broken off finishes it.
+    This is an atomic batch of the query without messages. A call after an interrupted one completes
+    it.
 
     Args:
-        session: Spark.
-        checkpoint: Directory of the query's checkpoint; the query must not run.
-        partitions: Parts wanted.
+        session: The Spark session.
+        checkpoint: Directory of the query's checkpoint; the query must not be running.
+        partitions: New number of partitions.
 
     Raises:
-        RuntimeFailure: Spark could not do it.
+        RuntimeFailure: Spark failed to repartition the state.
     """
     try:
-        with plainly_spelled(checkpoint) as spelled:
+        with plain_path(checkpoint) as path:
             session._streamingCheckpointManager.repartition(
-                str(spelled), partitions, enforce_exactly_once_sink=True
+                str(path), partitions, enforce_exactly_once_sink=True
             )
-        settle(checkpoint)
+        relocate(checkpoint)
     except Exception as error:
-        msg = f"Spark did not repartition {checkpoint}: {cause_of(str(error))}"
+        msg = f"Spark failed to repartition {checkpoint}: {cause_of(str(error))}"
         raise RuntimeFailure(msg) from error
 
 
 def last_batch(checkpoint: Path) -> LastBatch:
-    """The last batch in *checkpoint*."""
+    """Return the last batch in *checkpoint*."""
     numbers = [int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()]
     last = max(numbers)
     _version, metadata, *_ = (checkpoint / "offsets" / str(last)).read_text().splitlines()

@@ -1,7 +1,7 @@
-"""Names of directories that parts of Spark read wrongly.
+"""Works around paths that parts of Spark misinterpret.
 
-Reading state and repartitioning quote a checkpoint's path as a URL does, and take the result for a
-path again: a space or a letter beyond ASCII leads elsewhere then.
+When reading state and repartitioning, Spark URL-encodes the path of a checkpoint and then uses the
+result as a path, which fails if it contains spaces or non-ASCII letters.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9/._~+=@,-]*")
 
 
 @contextlib.contextmanager
-def plainly_spelled(checkpoint: Path) -> Iterator[Path]:
-    """A path to *checkpoint* that Spark reads as it is written: its own, or a link's."""
+def plain_path(checkpoint: Path) -> Iterator[Path]:
+    """Yield a path to *checkpoint* without special characters: itself, or a symbolic link."""
     if _PLAIN.fullmatch(str(checkpoint)):
         yield checkpoint
         return

@@ -1,4 +1,4 @@
-"""The state of a query as of a committed batch, read out of its checkpoint."""
+"""Reads the state of a query as of a committed batch from its checkpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.entities import EntityCache, Unloaded
 from wallaroo.engine.base import Commit
-from wallaroo.engine.spark.checkpoint.paths import plainly_spelled
+from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 def last_commit(checkpoint: Path) -> Commit | None:
-    """The last committed batch of the query whose *checkpoint* it is; None where there is none."""
-    made = [file for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
-    if not made:
+    """Return the last committed batch in *checkpoint*; None if there is none."""
+    commits = [file for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
+    if not commits:
         return None
-    last = max(made, key=lambda file: int(file.name))
+    last = max(commits, key=lambda file: int(file.name))
     return Commit(int(last.name), last.stat().st_mtime)
 
 
 def read_state(
     session: SparkSession, checkpoint: Path, batch: int, levels: int, cache: EntityCache
 ) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded]]]:
-    """Name of a state partition, its entities by key, what could not be loaded; for each bucket.
+    """Yield, per bucket and state: name, entities by key, and entities that cannot be loaded.
 
     Args:
-        session: Spark.
-        checkpoint: Directory of the query's checkpoint; the query may run.
-        batch: The batch as of whose end they are: one of the last.
-        levels: Levels of the program.
-        cache: Knows the partitions, and how their entities are saved.
+        session: The Spark session.
+        checkpoint: Directory of the query's checkpoint; the query may be running.
+        batch: A recent batch; the state is that at its end.
+        levels: Number of levels of the program.
+        cache: Defines the partitions and the serialization of their entities.
 
     Raises:
-        RuntimeFailure: Spark could not read it.
+        RuntimeFailure: Spark failed to read the state.
     """
-    with plainly_spelled(checkpoint) as spelled:
+    with plain_path(checkpoint) as path:
         for operator in range(levels):
             try:
                 rows = (
@@ -49,11 +49,11 @@ def read_state(
                     .option("operatorId", str(operator))
                     .option("stateVarName", "log")
                     .option("flattenCollectionTypes", "false")
-                    .load(str(spelled))
+                    .load(str(path))
                     .select("map_value")
                 )
-                found: Iterable[Any] = rows.toLocalIterator()
-                for row in found:
+                iterator: Iterable[Any] = rows.toLocalIterator()
+                for row in iterator:
                     in_order = sorted((place[0], record[0]) for place, record in row[0].items())
                     bucket = cache.read(bytes(record) for _, record in in_order)
                     for name, entities in zip(cache.partitions, bucket.entities, strict=True):

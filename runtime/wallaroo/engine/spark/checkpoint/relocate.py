@@ -1,4 +1,4 @@
-"""A checkpoint that has been moved, or copied, to another directory."""
+"""Adapts a checkpoint that has been moved or copied to another directory."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from wallaroo.system.atomic_write import write_durably
 _PATHS = "stateSchemaFilePaths"
 
 
-def settle(checkpoint: Path) -> bool:
-    """Let a query go on with *checkpoint* where it is now; tells whether it was elsewhere before.
+def relocate(checkpoint: Path) -> bool:
+    """Adapt *checkpoint* to its present directory; returns whether it was in another one before.
 
-    All that Spark keeps of where a checkpoint is are the places of the schemas of its state, in the
-    metadata of each stateful operator (`OperatorStateMetadataV2`). They are absolute, so that a
-    copy would read those of its original, as long as that is there.
+    The only absolute paths in a checkpoint are those of the schemas of its state, in the metadata
+    of each stateful operator (`OperatorStateMetadataV2`). Without this, a copy would read the
+    schemas of the original, as long as that exists.
 
     Args:
-        checkpoint: Its directory, absolute; need not be there. No query may run in it.
+        checkpoint: Absolute path of its directory, which need not exist. No query may be running.
     """
     moved = False
     for file in checkpoint.glob("state/*/_metadata/v2/*"):
-        if file.name.isdecimal() and (text := _settled(file)) is not None:
+        if file.name.isdecimal() and (text := _relocated(file)) is not None:
             write_durably(file, text)
             moved = True
     return moved
 
 
-def _settled(file: Path) -> str | None:
-    """What the metadata in *file* should be; None where it is that already."""
+def _relocated(file: Path) -> str | None:
+    """Return the adapted metadata of *file*; None if it need not be changed."""
     version, _, body = file.read_text().partition("\n")
     metadata: dict[str, Any] = json.loads(body)
     schemas = file.parents[2] / "_stateSchema"

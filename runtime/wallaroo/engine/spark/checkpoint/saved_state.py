@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class CheckpointState:
-    """The state in a checkpoint as of the last batch that is committed now.
+    """The state in a checkpoint as of its currently last committed batch.
 
     Args:
-        session: Reads it; may be the one whose query writes it.
+        session: The Spark session; may be that of the query.
         checkpoint: Directory of the query's checkpoint.
-        program: What the query runs.
+        program: The program of the query.
     """
 
     def __init__(self, session: SparkSession, checkpoint: Path, program: Program) -> None:
@@ -28,15 +28,15 @@ class CheckpointState:
         self._checkpoint = checkpoint
         self._program = program
         self.commit = last_commit(checkpoint)
-        """Which batch that is; None where there is none yet, and so no state."""
+        """The batch; None if there is no committed batch, and so no state."""
         self.unloaded: list[Unloaded] = []
-        """Entities that `entities` came by so far and could not load."""
+        """Entities that `entities` has reached so far and could not load."""
 
     def entities(self) -> Iterator[tuple[str, Any, Any]]:
         """See `SavedState.entities`.
 
         Raises:
-            RuntimeFailure: Spark could not read it.
+            RuntimeFailure: Spark failed to read the state.
         """
         if self.commit is None:
             return
@@ -44,8 +44,8 @@ class CheckpointState:
         names = [partition.name for partition in program.partitions]
         cache = EntityCache(names, codecs_of(program))
         levels, batch = program.levels.count, self.commit.batch
-        found = read_state(self._session, self._checkpoint, batch, levels, cache)
-        for name, entities, unloaded in found:
+        states = read_state(self._session, self._checkpoint, batch, levels, cache)
+        for name, entities, unloaded in states:
             self.unloaded += unloaded
             for key, entity in entities.items():
                 yield name, key, entity

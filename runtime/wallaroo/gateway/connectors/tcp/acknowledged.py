@@ -1,8 +1,8 @@
 """Connections that speak the acknowledged protocol: numbered messages, acknowledged once on disk.
 
 What a stream has on disk is committed with its messages, in one transaction of the journal. So a
-sender that comes back, to this gateway or to the one after it, learns where to go on, and what it
-sends again is known and dropped.
+sender that reconnects, to this gateway or to its successor, learns where to resume, and what it
+sends again is recognised and dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Protocol
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.stream_positions import Mark, StreamName
-from wallaroo.model.application import Source
+from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
+from wallaroo.model.application import TCPSource
 from wallaroo.wire.acknowledged import (
     BATCH_BYTES,
     PAYLOADS,
@@ -39,7 +39,7 @@ from wallaroo.wire.framing import Framing
 WINDOW = 64 * 1024
 """Messages that a stream may have sent and not acknowledged: many commits' worth of small ones."""
 _HEAD_BYTES = 16
-"""More than what a frame has besides its payloads."""
+"""More than a frame has besides its payloads."""
 _READ_BYTES = 256 * 1024
 
 
@@ -67,10 +67,10 @@ class Streams:
         self._streams: dict[StreamName, _Stream] = {}
 
     def open(self, name: StreamName, connection: AckedConnection) -> _Stream | None:
-        """The stream called *name*, now open on *connection*; None where there are too many."""
+        """The stream called *name*, now open on *connection*; None if there are too many."""
         stream = self._streams.get(name)
         if stream is None:
-            last = self._journal.marks.open(name)
+            last = self._journal.stream_positions.open(name)
             if last is None:
                 return None
             stream = self._streams[name] = _Stream(last, last)
@@ -86,13 +86,13 @@ class Streams:
             stream.connection = None
             if stream.taken == 0:  # nothing was ever sent: nothing is remembered
                 del self._streams[name]
-                self._journal.marks.drop(name)
+                self._journal.stream_positions.drop(name)
 
-    def accepted(self, marks: Mapping[StreamName, int]) -> None:
+    def accepted(self, positions: Mapping[StreamName, int]) -> None:
         """Acknowledge what the journal has on disk now."""
-        for name, last in marks.items():
+        for name, last in positions.items():
             stream = self._streams.get(name)
-            if stream is None:  # what commands let arrive
+            if stream is None:  # replays of dead letters
                 continue
             stream.accepted = last
             if stream.connection is not None:
@@ -100,12 +100,12 @@ class Streams:
 
 
 class Open(Protocol):
-    """A connection of a sender, whatever it speaks."""
+    """A connection of a sender, of either protocol."""
 
     heard_at: float
-    """When something last came, by the loop's clock."""
+    """When data last arrived, by the loop's clock."""
     progress: Progress
-    """Since when it has been at its frame."""
+    """Since when it has been sending its frame."""
 
     @property
     def is_in_frame(self) -> bool:
@@ -118,20 +118,20 @@ class Open(Protocol):
         """Read on."""
 
     def finish(self) -> None:
-        """Take what the kernel has of it."""
+        """Take what the kernel has received of it."""
 
     def refuse(self, reason: str) -> None:
-        """End it, and say why in the log."""
+        """End it, and log why."""
 
     def drop(self, reason: str) -> None:
-        """End it, and say why in the log; its sender may come again."""
+        """End it, and log why; its sender may reconnect."""
 
     def close(self) -> None:
         """Close it."""
 
 
 class Host(Protocol):
-    """What a connection needs of the ingress."""
+    """What a connection needs of the listener."""
 
     streams: Streams
     load: Load
@@ -143,7 +143,9 @@ class Host(Protocol):
     def time(self) -> float:
         """Now, by the loop's clock."""
 
-    def take(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> None:
+    def take(
+        self, source: int, count: int, data: bytes, position: StreamPosition | None = None
+    ) -> None:
         """Hand messages to the journal."""
 
     def closed(self, connection: Open) -> None:
@@ -151,10 +153,10 @@ class Host(Protocol):
 
 
 class AckedConnection(asyncio.Protocol):
-    """One sender, behind the preamble.
+    """One sender, after the preamble.
 
     Args:
-        host: The ingress.
+        host: The listener.
         index: Index of the source.
         source: The source.
         transport: The connection.
@@ -166,7 +168,7 @@ class AckedConnection(asyncio.Protocol):
         self,
         host: Host,
         index: int,
-        source: Source,
+        source: TCPSource,
         transport: asyncio.Transport,
         log: Callable[[str, int], None],
         peer: str,
@@ -175,9 +177,9 @@ class AckedConnection(asyncio.Protocol):
         self._peer = peer
         self._held = 0
         self.heard_at = host.time()
-        """When something last came, by the loop's clock."""
+        """When data last arrived, by the loop's clock."""
         self.progress = Progress(self.heard_at)
-        """Since when it has been at its frame."""
+        """Since when it has been sending its frame."""
         self._index = index
         self._source = source
         self._transport = transport
@@ -192,7 +194,7 @@ class AckedConnection(asyncio.Protocol):
         self._limit = 0
         self._paused = False
         self._listens = True
-        """Whether the sender takes what it is told."""
+        """Whether the sender reads what is written to it."""
         self._over = False
 
     @property
@@ -205,14 +207,14 @@ class AckedConnection(asyncio.Protocol):
         if self._over:
             return
         self.heard_at = self._host.time()
-        anew = not self.is_in_frame
+        restart = not self.is_in_frame
         try:
             for frame in self._cutter.feed(data):
                 self._take(frame)
-                anew = True
+                restart = True
         except FrameError as error:
             self.refuse(str(error))
-        self.progress.note(self.heard_at, len(data), anew=anew)
+        self.progress.note(self.heard_at, len(data), restart=restart)
         before, self._held = self._held, self._cutter.held
         problem = self._host.load.hold(self._peer, before, self._held)
         if problem is not None:
@@ -241,21 +243,21 @@ class AckedConnection(asyncio.Protocol):
             self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Tell the sender what is on disk, and how far it may go on."""
+        """Report to the sender what is on disk, and how far it may send."""
         if self._stream is not None and not self._over and self._listens:
             self._transport.write(encode(Ack(self._stream.accepted, self._grant(self._stream))))
 
     def pause_writing(self) -> None:
-        """Tell nothing while the sender takes nothing, or it would pile up; for asyncio."""
+        """Write nothing while the sender reads nothing, or it would pile up; for asyncio."""
         self._listens = False
 
     def resume_writing(self) -> None:
-        """Tell all that there is to tell by now; for asyncio."""
+        """Report the current state; for asyncio."""
         self._listens = True
         self.acknowledge()
 
     def refuse(self, reason: str) -> None:
-        """Tell the sender why the connection ends, and end it."""
+        """Report to the sender why the connection ends, and end it."""
         if not self._over:
             self._over = True
             self._log(reason, self._messages)
@@ -263,25 +265,25 @@ class AckedConnection(asyncio.Protocol):
             self._transport.close()
 
     def drop(self, reason: str) -> None:
-        """End the connection, and say why in the log; not refused for good: it comes again."""
+        """End the connection, and log why; its sender may reconnect."""
         if not self._over:
             self._over = True
             self._log(reason, self._messages)
             self._transport.abort()
 
     def finish(self) -> None:
-        """Take what the kernel has of this connection; it stays open for what is to be told."""
+        """Take what the kernel has received; the connection stays open for acknowledgements."""
         if self._transport.is_closing():
             return
         self._transport.pause_reading()
-        if not self._host.is_secret:  # else these are no frames; they come again later
+        if not self._host.is_secret:  # else these bytes are encrypted; they are sent again later
             file = self._transport.get_extra_info("socket").fileno()
-            with contextlib.suppress(OSError):  # there is no more
+            with contextlib.suppress(OSError):  # there are no more
                 while not self._over and (data := os.read(file, _READ_BYTES)):
                     self.data_received(data)
 
     def close(self) -> None:
-        """Close the connection behind what was told."""
+        """Close the connection after what was written."""
         self._over = True
         self._transport.close()
 
@@ -323,13 +325,13 @@ class AckedConnection(asyncio.Protocol):
         last = messages.first + scan.frames - 1
         known = stream.taken + 1 - messages.first
         if not messages.first or known < 0:
-            msg = f"message {messages.first} where {stream.taken + 1} is due"
+            msg = f"message {messages.first}; expected {stream.taken + 1}"
             raise FrameError(msg)
         if last > self._limit:
             msg = f"message {last}, and the credit ends with {self._limit}"
             raise FrameError(msg)
         if known >= scan.frames:
-            return  # sent again, and taken before
+            return  # sent again
         if known or not self._as_they_are:
             payloads = self._payloads.split(data)[known:]
             try:

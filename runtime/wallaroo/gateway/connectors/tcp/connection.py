@@ -1,6 +1,6 @@
 """A connection of a sender of plain frames, cut in bulk.
 
-It keeps what is left of an incomplete frame; whole frames go to the ingress, through the buffer
+It keeps what is left of an incomplete frame; whole frames go to the listener, through the buffer
 that all connections read into in turn.
 """
 
@@ -20,14 +20,14 @@ from wallaroo.model.application import TCPSource
 from wallaroo.wire.acknowledged import PREAMBLE
 
 _GROWTH = 4
-"""How many times larger the room for a large frame becomes when it is full: who tells of a large
-frame gets its room as he sends it."""
+"""How many times larger the room for a large frame becomes when it is full: a sender that
+announces a large frame gets room as it sends it."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
 
 class PlainHost(Host, Protocol):
-    """What a connection needs of the ingress."""
+    """What a connection needs of the listener."""
 
     buffer: memoryview
     """What connections read into, in turn."""
@@ -40,14 +40,14 @@ class Connection(asyncio.BufferedProtocol):
     """One sender.
 
     Args:
-        ingress: Takes its messages.
+        listener: Takes its messages.
         index: Index of the source.
         source: The source.
         peer: Address of the sender.
     """
 
-    def __init__(self, ingress: PlainHost, index: int, source: TCPSource, peer: Any) -> None:
-        self._ingress = ingress
+    def __init__(self, listener: PlainHost, index: int, source: TCPSource, peer: Any) -> None:
+        self._listener = listener
         self._index = index
         self._source = source
         self._transport: asyncio.Transport | None = None
@@ -67,11 +67,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether it is known to send plain frames."""
         self._logged = False
         self._held = 0
-        """Bytes of an incomplete frame that the ingress knows of."""
-        self.heard_at = ingress.time()
-        """When something last came, by the loop's clock."""
+        """Bytes of an incomplete frame that the listener knows of."""
+        self.heard_at = listener.time()
+        """When data last arrived, by the loop's clock."""
         self.progress = Progress(self.heard_at)
-        """Since when it has been at its frame."""
+        """Since when it has been sending its frame."""
 
     @property
     def was_made(self) -> bool:
@@ -85,13 +85,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _left(self) -> int:
-        """Bytes behind the last whole frame."""
+        """Bytes after the last whole frame."""
         return len(self._rest) if self._large is None else self._filled
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; for asyncio, as the next four."""
         self._transport = cast("asyncio.Transport", transport)
-        self._ingress.opened(self)
+        self._listener.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Where the next bytes go."""
@@ -99,20 +99,20 @@ class Connection(asyncio.BufferedProtocol):
             return memoryview(self._large)[self._filled :]
         # asyncio fills this buffer and calls buffer_updated before any other connection's turn
         rest = len(self._rest)
-        self._ingress.buffer[:rest] = self._rest
-        return self._ingress.buffer[rest:]
+        self._listener.buffer[:rest] = self._rest
+        return self._listener.buffer[rest:]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that are there now."""
-        self.heard_at = self._ingress.time()
+        self.heard_at = self._listener.time()
         was_in_frame, messages = self.is_in_frame, self._messages
         self._take(nbytes)
-        anew = not was_in_frame or messages != self._messages
-        self.progress.note(self.heard_at, nbytes, anew=anew)
+        restart = not was_in_frame or messages != self._messages
+        self.progress.note(self.heard_at, nbytes, restart=restart)
 
     def _take(self, nbytes: int) -> None:
         if self._large is None:
-            self._cut(bytes(self._ingress.buffer[: len(self._rest) + nbytes]))
+            self._cut(bytes(self._listener.buffer[: len(self._rest) + nbytes]))
             return
         self._filled += nbytes
         if self._filled == self._needs:
@@ -126,11 +126,11 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say what is missing, and let go of all."""
-        self._ingress.closed(self)
+        """Log what is missing, and release everything."""
+        self._listener.closed(self)
         self._hold(0)
         if self.was_made:
-            self._ingress.load.dismiss(self._index, self.host)
+            self._listener.load.dismiss(self._index, self.host)
         if self._left and not self._logged:
             after = f"{self._left} bytes after the last whole one"
             self._log(f"the connection ended in mid-frame, {after}")
@@ -156,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take what the kernel has of this connection, and close it."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-            if not self._ingress.is_secret:
+            if not self._listener.is_secret:
                 self._drain(self._transport.get_extra_info("socket").fileno())
             self._transport.close()
 
@@ -183,9 +183,9 @@ class Connection(asyncio.BufferedProtocol):
         if scan.frames:
             self._messages += scan.frames
             whole = data if scan.end == len(data) else data[: scan.end]
-            self._ingress.take(self._index, scan.frames, whole)
+            self._listener.take(self._index, scan.frames, whole)
         self._rest = data[scan.end :]
-        if problem is None and scan.needs > len(self._ingress.buffer):
+        if problem is None and scan.needs > len(self._listener.buffer):
             self._needs, self._filled = scan.needs, len(self._rest)
             self._grow(self._rest)
             self._rest = b""
@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _grow(self, there: bytes | bytearray) -> None:
         """Make more room for a large frame, the beginning of which is *there*."""
-        size = min(self._needs, max(_GROWTH * len(there), len(self._ingress.buffer)))
+        size = min(self._needs, max(_GROWTH * len(there), len(self._listener.buffer)))
         if (problem := self._hold(size)) is not None:
             self.refuse(problem)
             return
@@ -205,31 +205,31 @@ class Connection(asyncio.BufferedProtocol):
         self._large[: len(there)] = there
 
     def refuse(self, reason: str) -> None:
-        """End the connection, and say why in the log."""
+        """End the connection, and log why."""
         self._log(reason)
         if self._transport is not None:
             self._transport.abort()
 
     drop = refuse
-    """The same: a sender of plain frames is told nothing."""
+    """The same: nothing is written to senders of plain frames."""
 
     def _hold(self, size: int) -> str | None:
-        """Hold *size* bytes from now on; why that cannot be, if it cannot."""
+        """Hold *size* bytes from now on; returns why that is not allowed, if it is not."""
         before, self._held = self._held, size
-        return self._ingress.load.hold(self.host, before, size)
+        return self._listener.load.hold(self.host, before, size)
 
     def _become_acked(self, data: bytes) -> None:
-        """Let another protocol go on with this connection, and with *data*, which has come."""
+        """Hand this connection over to the other protocol, with *data*, which has arrived."""
         self._rest = b""
         self._hold(0)
         if self._transport is None:
-            return  # at a stop, before it was opened: its sender finds that out, and comes again
+            return  # at a stop, before it was opened: its sender will reconnect
         acked = AckedConnection(
-            self._ingress, self._index, self._source, self._transport, self._log_end, self.host
+            self._listener, self._index, self._source, self._transport, self._log_end, self.host
         )
         self._transport.set_protocol(acked)
-        self._ingress.closed(self)
-        self._ingress.opened(acked)
+        self._listener.closed(self)
+        self._listener.opened(acked)
         acked.data_received(data)
 
     def _log(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What senders may cost the gateway, and what they cost."""
+"""Limits for senders, and how much of them is used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SourceLimits:
-    """What senders may cost; who is over a limit is refused, with one log line."""
+    """Limits for senders; a sender over a limit is rejected, with one log line."""
 
     connections: int = 10_000
     """Connections to one source: an idle one costs some kB."""
@@ -17,18 +17,18 @@ class SourceLimits:
     proxy makes many machines one."""
     idle_s: float = 0.0
     """Seconds after which a connection that sends nothing is closed; 0 for never, since senders
-    may have nothing to say."""
+    may have nothing to send."""
     frame_s: float = 60.0
     """Seconds that a frame may take from its first byte to its last, or each `Progress.PIECE` of a
-    large one; 0 for any time. Without this, who leaves frames unfinished could keep all
+    large one; 0 for no limit. Without it, senders of unfinished frames could occupy all
     connections."""
     held_bytes: int = 256 * 1024**2
-    """Bytes of frames that have begun and are not complete, over all connections: some times the
-    largest frame, which is what one connection may hold. Half of it from one address."""
+    """Bytes of frames that have begun and are not complete, over all connections: several times
+    the largest frame, which one connection may hold. Half of it from one address."""
 
     FREE_BYTES = 4096
-    """Bytes of a connection that do not count as held, so that who sends small messages is not
-    refused for the sake of others."""
+    """Bytes of a connection that do not count as held, so that senders of small messages are not
+    rejected because of others."""
 
 
 class Progress:
@@ -39,11 +39,11 @@ class Progress:
 
     Example:
         >>> progress = Progress(0.0)
-        >>> progress.note(1.0, 10, anew=True)
-        >>> progress.note(2.0, 1, anew=False)  # one byte more of it does not make it younger
+        >>> progress.note(1.0, 10, restart=True)
+        >>> progress.note(2.0, 1, restart=False)  # one more byte gives it no more time
         >>> progress.since
         1.0
-        >>> progress.note(3.0, Progress.PIECE, anew=False)
+        >>> progress.note(3.0, Progress.PIECE, restart=False)
         >>> progress.since
         3.0
     """
@@ -55,27 +55,27 @@ class Progress:
         self.begin(now)
 
     def begin(self, now: float) -> None:
-        """Begin anew."""
+        """Start measuring again."""
         self.since, self._bytes = now, 0
 
-    def note(self, now: float, size: int, *, anew: bool) -> None:
+    def note(self, now: float, size: int, *, restart: bool) -> None:
         """Note that *size* bytes came.
 
         Args:
             now: The time now.
             size: How many.
-            anew: Whether they ended a frame, or begin one.
+            restart: Whether they ended a frame, or begin one.
         """
         self._bytes += size
-        if anew or self._bytes >= self.PIECE:
+        if restart or self._bytes >= self.PIECE:
             self.begin(now)
 
 
 class Load:
-    """What senders cost now; lives in the event loop.
+    """What senders use now; lives in the event loop.
 
     Args:
-        limits: What they may cost.
+        limits: Their limits.
     """
 
     def __init__(self, limits: SourceLimits) -> None:
@@ -88,7 +88,7 @@ class Load:
         """Bytes of incomplete frames of all connections."""
 
     def admit(self, source: int, host: str) -> str | None:
-        """Count a new connection to *source*; why it cannot be taken, if it cannot."""
+        """Count a new connection to *source*; returns why it is rejected, if it is."""
         limits = self._limits
         if self._open[source, host] >= limits.connections_per_peer:
             return f"{limits.connections_per_peer} connections from {host} are open"
@@ -112,7 +112,7 @@ class Load:
             size: Bytes that it has now.
 
         Returns:
-            Why the sender cannot hold that much, if he cannot.
+            Why the sender cannot hold that much, if it cannot.
         """
         free = self._limits.FREE_BYTES
         change = (size if size > free else 0) - (before if before > free else 0)

@@ -1,9 +1,9 @@
 """The sources' sockets: many connections, frames cut in bulk, and reading that stops in time.
 
-A connection that sends what is no frame, or ends in the middle of one, is closed and logged with
-its peer, source and reason; its complete messages count, and nobody else notices. All connections
-read into one buffer, in turn, so that thousands of idle ones cost next to nothing; what is left of
-an incomplete frame is kept by its connection.
+A connection that sends an invalid frame, or ends in the middle of one, is closed and logged with
+its peer, source and reason; its complete messages count, and other connections continue. All
+connections read into one buffer, in turn, so that thousands of idle ones cost next to nothing; each
+connection keeps its incomplete frame.
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ import resource
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.connectors.tcp.acknowledged import Open, Streams
 from wallaroo.gateway.connectors.tcp.connection import Connection
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.stream_positions import Mark, StreamName
-from wallaroo.model.application import Source, TCPSource
+from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
+from wallaroo.model.application import TCPSource
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.binding import why_not_bound
 
 HANDSHAKE_S = 10.0
-"""Seconds that a sender has for the beginning of TLS."""
+"""Seconds that a sender has to begin TLS."""
 _READ_BYTES = 256 * 1024
 """Bytes taken from a socket at a time."""
 _BACKLOG = 1024
 """Connections that may wait to be accepted."""
 _PAUSE_S = 1.0
-"""Pause where there are no more files for connections."""
+"""Pause when no file descriptors are left for connections."""
 _LOOKS_PER_IDLE_TIME = 4
 """How often connections are looked at while one may be idle."""
 _RESERVED_FILES = 256
-"""Files that connections leave to journal, outbox, sinks and internal API; a quarter at most."""
+"""File descriptors left to journal, outbox, sinks and internal API; a quarter at most."""
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 120, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
-"""When a sender whose machine is gone without a word is found out: after three minutes."""
+"""A sender whose machine has vanished is detected after three minutes."""
 
 SSLProtocol.max_size = 32 * 1024
 """Bytes of the buffer that asyncio gives each connection for as long as it is open: its own 256 KiB
@@ -53,26 +54,24 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 def most_connections() -> int:
-    """Connections that leave enough of this process's files for all else."""
+    """Connections that leave enough of this process's file descriptors for everything else."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return files - min(_RESERVED_FILES, files // 4)
 
 
-class TCPListener:
-    """Listens for every source of an application and fills the journal.
-
-    Lives in one event loop; `resume` may be called from any thread.
+class TCPListener(SourceConnector):
+    """Listens for TCP sources and fills the journal; lives in one event loop.
 
     Args:
-        sources: All sources, in the order of their indices.
+        sources: The sources by their indices.
         journal: Takes the messages.
-        limits: What senders may cost.
-        tls: Makes connections secret, and senders show who they are; None for plain TCP.
+        limits: Limits for senders.
+        tls: Encrypts connections and verifies senders; None for plain TCP.
     """
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Mapping[int, TCPSource],
         journal: Journal,
         limits: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
@@ -85,28 +84,20 @@ class TCPListener:
         self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._listeners: dict[int, socket.socket] = {}
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Addresses that are bound, by index of the source."""
         self._connections: set[Open] = set()
         self._opening: set[asyncio.Task[Any]] = set()
-        """Bring connections that were accepted to where they are open."""
+        """Tasks that open accepted connections."""
         self._paused = False
         self._idle_look: asyncio.TimerHandle | None = None
         self._most_open = most_connections()
         self.buffer = memoryview(bytearray(_READ_BYTES))
         self.streams = Streams(journal)
 
-    async def listen(self) -> dict[int, tuple[str, int]]:
-        """Bind the address of every source that has one.
-
-        Returns:
-            The bound addresses, by index of the source.
-
-        Raises:
-            RuntimeFailure: An address cannot be bound; the message names it.
-        """
-        bound: dict[int, tuple[str, int]] = {}
-        for index, source in enumerate(self._sources):
-            if not isinstance(source, TCPSource):
-                continue
+    async def start(self) -> None:
+        """See `SourceConnector.start`."""
+        for index, source in self._sources.items():
             family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
             try:
                 listener = socket.create_server(
@@ -126,8 +117,12 @@ class TCPListener:
             self._loop.add_reader(listener, self._accept, index, source, listener)
             if self._idle_look is None:
                 self._look_for_idle()
-            bound[index] = listener.getsockname()[:2]
-        return bound
+            self.addresses[index] = listener.getsockname()[:2]
+
+    def status(self, index: int) -> SourceState:
+        """See `SourceConnector.status`."""
+        host, port = self.addresses[index]
+        return SourceState(f"{host}:{port}")
 
     @property
     def is_secret(self) -> bool:
@@ -139,23 +134,30 @@ class TCPListener:
         """Connections open now."""
         return len(self._connections)
 
-    def take(self, source: int, count: int, data: bytes, mark: Mark | None = None) -> None:
+    @property
+    def paused(self) -> bool:
+        """Whether no sender is read because the journal is full."""
+        return self._paused
+
+    def take(
+        self, source: int, count: int, data: bytes, position: StreamPosition | None = None
+    ) -> None:
         """Hand messages to the journal, and stop all reading if it has no more room."""
-        if not self._journal.submit(source, count, data, mark) and not self._paused:
+        if not self._journal.submit(source, count, data, position) and not self._paused:
             self._paused = True
             log.info("sources paused", reason="the journal is full", connections=self.connections)
             for connection in self._connections:
                 connection.pause()
 
-    def resume(self) -> None:
-        """Read on: the journal has room again."""
+    def on_room(self) -> None:
+        """See `SourceConnector.on_room`."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._resume)
 
-    def accepted(self, marks: Mapping[StreamName, int]) -> None:
-        """Acknowledge what the journal has on disk now; from any thread."""
+    def on_accepted(self, positions: Mapping[StreamName, int]) -> None:
+        """See `SourceConnector.on_accepted`."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self.streams.accepted, marks)
+            self._loop.call_soon_threadsafe(self.streams.accepted, positions)
 
     def time(self) -> float:
         """Now, by the loop's clock."""
@@ -174,12 +176,12 @@ class TCPListener:
     async def stop(self) -> None:
         """Stop accepting: take what has reached this machine already, then close connections.
 
-        Those that wait for acknowledgements stay open until `close`.
+        Those that wait for acknowledgements stay open until `close`. See `SourceConnector.stop`.
         """
         for listener in self._listeners.values():
             self._loop.remove_reader(listener)
         for opening in self._opening:
-            if self._tls is not None:  # it has told nothing yet that could be taken
+            if self._tls is not None:  # it has sent nothing yet that could be taken
                 opening.cancel()
         while self._opening:
             await asyncio.sleep(0)
@@ -188,10 +190,8 @@ class TCPListener:
                 while True:  # connections that wait to be accepted may have delivered, too
                     accepted, peer = listener.accept()
                     accepted.setblocking(False)
-                    source = self._sources[index]
-                    assert isinstance(source, TCPSource)
                     if self._tls is None:
-                        Connection(self, index, source, peer).take_over(accepted)
+                        Connection(self, index, self._sources[index], peer).take_over(accepted)
                     else:
                         accepted.close()
             listener.close()
@@ -209,11 +209,11 @@ class TCPListener:
         await asyncio.sleep(0)
 
     def _look_for_idle(self) -> None:
-        """Close connections that were silent for too long, and look again later."""
+        """Close connections that were silent for too long, and check again later."""
         limits = [limit for limit in (self.limits.idle_s, self.limits.frame_s) if limit]
         if not limits:
             return
-        if not self._paused:  # who is not read cannot show that he is not idle
+        if not self._paused:  # a connection that is not read cannot show that it is not idle
             now = self._loop.time()
             for connection in list(self._connections):
                 self._check_idle(connection, now)
@@ -229,7 +229,7 @@ class TCPListener:
                 f"{Progress.PIECE // 1024} KiB of it, began"
             )
         elif idle_s and now - connection.heard_at > idle_s:
-            connection.drop(f"nothing came for {idle_s:g} s")
+            connection.drop(f"no data came for {idle_s:g} s")
 
     def _accept(self, index: int, source: TCPSource, listener: socket.socket) -> None:
         """Take the connections that wait."""
@@ -241,7 +241,7 @@ class TCPListener:
                 accepted, peer = listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no more files: those that wait stay where they are
+            except OSError as error:  # no more file descriptors: the others keep waiting
                 self._let_wait(index, source, listener, error.strerror or str(error))
                 return
             accepted.setblocking(False)

@@ -1,10 +1,10 @@
 """The sinks' sockets: published outputs in order, once each, for as long as it takes.
 
-Plain TCP gives no word of what a receiver has read. What Linux does tell is how much of what was
-sent the receiver's side has acknowledged: only that counts as delivered. When a connection breaks,
+Plain TCP does not report what a receiver has read. Linux does report how much of the sent data the
+receiver's side has acknowledged: only that counts as delivered. When a connection breaks,
 the outputs after the last acknowledged one are sent again on the next; an output that had been
 acknowledged in part is sent again whole. While a receiver is away the outputs wait on disk. A
-receiver of numbered outputs says itself what it has: then only that counts.
+receiver of numbered outputs reports what it has: then only that counts.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
 """Pause before a connection is tried again: doubles from the first to the most."""
 _WORKS_S = 60.0
-"""A connection that lasts for so long works, also where there is nothing to deliver."""
+"""A connection that lasts this long works, even if there is nothing to deliver."""
 _SEND_TIMEOUT_S = 0.5
-"""A send that is stuck for so long looks whether it should stop."""
+"""A send that is stuck for this long checks whether it should stop."""
 _ACK_POLL_S = 0.01
 """Pause between looks at what was acknowledged, while something is not."""
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
 _WIND_DOWN_S = 2.0
-"""Time that a receiver has, at a stop, to take the outputs that are on their way."""
+"""Time that a receiver has, at a stop, to take the outputs in flight."""
 _SILENCE_MS = 30_000
-"""A receiver that acknowledges nothing for so long is taken for lost."""
+"""A receiver that acknowledges nothing for this long is considered lost."""
 _MOST_IN_FLIGHT = 64
 """Pieces of outputs, of about 1 MiB, that are kept in memory until they are acknowledged."""
 _NOT_SENT = 1 << 62
@@ -66,7 +66,7 @@ class _Sent:
         self.done = 0
         """Bytes that a former connection delivered: whole outputs."""
         self.start = _NOT_SENT
-        """Place, in this connection's bytes, of the first byte behind `done`, once it is sent."""
+        """Place, in this connection's bytes, of the first byte after `done`, once it is sent."""
 
     @property
     def position(self) -> int:
@@ -81,7 +81,7 @@ class _Sent:
         return self.start + len(self.rest) <= acknowledged
 
     def note(self, acknowledged: int) -> None:
-        """Move `done` behind the outputs that the connection's first bytes hold whole."""
+        """Move `done` past the outputs that the connection's first bytes contain completely."""
         reached, end = self.done + acknowledged - self.start, 0
         for length in array("I", self._delivery.outputs.lengths):
             if end + length > reached:
@@ -91,7 +91,7 @@ class _Sent:
 
 
 class _Numbered(_Sent):
-    """Outputs behind numbers, of which the receiver acknowledges the last that it has."""
+    """Numbered outputs, of which the receiver acknowledges the last that it has."""
 
     __slots__ = ()
 
@@ -109,14 +109,14 @@ class _Numbered(_Sent):
 
 
 class TCPSender:
-    """Sends one sink's outputs, in a thread of its own.
+    """Sends one sink's outputs in a separate thread.
 
     Args:
         index: Index of the sink in the application.
         sink: The sink.
         outbox: Where the outputs are.
         on_failure: Called in the sink's thread if the outbox cannot be used; nothing is sent then.
-        tls: Makes the connection secret, and the receiver show who it is; None for plain TCP.
+        tls: Encrypts the connection and verifies the receiver; None for plain TCP.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class TCPSender:
     ) -> None:
         self._tls = tls
         self._surely_acknowledged = 0
-        """Bytes sent when last nothing was on its way: with TLS, less can be told."""
+        """Bytes sent when nothing was last in flight: with TLS, no more is known."""
         self._on_failure = on_failure
         self._index = index
         self._sink = sink
@@ -142,9 +142,9 @@ class TCPSender:
         self._sent = 0
         """Bytes given to the connection."""
         self._answers = b""
-        """What the receiver of numbered outputs has said, and that is no whole number yet."""
+        """The start of a number that the receiver of numbered outputs has sent."""
         self._answered = 0
-        """Number of the last output that it says it has."""
+        """Number of the last output that it has acknowledged."""
         self._progressed = False
         """Whether this connection has delivered something."""
         self._since = time.monotonic()
@@ -158,6 +158,16 @@ class TCPSender:
         """Why outputs are not sent now; None while they are."""
         self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
+
+    @property
+    def in_flight(self) -> int:
+        """Deliveries that are sent and not yet completely acknowledged."""
+        return len(self._flight)
+
+    @property
+    def acknowledged(self) -> int:
+        """Number of the last output that the receiver of a numbered sink has acknowledged."""
+        return self._answered
 
     def stop(self) -> None:
         """Stop sending; what is not delivered stays in the outbox."""
@@ -187,7 +197,7 @@ class TCPSender:
                 self.connected = False
 
     def _failed(self, event: str, error: OSError | UnicodeError) -> None:
-        """Wait longer before the next connection: nothing came of this one."""
+        """Wait longer before the next connection: this one delivered nothing."""
         self._pause = min(max(2 * self._pause, _RETRY_FIRST_S), _RETRY_MOST_S)
         self._tell(event, error)
 
@@ -223,7 +233,7 @@ class TCPSender:
         """*connection* with TLS begun.
 
         Raises:
-            OSError: The receiver does not speak it, or is not who it should be.
+            OSError: The receiver does not speak it, or cannot be verified.
         """
         try:
             return tls.wrap_socket(connection, server_hostname=self._sink.host)
@@ -307,7 +317,7 @@ class TCPSender:
         return self._surely_acknowledged
 
     def _heard(self, connection: socket.socket) -> int:
-        """Number of the last output that the receiver says it has."""
+        """Number of the last output that the receiver has acknowledged."""
         connection.settimeout(0.0)
         try:
             while data := connection.recv(4096):
@@ -315,7 +325,7 @@ class TCPSender:
             msg = "the receiver closed the connection"
             raise ConnectionError(msg)
         except (BlockingIOError, ssl.SSLWantReadError):
-            pass  # that is all for now
+            pass  # no more for now
         finally:
             connection.settimeout(_SEND_TIMEOUT_S)
         whole = len(self._answers) // NUMBER.size * NUMBER.size
@@ -330,7 +340,7 @@ class TCPSender:
         return self._answered
 
     def _settle(self, acknowledged: int) -> None:
-        """Tell the outbox which outputs are delivered."""
+        """Note in the outbox which outputs are delivered."""
         position = 0
         while self._flight and self._flight[0].acknowledged_by(acknowledged):
             position = self._flight.popleft().position
@@ -351,7 +361,7 @@ class TCPSender:
         """Before a broken connection is let go: note what its other side has of each delivery."""
         try:
             acknowledged = self._acknowledged(connection)
-        except OSError:  # it says no more
+        except OSError:  # it reports no more
             acknowledged = self._answered
         self._settle(acknowledged)
         for sent in self._flight:
@@ -373,7 +383,7 @@ def _connected(address: tuple[str, int]) -> socket.socket:
     """A connection to *address*.
 
     Raises:
-        OSError: Nobody listens there.
+        OSError: It cannot be made.
     """
     connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
     try:

@@ -123,7 +123,7 @@ def test_what_json_does_not_carry_is_shown_and_not_read_back() -> None:
     for value in (circle, lambda: None, {"a": open}):
         told = to_plain(value)
         assert "$repr" in json.dumps(told)
-        with pytest.raises(ValueError, match=r"JSON does not carry .*--format pickle"):
+        with pytest.raises(ValueError, match=r"JSON cannot represent .*--format pickle"):
             from_plain(told)
 
 
@@ -146,22 +146,25 @@ def line(state: str = "word totals", key: Any = "a", entity: Any = A) -> bytes:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"nonsense\n", "line 1: this is no entity of an export as json: it is no JSON: Expecting"),
-        (b'"\xff"\n', "line 1: this is no entity of an export as json: it is no UTF-8: "),
+        (b"nonsense\n", "line 1: not an entity of an export as json: not valid JSON: Expecting"),
+        (b'"\xff"\n', "line 1: not an entity of an export as json: not valid UTF-8: "),
         (
             line() + b"{}\n",
-            "export, line 2: this is no entity of an export as json: it has no field 'state': an "
-            "object with state, key and entity is due",
+            "export, line 2: not an entity of an export as json: the field 'state' is missing: "
+            "expected an object with state, key and entity",
         ),
         (
             b'{"state": "word totals", "key": "a"}\n',
-            "line 1: this is no entity of an export as json: it has no field 'entity'",
+            "line 1: not an entity of an export as json: the field 'entity' is missing",
         ),
-        (b'["word totals", "a", {}]\n', 'entity is due, and this is ["word totals", "a", {}]'),
-        (b'{"state": 3, "key": 1, "entity": 2}\n', "'state' is the name of a state, and this is 3"),
-        (line(entity={"$set": 3}), "its field 'entity' tells of no value: TypeError: "),
-        (line(key={"$nothing": 3}), "its field 'key' tells of no value: ValueError: there is no"),
-        (pickle.dumps((("word totals", "a"), 1)), "it is pickled: give --format pickle"),
+        (
+            b'["word totals", "a", {}]\n',
+            'expected an object with state, key and entity, got ["word totals", "a", {}]',
+        ),
+        (b'{"state": 3, "key": 1, "entity": 2}\n', "'state' must be the name of a state, not 3"),
+        (line(entity={"$set": 3}), "the field 'entity' cannot be decoded: TypeError: "),
+        (line(key={"$nothing": 3}), "the field 'key' cannot be decoded: ValueError: there is no"),
+        (pickle.dumps((("word totals", "a"), 1)), "the file is a pickle: use --format pickle"),
         (
             line(state="others"),
             "line 1: the application has no state 'others'; it has 'word totals'",
@@ -170,9 +173,9 @@ def line(state: str = "word totals", key: Any = "a", entity: Any = A) -> bytes:
         (line(key=[]), "key []: InvalidKey: an object of class list is not a valid key"),
         (
             line() + line(),
-            "line 2: state 'word totals', key 'a': an entity of this key came before",
+            "line 2: state 'word totals', key 'a': the file has an earlier entity with this key",
         ),
-        (line(entity={"a": 1}), "of class dict, and the application makes application.WordTotals"),
+        (line(entity={"a": 1}), "of class dict; expected application.WordTotals"),
         (
             line(entity={"$class": "application:WordTotals"}),
             "the entity lacks the field 'word_totals' that class application.WordTotals has",
@@ -192,15 +195,15 @@ def test_pickles_are_checked_alike(tmp_path: Path) -> None:
     assert "entity 1: state 'word totals', key 'a': the entity is of class dict" in refused(
         tmp_path, one, "--format", "pickle"
     )
-    assert "entity 1: this is no entity" in refused(tmp_path, one[:-3], "--format", "pickle")
+    assert "entity 1: not an entity" in refused(tmp_path, one[:-3], "--format", "pickle")
     listed = pickle.dumps(["word totals", "a"])
-    assert "((state, key), entity) is due, and this is ['word totals', 'a']" in refused(
+    assert "expected ((state, key), entity), got ['word totals', 'a']" in refused(
         tmp_path, listed, "--format", "pickle"
     )
-    assert "leave out --format pickle" in refused(tmp_path, line(), "--format", "pickle")
+    assert "omit --format pickle" in refused(tmp_path, line(), "--format", "pickle")
 
 
 def test_what_comes_on_standard_input_is_called_so(tmp_path: Path) -> None:
     called = ["state", "import", APP, "-", "--state-dir", str(tmp_path / "state")]
     result = CliRunner().invoke(main, called, input=line() + b"{}\n")
-    assert "Error: standard input, line 2: this is no entity of an export" in result.stderr
+    assert "Error: standard input, line 2: not an entity of an export" in result.stderr

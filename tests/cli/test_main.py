@@ -80,17 +80,17 @@ def test_a_command_without_its_arguments_is_called_the_wrong_way(command: str) -
 
 def test_a_missing_in_is_told() -> None:
     result = call("run", str(WORD_COUNT), "--out", "127.0.0.1:1")
-    assert_told(result, 2, "--in is missing", "give --in HOST:PORT")
+    assert_told(result, 2, "--in is missing", "add --in HOST:PORT")
 
 
 def test_a_missing_out_is_told() -> None:
     result = call("run", str(WORD_COUNT), "--in", "127.0.0.1:0")
-    assert_told(result, 2, "--out is missing", "give --out HOST:PORT")
+    assert_told(result, 2, "--out is missing", "add --out HOST:PORT")
 
 
 def test_too_few_addresses_are_told() -> None:
     result = call("run", str(MARKET_SPREAD), *ADDRESSES)
-    assert_told(result, 2, "--in has 1 address(es), and the application takes address number 2")
+    assert_told(result, 2, "--in has 1 address(es), but the application uses address number 2")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "a:1,,b:2"])
@@ -100,7 +100,7 @@ def test_a_bad_address_is_told(address: str) -> None:
 
 
 def test_an_application_that_is_not_there_is_told() -> None:
-    assert_told(call("run", "no/such/app", *ADDRESSES), 2, "there is no application at no/such/app")
+    assert_told(call("run", "no/such/app", *ADDRESSES), 2, "no application found at no/such/app")
 
 
 def test_a_directory_that_is_no_application_is_told(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_directory_that_is_no_application_is_told(tmp_path: Path) -> None:
 def test_an_application_that_does_not_import_is_told(tmp_path: Path) -> None:
     (tmp_path / "application.py").write_text("import no_such_library\n")
     result = call("run", str(tmp_path), *ADDRESSES)
-    assert_told(result, 1, "does not import", "'no_such_library'", "application.py:1")
+    assert_told(result, 1, "cannot be imported", "'no_such_library'", "application.py:1")
 
 
 def test_an_application_without_application_setup_is_told(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_application_that_is_not_well_formed_is_told(tmp_path: Path) -> None:
         text + "    return wallaroo.ApplicationBuilder('Empty').build()\n"
     )
     result = call("run", str(tmp_path), *ADDRESSES)
-    assert_told(result, 1, "'Empty' is not well formed", "application.py:3", "has no pipeline")
+    assert_told(result, 1, "'Empty' is invalid", "application.py:3", "has no pipeline")
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_a_state_directory_of_another_application_is_told(tmp_path: Path) -> Non
     told = {"application": "Other", "partitions": 1, "buckets": 8, "format": FORMAT}
     (tmp_path / "application.json").write_text(json.dumps(told))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    assert_told(result, 2, "belongs to the application 'Other'", "give another --state-dir")
+    assert_told(result, 2, "belongs to the application 'Other'", "choose another --state-dir")
 
 
 def test_a_state_directory_of_another_format_is_told(tmp_path: Path) -> None:
     (tmp_path / "application.json").write_text(json.dumps({"format": 99}))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    assert_told(result, 2, "has format 99", "give another --state-dir")
+    assert_told(result, 2, "has format 99", "choose another --state-dir")
 
 
 def test_a_state_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("ignore", "'ignore' is none of set-aside, stop, drop"),
+        ("ignore", "'ignore' is not one of set-aside, stop, drop"),
         ("Nobody=drop", "there is no source 'Nobody', but Split and Count"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_sink_at_port_0_is_refused(command: str, tmp_path: Path) -> None:
     addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:0", "--state-dir", str(state))
     result = process(command, str(WORD_COUNT), *addresses, *listen)
     assert result.returncode == 2
-    assert "sink 'Split and Count' sends to 127.0.0.1:0, and nobody listens on port 0" in (
+    assert "sink 'Split and Count' sends to 127.0.0.1:0, but no receiver can listen on port 0" in (
         result.stderr
     )
     assert not state.exists()
@@ -272,7 +272,7 @@ def test_a_state_directory_that_is_not_there_is_not_repartitioned(tmp_path: Path
     state = str(tmp_path / "nosuch")
     asked = ("--state-dir", state, "--partitions", "4")
     result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
-    assert_told(result, 2, f"there is no directory {state}: give the state directory of the")
+    assert_told(result, 2, f"there is no directory {state}: use the state directory of the")
 
 
 def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(
@@ -286,4 +286,4 @@ def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(
 def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("a\n")
     result = call("send", str(tmp_path / "lines"), "--to", "a..b:1", "--framing", "lines")
-    assert_told(result, 2, "no usable host")
+    assert_told(result, 2, "invalid host name")

@@ -14,7 +14,7 @@ from wallaroo.wire.acknowledged import Hello, Messages, encode
 
 
 class Host:
-    """What connections need of an ingress, with a clock of its own."""
+    """What connections need of a listener, with a clock that the test sets."""
 
     is_secret = False
 
@@ -28,7 +28,7 @@ class Host:
     def time(self) -> float:
         return self.now
 
-    def take(self, source: int, count: int, data: bytes, mark: object = None) -> None: ...
+    def take(self, source: int, count: int, data: bytes, position: object = None) -> None: ...
 
     def open(self, *_: object) -> Any:
         return self

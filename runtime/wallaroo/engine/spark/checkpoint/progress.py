@@ -1,4 +1,4 @@
-"""How far the query of a checkpoint is, read from its files; nothing of Spark is needed."""
+"""Reads the position of a query from the files of its checkpoint, without Spark."""
 
 from __future__ import annotations
 
@@ -6,40 +6,50 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wallaroo.engine.gateway_api import Position
+from wallaroo.dataflow.records import JOURNAL
+from wallaroo.engine.gateway_api import CheckpointProgress, Offsets
 from wallaroo.errors import UsageError
 
 
-def position_of(checkpoint: Path) -> Position:
-    """How far the query of *checkpoint* is; it must not run. The directory need not exist.
+def progress_of(checkpoint: Path) -> CheckpointProgress:
+    """Return the progress of the stopped query of *checkpoint*, which need not exist.
 
     Raises:
         UsageError: A file of it cannot be read.
     """
     numbers = _numbers(checkpoint / "offsets")
     if not numbers:
-        return Position()
+        return CheckpointProgress()
     last, committed = numbers[-1], max(_numbers(checkpoint / "commits"), default=-1)
     planned = _offset(checkpoint, last)
-    return Position(
-        run=(checkpoint / "metadata").read_text(),
+    return CheckpointProgress(
+        run=run_of(checkpoint),
         batch=last,
-        planned=planned["offset"],
+        planned=_offsets(planned),
         opening=planned.get("opening"),
-        committed=_offset(checkpoint, committed)["offset"] if committed in numbers else 0,
+        committed=planned_end(checkpoint, committed) if committed in numbers else {},
         published=_last_that_took_messages(checkpoint, numbers, committed),
     )
 
 
-def planned_end(checkpoint: Path, batch: int) -> int:
-    """Offset after *batch*, which has been planned."""
-    return int(_offset(checkpoint, batch)["offset"])
+def run_of(checkpoint: Path) -> str:
+    """Return the name of the query of *checkpoint*, as Spark has stored it there."""
+    return (checkpoint / "metadata").read_text()
+
+
+def planned_end(checkpoint: Path, batch: int) -> Offsets:
+    """Return the end offsets of *batch*, which has been planned."""
+    return _offsets(_offset(checkpoint, batch))
+
+
+def _offsets(planned: dict[str, Any]) -> Offsets:
+    return {JOURNAL: int(planned["offset"])}
 
 
 def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: int) -> int:
-    """The last committed batch that took messages, and so was published; -1 if none is known.
+    """Return the last committed batch with messages, which was published; -1 if unknown.
 
-    An import of state and another number of partitions are batches, too, but without messages.
+    Imports of state and repartitioning are batches, too, but without messages.
     """
     for number in reversed([number for number in numbers if number <= committed]):
         if number == 0:
@@ -52,7 +62,7 @@ def _last_that_took_messages(checkpoint: Path, numbers: list[int], committed: in
 
 
 def _numbers(directory: Path) -> list[int]:
-    """Numbers of the batches that have a file in *directory*, from the first to the last."""
+    """Return the numbers of the batches with a file in *directory*, in order."""
     return sorted(int(file.name) for file in directory.glob("*") if file.name.isdecimal())
 
 
@@ -61,5 +71,5 @@ def _offset(checkpoint: Path, batch: int) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text().splitlines()[-1]))
     except (ValueError, TypeError, IndexError) as error:
-        msg = f"{file} is damaged ({error}): restore the state directory from a copy"
+        msg = f"{file} is corrupt ({error}); restore the state directory from a backup"
         raise UsageError(msg) from error

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import wallaroo
-from tests.dataflow.harness import chunks
+from tests.dataflow.harness import chunks, cut
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
@@ -146,10 +146,7 @@ def test_a_message_on_which_anything_is_raised_is_set_aside_as_simulated() -> No
     def deliver(staged: Any, tally: Any) -> None:
         letters.extend(tally.letters)
         for _, lengths, data in staged:
-            at = 0
-            for length in memoryview(lengths).cast("I"):
-                outputs.append(data[at : at + length])
-                at += length
+            outputs.extend(cut(lengths, data))
 
     results = TaskResults(deliver)
     packed = run_isolated(program, results, 0, lambda p, r: Router(p, r).route(block))

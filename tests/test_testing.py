@@ -61,7 +61,9 @@ def test_an_encoder_that_returns_no_bytes_is_told() -> None:
 
 
 def test_a_source_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UsageError, match="no source 'lines'; the application has 'words'"):
+    with pytest.raises(
+        UsageError, match="the source 'lines' does not exist; the application has 'words'"
+    ):
         simulate(application(str), [("lines", b"a")])
 
 
@@ -71,7 +73,7 @@ def test_an_application_that_is_not_well_formed_is_refused() -> None:
 
 
 def test_an_application_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no application"):
+    with pytest.raises(UsageError, match="no application found"):
         load("no/such/application")
 
 
@@ -133,7 +135,7 @@ def test_the_messages_of_framed_files_are_payloads_without_headers(tmp_path: Pat
 
 
 def test_a_source_that_listens_has_no_messages_of_its_own() -> None:
-    with pytest.raises(UsageError, match="source 'words' listens on :0: it has no messages"):
+    with pytest.raises(UsageError, match="source 'words' listens on :0, so it has no messages"):
         next(messages_of(application(str), "words"))
-    with pytest.raises(UsageError, match="no source 'lines'"):
+    with pytest.raises(UsageError, match="source 'lines' does not exist"):
         next(messages_of(application(str), "lines"))

@@ -20,7 +20,7 @@ from tests.dataflow.harness import Driven, chunks, tick
 from wallaroo.dataflow.guarding import guarded as guarded_application
 from wallaroo.dataflow.isolation import _Calls
 from wallaroo.model.application import Application, Serialization
-from wallaroo.model.callers import Speaker, call_at, speaker_at, speaks_for
+from wallaroo.model.callers import RunningStep, call_at, running_step, runs_step
 from wallaroo.model.resolve import resolve
 
 HOUR = wallaroo.hours(1)
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     """How a function was called."""
 
     limited: bool
-    speaker: Speaker | None
+    running: RunningStep | None
 
 
 Calls = set[Call]
@@ -48,7 +48,7 @@ def looks(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def look() -> None:
     frame = sys._getframe(1)
-    calls[frame.f_code.co_qualname].add(Call(call_at(frame) is not None, speaker_at(frame)))
+    calls[frame.f_code.co_qualname].add(Call(call_at(frame) is not None, running_step(frame)))
 
 
 class Message:
@@ -286,7 +286,7 @@ def test_the_time_of_each_function_is_limited(called: dict[str, Calls]) -> None:
 
 
 def test_each_function_speaks_for_its_step(called: dict[str, Calls]) -> None:
-    spoke = {name: {call.speaker for call in how} for name, how in called.items()}
+    spoke = {name: {call.running for call in how} for name, how in called.items()}
     assert {name: spoke[name] for name in SPEAKERS} == SPEAKERS
     assert AFTER in spoke.get("deserialize", spoke["Message.__setstate__"])  # a copy for it
     assert WINDOWS in spoke.get("deserialize", {WINDOWS})
@@ -300,8 +300,8 @@ def test_a_message_whose_key_is_not_listed_speaks_for_the_step_that_lists_them(l
         made = dataclasses.replace(made, serialization=serialization)
     run(made, [("listed", b"b0")])
     for name in ("key", loads):
-        assert calls[name] == {Call(limited=True, speaker=Speaker("listed", "state"))}
-    assert {call.speaker for call in calls["Message.__repr__"]} == {("listed", "state")}
+        assert calls[name] == {Call(limited=True, running=RunningStep("listed", "state"))}
+    assert {call.running for call in calls["Message.__repr__"]} == {("listed", "state")}
     calls.clear()
 
 
@@ -309,6 +309,6 @@ def test_a_message_whose_key_is_not_listed_speaks_for_the_step_that_lists_them(l
 def test_a_mark_that_names_a_variable_which_is_not_there_is_refused(names: Any) -> None:
     with pytest.raises(TypeError, match=r"has no variables .*'elsewhere'"):
 
-        @speaks_for(*names)
+        @runs_step(*names)
         def failed(owner: Any) -> Any:
             return owner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from wallaroo.engine.spark.checkpoint.relocate import settle
+from wallaroo.engine.spark.checkpoint.relocate import relocate
 
 
 def _metadata(checkpoint: Path, operator: int, batch: int, *schemas: str) -> Path:
@@ -33,7 +33,7 @@ def test_the_places_of_all_schemas_move_with_the_checkpoint(tmp_path: Path) -> N
         _metadata(tmp_path, 0, 7, f"{old}/0/_stateSchema/default/0_aa", f"{old}/0/_stateSchema/b"),
         _metadata(tmp_path, 1, 7, f"{old}/1/_stateSchema/default/0_cc"),
     ]
-    assert settle(tmp_path)
+    assert relocate(tmp_path)
     here = f"file:{tmp_path}/state"
     assert [_schemas(file) for file in files] == [
         [f"{here}/0/_stateSchema/default/0_aa"],
@@ -45,9 +45,9 @@ def test_the_places_of_all_schemas_move_with_the_checkpoint(tmp_path: Path) -> N
 def test_a_checkpoint_that_is_where_it_was_is_left_alone(tmp_path: Path) -> None:
     file = _metadata(tmp_path, 0, 3, f"file:{tmp_path}/state/0/_stateSchema/default/0_aa")
     before = file.read_bytes(), file.stat().st_ino
-    assert not settle(tmp_path)
+    assert not relocate(tmp_path)
     assert (file.read_bytes(), file.stat().st_ino) == before
 
 
 def test_there_need_be_no_checkpoint(tmp_path: Path) -> None:
-    assert not settle(tmp_path / "none")
+    assert not relocate(tmp_path / "none")

@@ -96,51 +96,51 @@ def by(key: Any, computation: Any = Count, name: Any = "counts") -> Any:
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a decoder class": (
         lambda: begun(unchecked.TCPSourceConfig("", 0, Decode)).done(),
-        ": decoder Decode: the class Decode is given, and an instance is due: Decode()",
+        ": decoder Decode: got the class Decode; expected an instance: Decode()",
     ),
     "a decoder class of a file": (
         lambda: begun(unchecked.FileSourceConfig("file", Decode, "lines")).done(),
-        ": decoder Decode: the class Decode is given, and an instance is due: Decode()",
+        ": decoder Decode: got the class Decode; expected an instance: Decode()",
     ),
     "an encoder class": (
         lambda: begun().to_sink(unchecked.TCPSinkConfig("", 0, Encode)),
-        ": encoder Encode: the class Encode is given, and an instance is due: Encode()",
+        ": encoder Encode: got the class Encode; expected an instance: Encode()",
     ),
     "an encoder for a decoder": (
         lambda: begun(unchecked.TCPSourceConfig("", 0, wallaroo.encoder(plain))).done(),
-        ": the @encoder plain is no decoder; decorate it @decoder",
+        ": the @encoder plain is not a decoder; decorate it with @decoder",
     ),
     "a partition class": (
         lambda: by(FirstLetter),
-        ", step 'Count': key function FirstLetter: the class FirstLetter is given, "
-        "and an instance is due: FirstLetter()",
+        ", step 'Count': key function FirstLetter: got the class FirstLetter; "
+        "expected an instance: FirstLetter()",
     ),
     "a class without partition": (
         lambda: by(dict, Count()),
-        ", step 'Count': the class dict is no key function; decorate it @partition",
+        ", step 'Count': the class dict is not a key function; decorate it with @partition",
     ),
     "a computation class with arguments": (
         lambda: ended(Repeat),
-        ": the class Repeat cannot be made: Repeat() raises TypeError: Repeat.__init__() missing 1 "
-        "required positional argument: 'times'",
+        ": the class Repeat cannot be instantiated: Repeat() raises TypeError: Repeat.__init__() "
+        "missing 1 required positional argument: 'times'",
     ),
     "a computation class without a name": (
         lambda: ended(Nameless),
-        ": the class Nameless has compute, and name() is due beside it, which returns the name of "
-        "the step; it raises AttributeError: 'Nameless' object has no attribute 'name'",
+        ": the class Nameless has compute, so its name() must return the name of the step, but it "
+        "raises AttributeError: 'Nameless' object has no attribute 'name'",
     ),
     "a decorator without its arguments": (
         lambda: ended(unchecked.computation(plain)),
-        ": to takes a function decorated @computation, and got what @computation gives without "
-        "its arguments; write @computation(…)",
+        ": to expects a function decorated with @computation, but got the result of @computation "
+        "without its arguments; write @computation(…)",
     ),
     "a function for a name": (
         lambda: ended(unchecked.computation(name=plain)(plain)),
-        ": the name of a step is the function plain; a str is due",
+        ": the name of a step is the function plain; expected a str",
     ),
     "a function for the name of a state": (
         lambda: by(Fixed, Count, plain),
-        ", step 'count': the name of the state is the function plain; a str is due",
+        ", step 'count': the name of the state is the function plain; expected a str",
     ),
     "a number for a format": (
         lambda: begun(
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
                 "", 0, unchecked.decoder(header_length=4, length_fmt=4)(plain)
             )
         ).done(),
-        ": decoder plain: length_fmt is 4; a struct format or a function is due",
+        ": decoder plain: length_fmt is 4; expected a struct format or a function",
     ),
 }
 
@@ -162,7 +162,7 @@ def test_what_was_given_what_is_due_and_where_is_told(case: str) -> None:
     place, _, told = problem.partition(": pipeline 'lines'")
     assert told == due
     file, line = place.split(":")
-    assert (file, line.isdigit()) == ("test_misuse.py", True)
+    assert (file, line.isdigit()) == ("test_resolve_misuse.py", True)
 
 
 def test_a_class_whose_methods_need_no_instance_will_do() -> None:

@@ -1,0 +1,103 @@
+"""What drivers and commands can ask of a gateway besides its journal and its outbox."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from wallaroo.engine.gateway_api import CheckpointProgress
+from wallaroo.gateway.consistency.acceptance import ask_to_accept
+from wallaroo.gateway.consistency.agreement import read_held
+from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.store import Choice
+from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.monitoring import Monitor
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.metrics.samples import to_json
+from wallaroo.model.application import Application
+
+Action = Callable[[dict[str, Any]], Any]
+"""Takes and returns JSON values."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class Control:
+    """The actions of one gateway.
+
+    Args:
+        application: The application.
+        directory: Directory of journal and outbox.
+        journal: The journal.
+        outbox: The outbox.
+        leases: Decides which driver may use the gateway.
+        monitor: Collects status and metrics.
+        stop_accepting: Closes the sources; returns when everything they took is on disk.
+        restart: Ends the gateway so that another one starts in its place.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        directory: Path,
+        journal: Journal,
+        outbox: Outbox,
+        leases: Leases,
+        monitor: Monitor,
+        stop_accepting: Callable[[], None],
+        restart: Callable[[], None],
+    ) -> None:
+        self._sources = [source.name for source in application.sources]
+        self._directory = directory
+        self._journal = journal
+        self._outbox = outbox
+        self._leases = leases
+        self._monitor = monitor
+        self._stop_accepting = stop_accepting
+        self._restart = restart
+        self._dead_letters = StoredDeadLetterActions(outbox, journal)
+
+    def actions(self) -> dict[str, Action]:
+        """The actions by name."""
+        dead_letters = self._dead_letters
+        return {
+            "status": lambda _: dataclasses.asdict(self._monitor.status()),
+            "samples": lambda _: to_json(self._monitor.samples()),
+            "hot_keys": lambda _: self._outbox.hot_keys(),
+            "stop_accepting": lambda _: self._stop_accepting(),
+            "wait_accepted": self._wait_accepted,
+            "letters": self._letters,
+            "letter_origins": lambda _: dead_letters.letter_origins(),
+            "drop_letters": lambda asked: dead_letters.drop_letters(Choice.from_json(asked)),
+            "replay_letters": lambda asked: dead_letters.replay_letters(Choice.from_json(asked)),
+            "claim": self._claim,
+            "renew": lambda _: self._leases.renew(),
+            "release": lambda _: self._leases.release(),
+            "held": lambda _: read_held(self._directory).to_json(),
+            "accept_lost": self._accept_lost,
+        }
+
+    def _wait_accepted(self, asked: dict[str, Any]) -> bool:
+        return self._journal.wait_accepted(
+            self._sources.index(asked["source"]), asked["count"], asked["timeout_s"]
+        )
+
+    def _letters(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        found = self._dead_letters.letters(Choice.from_json(asked), asked["most"])
+        return [letter.to_json() for letter in found]
+
+    def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
+        number = self._leases.claim(asked["holder"])
+        self._outbox.forget_staged()  # calls of the drivers before are rejected from now on
+        log.info("lease acquired", driver=asked["holder"], fencing_token=number)
+        return {"number": number}
+
+    def _accept_lost(self, asked: dict[str, Any]) -> None:
+        """Resume from a checkpoint's progress, with a restart."""
+        ask_to_accept(self._directory, CheckpointProgress(**asked))
+        self._restart()

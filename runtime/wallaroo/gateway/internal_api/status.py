@@ -1,0 +1,69 @@
+"""What a gateway reports about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GatewayStatus:
+    """What a gateway has done and holds."""
+
+    sources: tuple[SourceStatus, ...]
+    sinks: tuple[SinkStatus, ...]
+    connections: int
+    """Connections of senders open now."""
+    backlog: int
+    """Messages accepted and not processed by a published batch."""
+    backlog_bytes: int
+    """Bytes of messages that the journal holds."""
+    waited_s: float
+    """Seconds that the first message of the backlog has waited."""
+    undelivered: int
+    """Outputs published and not delivered."""
+    waits_for_time: bool
+    """Whether windows are open that the clock will close."""
+    published: int
+    """Outputs that batches have published since the state directory was new."""
+    delivered: int
+    """Outputs that receivers have acknowledged since then."""
+    set_aside: int
+    """Messages that have failed since then."""
+    unknown_key: int
+    """Messages dropped since then because their key is not listed."""
+    late: int
+    """Messages dropped since then because their windows had closed."""
+    dead_letters: int = 0
+    """Dead letters kept now."""
+    dead_letters_gone: int = 0
+    """Dead letters dropped because they were too old or too many."""
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """One source of a gateway."""
+
+    name: str
+    where: str
+    """`HOST:PORT` that is bound, or what is read."""
+    accepted: int
+    """Messages accepted since the state directory was new."""
+    backlog: int = 0
+    """Messages accepted and not processed by a published batch."""
+    ended: bool = False
+    """Whether it has come to its end, and gives no more messages in this run."""
+    failures: int = 0
+    """Times that reading has failed since its last message."""
+    problem: str | None = None
+    """Why it failed last; None if it has not since its last message."""
+
+
+@dataclass(frozen=True)
+class SinkStatus:
+    """One sink of a gateway."""
+
+    name: str
+    where: str
+    """`HOST:PORT` that outputs go to, or what writes them."""
+    problem: str | None = None
+    """Why outputs wait on disk now; None while they do not."""

@@ -1,0 +1,104 @@
+"""What a gateway reports about itself, collected from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wallaroo.gateway.connectors.base import SinkConnector
+from wallaroo.gateway.connectors.registry import SourceConnectors
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+from wallaroo.model.application import Application, Source
+
+
+class Monitor:
+    """Collects status and metrics.
+
+    Args:
+        application: Its sources and sinks are reported in order.
+        journal: The journal.
+        outbox: The outbox.
+        sources: The connectors of the sources, which have started.
+        sinks: The connectors of the sinks, by index.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        journal: Journal,
+        outbox: Outbox,
+        sources: SourceConnectors,
+        sinks: Sequence[SinkConnector],
+    ) -> None:
+        self._application = application
+        self._journal = journal
+        self._outbox = outbox
+        self._sources = sources
+        self._sinks = sinks
+
+    def status(self) -> GatewayStatus:
+        """What the gateway has done and holds now."""
+        counters = self._outbox.counters()
+        backlog, waited_s = self._journal.waiting()
+        sources = tuple(
+            self._source_status(index, source, backlog.get(index, 0))
+            for index, source in enumerate(self._application.sources)
+        )
+        sinks = tuple(
+            SinkStatus(sink.name, sink.where, connector.problem)
+            for sink, connector in zip(self._application.sinks, self._sinks, strict=True)
+        )
+        return GatewayStatus(
+            sources=sources,
+            sinks=sinks,
+            connections=self._sources.connections,
+            backlog=self._journal.backlog,
+            backlog_bytes=self._journal.disk_bytes,
+            waited_s=waited_s,
+            undelivered=self._outbox.undelivered,
+            waits_for_time=self._journal.wakes,
+            published=counters.get("published", 0),
+            delivered=counters.get("delivered", 0),
+            set_aside=counters.get("set_aside", 0),
+            unknown_key=counters.get("unknown_key", 0),
+            late=counters.get("late", 0),
+            dead_letters=counters["letters"],
+            dead_letters_gone=counters["letters_gone"],
+        )
+
+    def samples(self) -> list[Sample]:
+        """The same as metrics, with those of the epochs that have been published."""
+        status, application = self.status(), self._application
+        pipelines = [
+            [pipeline.name for pipeline in application.pipelines if pipeline.source is source]
+            for source in application.sources
+        ]
+        samples = [
+            Sample(catalogue.BACKLOG_BYTES, (), status.backlog_bytes),
+            Sample(catalogue.BACKLOG_SECONDS, (), status.waited_s),
+            Sample(catalogue.CONNECTIONS, (), status.connections),
+        ]
+        for source in status.sources:
+            samples.append(Sample(catalogue.SOURCE_MESSAGES, (source.name,), source.accepted))
+            samples.append(Sample(catalogue.BACKLOG_MESSAGES, (source.name,), source.backlog))
+        by_sink = self._outbox.by_sink()
+        for index, sink in enumerate(application.sinks):
+            delivered, waiting = by_sink.get(index, (0, 0))
+            samples.append(Sample(catalogue.SINK_MESSAGES, (sink.name,), delivered))
+            samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
+        return samples + self._outbox.samples(pipelines)
+
+    def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:
+        state = self._sources.status(index)
+        return SourceStatus(
+            source.name,
+            state.where,
+            self._journal.accepted.get(index, 0),
+            backlog,
+            state.ended,
+            state.failures,
+            state.problem,
+        )

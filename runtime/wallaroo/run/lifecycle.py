@@ -1,0 +1,129 @@
+"""The life of a run, on one machine or on a cluster: parts start, and stop in reverse order."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from wallaroo.engine.base import Batch, EngineSettings, Launch, RunningEngine
+from wallaroo.engine.registry import engine
+from wallaroo.gateway.internal_api.auth import read_token
+from wallaroo.model.application import Application
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
+from wallaroo.run.settings import DashboardSettings
+from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.stopping import StartInterrupted, StopSignals
+from wallaroo.run.user_output import captured_user_output
+
+CHECK_INTERVAL_S = 0.2
+"""Seconds between checks of whether all parts are running."""
+
+log = structlog.get_logger("wallaroo")
+
+
+class Lifecycle(ABC):
+    """Starts the parts of a run and stops them, the last one first; a context manager.
+
+    A subclass starts the parts in `_start`, and registers on `_stack` how to stop each of them.
+
+    Args:
+        dashboard: How the dashboard is served.
+
+    Raises:
+        UsageError: The dashboard's token cannot be read.
+    """
+
+    _engine: RunningEngine
+    """The engine, from `_start` on."""
+
+    def __init__(self, dashboard: DashboardSettings) -> None:
+        self._dashboard = dashboard
+        file = dashboard.token_file
+        self._dashboard_token = None if file is None else read_token(file)
+        self._signals = StopSignals()
+        self._stack = contextlib.ExitStack()
+        self._stopped: dict[str, Any] | None = None
+        """Fields of the event `stopped`; None before the stop, and after a failure."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Stop all parts, even if one of them fails to stop, and restore the signal handlers."""
+        try:
+            self._stack.close()
+            if self._stopped is not None:
+                log.info("stopped", **self._stopped)
+        finally:
+            self._signals.restore()
+
+    def start(self) -> bool:
+        """Start all parts; returns when messages flow.
+
+        Returns:
+            Whether they do; False if a stop signal arrived first.
+
+        Raises:
+            WallarooError: A part could not start.
+        """
+        try:
+            with self._signals.during_start():
+                self._start()
+        except StartInterrupted:
+            self._stopped = {"during": "start"}
+            return False
+        return True
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start all parts; a stop signal raises `StartInterrupted` in here."""
+
+    @abstractmethod
+    def _on_batch(self, batch: Batch) -> None:
+        """See `OnBatch`."""
+
+    def _load(self, reference: ApplicationRef) -> Application:
+        with captured_user_output():
+            application = reference.load()
+        self._signals.handle()  # user code may have replaced the handlers
+        return application
+
+    def _check_classes(self, state: StateDirectory, application: Application) -> None:
+        with captured_user_output(application.name):
+            check_state_classes(state.path, application)
+        self._signals.handle()
+
+    def _make_scratch(self) -> Path:
+        """A directory for temporary files."""
+        made = tempfile.TemporaryDirectory(prefix="wallaroo-", ignore_cleanup_errors=True)
+        return Path(self._stack.enter_context(made))
+
+    def _launch(self, settings: EngineSettings, state: StateDirectory, scratch: Path) -> Launch:
+        """Begin to start the engine, which takes longest; `Engine.start` completes it."""
+        launched = engine().launch(settings, state.layout, scratch)
+        self._stack.callback(launched.stop)
+        return launched
+
+    def _serve_dashboard(self, application: Application, location: str) -> Dashboard | None:
+        """Serve the dashboard, unless it is disabled; *location* is that of the internal API."""
+        address = self._dashboard.address
+        if address is None:
+            return None
+        feed = DashboardFeed(location, self._engine)
+        self._stack.callback(feed.close)
+        dashboard = serve_dashboard(address, application, feed, self._dashboard_token)
+        self._stack.callback(dashboard.close)
+        return dashboard

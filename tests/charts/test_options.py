@@ -1,0 +1,89 @@
+"""The charts' values and the options that they become."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import pytest
+
+from tests.charts.harness import HELM, Helm, Object, one
+from wallaroo.cli.driver import driver
+from wallaroo.cli.gateway import gateway
+
+OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
+    "maxFrameBytes": (gateway, "--max-frame", 77),
+    "maxBatchMiB": (driver, "--max-batch-mib", 7),
+    "maxBatchSeconds": (driver, "--max-batch-seconds", 0.5),
+    "functionTimeoutSeconds": (driver, "--function-timeout", 2.5),
+    "partitions": (driver, "--partitions", 16),
+    "logLevel": (gateway, "--log-level", "info,spark=debug"),
+    "acceptLostJournal": (driver, "--accept-lost-journal", True),
+    "gateway.journalLimitGiB": (gateway, "--journal-limit-gib", 0.5),
+    "gateway.maxConnections": (gateway, "--max-connections", 2_000_000),
+    "gateway.idleTimeoutSeconds": (gateway, "--idle-timeout", 0.5),
+    "gateway.frameTimeoutSeconds": (gateway, "--frame-timeout", 7.0),
+    "gateway.deadLetters.limitMiB": (gateway, "--dead-letters-mib", 64.0),
+    "gateway.deadLetters.days": (gateway, "--dead-letters-days", 7.0),
+    "driver.memory": (driver, "--driver-memory", "2g"),
+    "driver.gatewayPatienceSeconds": (driver, "--gateway-patience", 60.0),
+}
+"""The option that each value becomes as it is, and another value than the default."""
+OTHER_DEFAULTS = {"--journal-limit-gib": 3.0, "--max-batch-mib": 32}
+"""Defaults of charts that suit the default sizes of volumes and pods."""
+REQUIRED = {
+    gateway: ["app", "--state-dir=state", "--listen=a:1"],
+    driver: ["app", "--state-dir=state", "--gateway=a:1", "--token-file=token", "--partitions=8"],
+}
+"""What has to be on the command line."""
+
+
+def parsed(helm: Helm, command: click.Command, values: dict[str, Any]) -> click.Context:
+    """What *command* reads from the arguments that a chart gives it."""
+    objects = helm.objects("market-spread", values)
+    pod: Object = one(objects, "StatefulSet", f"-{command.name}")["spec"]["template"]["spec"]
+    name, *arguments = pod["containers"][0]["args"]
+    assert name == command.name
+    return command.make_context(name, [str(argument) for argument in arguments])
+
+
+def option(command: click.Command, name: str) -> click.Option:
+    (found,) = (p for p in command.params if name in p.opts)
+    assert isinstance(found, click.Option)
+    return found
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return dict(value)
+
+
+@pytest.mark.parametrize("path", OPTIONS)
+def test_a_value_becomes_its_option(helm: Helm, path: str) -> None:
+    command, name, value = OPTIONS[path]
+    parameter = str(option(command, name).name)
+    assert parsed(helm, command, {}).params[parameter] != value
+    assert parsed(helm, command, nested(path, value)).params[parameter] == value
+
+
+@pytest.mark.parametrize("path", OPTIONS)
+def test_the_default_of_a_value_is_that_of_its_option(helm: Helm, path: str) -> None:
+    command, name, _ = OPTIONS[path]
+    parameter = str(option(command, name).name)
+    default = command.make_context("wallaroo", list(REQUIRED[command])).params[parameter]
+    assert parsed(helm, command, {}).params[parameter] == OTHER_DEFAULTS.get(name, default)
+
+
+@pytest.mark.parametrize("path", OPTIONS)
+def test_the_schema_has_the_lower_bound_of_the_option(path: str) -> None:
+    command, name, _ = OPTIONS[path]
+    schema = json.loads((HELM / "wallaroo/files/values.schema.json").read_text())
+    for key in path.split("."):
+        schema = schema["properties"][key]
+    if "minimum" in schema:
+        bound = option(command, name).type
+        assert isinstance(bound, click.IntRange)
+        assert schema["minimum"] == bound.min
+    assert "default" not in schema  # the one place for defaults is values.yaml

@@ -1,0 +1,221 @@
+"""A run for the dashboard to show: it reports what a test sets, at the time that the test sets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tests.dashboard.viewer import Viewer
+from tests.helpers import WORD_COUNT
+from wallaroo.api.addresses import Address
+from wallaroo.dashboard import watch
+from wallaroo.dashboard.server import DashboardServer
+from wallaroo.dashboard.watch import Watch
+from wallaroo.engine.metrics import KnownError, TimedBatch
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Distribution, Sample
+from wallaroo.testing import load
+
+PIPELINE = "Split and Count"
+"""The one pipeline of Word Count, which is also the name of its source and its sink."""
+START = 1_750_000_000.0
+AWAY = "the gateway does not answer"
+FAST, SLOW = 0.1, 3.0
+"""Upper bounds of the latencies of fast and slow messages, in seconds."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a run reports at one time."""
+
+    at: float = START
+    away: bool = False
+    fast: int = 0
+    """Messages processed within 0.05 to 0.1 s."""
+    slow: int = 0
+    """Messages processed within 2 to 3 s."""
+    outputs: int = 0
+    delivered: int = 0
+    backlog: int = 0
+    connections: int = 0
+    set_aside: int = 0
+    problem: str | None = None
+    """Why the source fails."""
+    hot_keys: Sequence[tuple[str, str, float]] = ()
+    batches: Sequence[TimedBatch] = ()
+    errors: Sequence[KnownError] = ()
+
+    @property
+    def accepted(self) -> int:
+        return self.fast + self.slow + self.set_aside + self.backlog
+
+    def status(self) -> GatewayStatus:
+        source = SourceStatus(PIPELINE, "127.0.0.1:7010", self.accepted, self.backlog)
+        if self.problem is not None:
+            source = replace(source, failures=1, problem=self.problem)
+        return GatewayStatus(
+            sources=(source,),
+            sinks=(SinkStatus(PIPELINE, "127.0.0.1:7002"),),
+            connections=self.connections,
+            backlog=self.backlog,
+            backlog_bytes=100 * self.backlog,
+            waited_s=0.5 if self.backlog else 0.0,
+            undelivered=self.outputs - self.delivered,
+            waits_for_time=False,
+            published=self.outputs,
+            delivered=self.delivered,
+            set_aside=self.set_aside,
+            unknown_key=7,
+            late=8,
+            dead_letters=self.set_aside,
+        )
+
+    def samples(self) -> list[Sample]:
+        latencies = [0] * (len(catalogue.LATENCY_BOUNDS_S) + 1)
+        latencies[catalogue.LATENCY_BOUNDS_S.index(FAST)] = self.fast
+        latencies[catalogue.LATENCY_BOUNDS_S.index(SLOW)] = self.slow
+        processed = self.fast + self.slow
+        decoder, encoder = (PIPELINE, "decoder"), (PIPELINE, "encoder")
+        split, count = (PIPELINE, "split into words"), (PIPELINE, "Count Word")
+        return [
+            Sample(catalogue.LATENCY, (PIPELINE,), Distribution(tuple(latencies), 0.0)),
+            Sample(catalogue.SOURCE_MESSAGES, (PIPELINE,), self.accepted),
+            Sample(catalogue.SINK_MESSAGES, (PIPELINE,), self.delivered),
+            Sample(catalogue.SINK_WAITING, (PIPELINE,), self.outputs - self.delivered),
+            Sample(catalogue.STEP_MESSAGES, decoder, processed + self.set_aside),
+            Sample(catalogue.STEP_RESULTS, decoder, processed),
+            Sample(catalogue.SET_ASIDE, decoder, self.set_aside),
+            Sample(catalogue.STEP_MESSAGES, split, processed),
+            Sample(catalogue.STEP_RESULTS, split, self.outputs),
+            Sample(catalogue.STEP_SECONDS, split, Distribution((4,), 20e-6)),
+            Sample(catalogue.STEP_MESSAGES, count, self.outputs),
+            Sample(catalogue.STEP_RESULTS, count, self.outputs),
+            Sample(catalogue.STEP_RESULTS, encoder, self.outputs),
+            Sample(catalogue.STATE_ENTITIES, ("word totals",), 26),
+            Sample(catalogue.WORKERS_WANTED, (), 2),
+            Sample(catalogue.WORKERS_ALIVE, (), 1),
+            Sample(catalogue.CHECKPOINT_AGE, (), 1.5),
+            Sample(catalogue.BATCH_LIMIT, (), 3),
+            Sample(catalogue.BATCH_FIXED, (), 0.2),
+            Sample(catalogue.QUERY_RESTARTS, (), 0),
+        ]
+
+
+class Feed:
+    """Reports what the last call of `set` gave, and stands in for the module `time` of the watch.
+
+    A poll sees one report and its time together, no matter when the test sets the next one.
+    """
+
+    def __init__(self) -> None:
+        self.dead_letters = Letters(self)
+        self.entities: Mapping[str, Any] = {"commit": None, "entities": []}
+        """What looking up the key `z` yields."""
+        self._next = self._polled = Report()
+
+    def set(self, seconds: float = 0.0, **changes: Any) -> None:
+        """Report *changes* from *seconds* after the last report on."""
+        self._next = replace(self._next, at=self._next.at + seconds, **changes)
+
+    def check(self) -> None:
+        """Fail like a gateway that is away."""
+        if self._next.away:
+            raise RuntimeFailure(AWAY)
+
+    def time(self) -> float:
+        return self._polled.at
+
+    def monotonic(self) -> float:
+        return self._next.at
+
+    def status(self) -> GatewayStatus:
+        self.check()
+        self._polled = self._next
+        return self._polled.status()
+
+    def samples(self) -> list[Sample]:
+        self.check()
+        return self._polled.samples()
+
+    def hot_keys(self) -> list[tuple[str, str, float]]:
+        return list(self._polled.hot_keys)
+
+    def batches(self) -> Sequence[TimedBatch]:
+        return self._polled.batches
+
+    def errors(self) -> Sequence[KnownError]:
+        return self._polled.errors
+
+    def look_up(self, key: str) -> Mapping[str, Any]:
+        self.check()
+        return self.entities if key == "z" else {**self.entities, "entities": []}
+
+
+@dataclass
+class Letters:
+    """The dead letters of a feed."""
+
+    feed: Feed
+    kept: list[DeadLetter] = field(default_factory=list)
+    replayed: list[int] = field(default_factory=list)
+
+    def add(self, payload: bytes | None, **fields: Any) -> None:
+        """Keep a dead letter with the next number."""
+        number = len(self.kept) + 1
+        letter = DeadLetter(
+            *(number, 1_000_000_000 * number, None, PIPELINE, PIPELINE, "decoder"),
+            *("application.py:52", "UnicodeDecodeError: byte 0xff", repr(payload), None, payload),
+        )
+        self.kept.append(replace(letter, **fields))
+
+    def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
+        return self._chosen(choice)[-most:]
+
+    def letter_origins(self) -> Origins:
+        return Origins([PIPELINE], [PIPELINE])
+
+    def drop_letters(self, choice: Choice) -> int:
+        return self._remove(self._chosen(choice))
+
+    def replay_letters(self, choice: Choice) -> int:
+        replayable = [letter for letter in self._chosen(choice) if letter.payload is not None]
+        self.replayed += [letter.id for letter in replayable]
+        return self._remove(replayable)
+
+    def _chosen(self, choice: Choice) -> list[DeadLetter]:
+        self.feed.check()
+        return [letter for letter in self.kept if choice.ids is None or letter.id in choice.ids]
+
+    def _remove(self, chosen: list[DeadLetter]) -> int:
+        self.kept = [letter for letter in self.kept if letter not in chosen]
+        return len(chosen)
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard that is served."""
+
+    watch: Watch
+    server: DashboardServer
+    viewer: Viewer
+
+
+@contextlib.contextmanager
+def serving(feed: Feed, token: str | None = None, host: str = "127.0.0.1") -> Iterator[Dashboard]:
+    """The dashboard of *feed*, whose application is Word Count, once it has polled the feed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "time", feed)
+        polled = Watch(load(WORD_COUNT), feed)
+        server = DashboardServer(Address(host, "0"), polled, token)
+        try:
+            yield Dashboard(polled, server, Viewer(server.url))
+        finally:
+            polled.stop()
+            server.close()

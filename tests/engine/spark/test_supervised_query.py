@@ -1,0 +1,82 @@
+"""A query that fails is started again, unless it would fail for the same reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from wallaroo.engine.base import Failure, OnBatch, Progress
+from wallaroo.engine.spark.supervised_query import SupervisedQuery
+from wallaroo.system.restarts import Restarts
+
+
+class Query:
+    """A query that has failed, or runs."""
+
+    def __init__(self, failure: str | None = None, *, final: bool = False) -> None:
+        self._failure = None if failure is None else Failure(failure, final)
+
+    def failure(self) -> Failure | None:
+        return self._failure
+
+    def progress(self) -> Sequence[Progress]:
+        return ()
+
+    def waits(self) -> bool:
+        return True
+
+    def finish_batch(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
+    starts: Iterator[Query | None] = iter([Query("a worker died"), None, Query()])
+
+    def start(_on_batch: OnBatch) -> Query:
+        query = next(starts)
+        if query is None:
+            raise BrokenPipeError
+        return query
+
+    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
+    assert [engine.failure() for _ in range(4)] == [None] * 4
+    assert engine.restarts == 1
+    assert not list(starts)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
+    queries = iter([Query("a worker died")])
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    told = [engine.failure() for _ in range(Restarts.MOST + 1)]
+    assert told[:-1] == [None] * Restarts.MOST
+    assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
+
+
+def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
+    queries = iter([Query("a message was set aside", final=True)])
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    assert engine.failure() == "a message was set aside"
+
+
+def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
+    queries = iter([Query("stopped, as --on-error asks: so says the application")])
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    assert engine.failure() is None
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
+    queries = iter([Query("a worker died")])
+    ended = "Spark's Java was killed by SIGKILL"
+    engine = SupervisedQuery(lambda _: next(queries), lambda: ended, lambda _batch: None)
+    assert engine.failure() is None
+    assert engine.failure() == ended

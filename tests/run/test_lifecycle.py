@@ -1,0 +1,83 @@
+"""What the runs on one machine and on a cluster share: parts start, and stop in reverse order."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.helpers import WORD_COUNT
+from wallaroo.engine.base import Batch
+from wallaroo.run.lifecycle import Lifecycle
+from wallaroo.run.settings import DashboardSettings
+
+_NO_SPARK_BEFORE_JAVA = """
+import sys
+from wallaroo.cli.main import main
+from wallaroo.engine.spark import session
+
+class Java:
+    def __init__(self, *_):
+        print("pyspark" in sys.modules, file=sys.stderr)
+        sys.exit(7)
+
+session.Java = Java
+main()
+"""
+
+
+class Parts(Lifecycle):
+    """Two parts, the second of which fails to stop."""
+
+    def __init__(self, *, interrupted: bool = False) -> None:
+        super().__init__(DashboardSettings())
+        self.events: list[str] = []
+        self._interrupted = interrupted
+
+    def _start(self) -> None:
+        self._stack.callback(self.events.append, "first stopped")
+        if self._interrupted:
+            signal.raise_signal(signal.SIGTERM)
+        self._stack.callback(self._fail)
+        self._stopped = {}
+
+    def _fail(self) -> None:
+        self.events.append("second failed")
+        raise OSError
+
+    def _on_batch(self, batch: Batch) -> None: ...
+
+
+def test_a_part_that_fails_to_stop_does_not_keep_the_others_running() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    parts = Parts()
+    with capture_logs() as logged, pytest.raises(OSError), parts:  # noqa: PT011
+        assert parts.start()
+    assert parts.events == ["second failed", "first stopped"]
+    assert logged == []  # it has not stopped in good order
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_start_that_a_signal_interrupts_stops_what_has_started() -> None:
+    with capture_logs() as logged, Parts(interrupted=True) as parts:
+        assert not parts.start()
+    assert parts.events == ["first stopped"]
+    assert logged[-1] == {"event": "stopped", "during": "start", "log_level": "info"}
+
+
+def test_pyspark_is_not_loaded_before_java_starts(tmp_path: Path) -> None:
+    addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
+    command = [sys.executable, "-c", _NO_SPARK_BEFORE_JAVA, "run", str(WORD_COUNT), *addresses]
+    ended = subprocess.run(
+        [*command, "--no-ui", "--state-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 7, ended.stderr
+    assert ended.stderr.splitlines()[-1] == "False"
