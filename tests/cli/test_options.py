@@ -30,6 +30,7 @@ from wallaroo.run.settings import (
 )
 
 HOMONYMS = {
+    "--engine": "what builds an image, what runs an application",
     "--format": "of a picture, of exported entities",
     "--framing": "of what is sent, of what is received",
     "--listen": "where outputs are received, the internal API",
