@@ -105,8 +105,10 @@ def test_a_kill_in_mid_stream_loses_and_doubles_nothing(
                 receiver.wait_for(2 * WORDS)
                 assert running.stop() == 0
         received = set(receiver.messages)  # plain TCP may repeat the last ones after a kill
-    due = Counter(word for payload in payloads for word in payload.split())
-    assert received == {b"%s => %d\n" % (word, n + 1) for word in due for n in range(due[word])}
+    expected = Counter(word for payload in payloads for word in payload.split())
+    assert received == {
+        b"%s => %d\n" % (word, n + 1) for word in expected for n in range(expected[word])
+    }
 
 
 def _send(address: str, payloads: list[bytes]) -> None:

@@ -49,14 +49,14 @@ class GatewaySide:
         leases = Leases(directory / "claim.json")
         self.claim = leases.claim("driver")
         self.failures: list[Exception] = []
-        judge = EvidenceFinder(application, self.journal, {})
+        evidence = EvidenceFinder(application, self.journal, {})
         self.server = ChunkServer(
             self.path,
             self.journal,
             journal_file,
             self.outbox,
             leases,
-            judge,
+            evidence,
             pace,
             self.failures.append,
         )

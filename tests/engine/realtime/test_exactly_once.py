@@ -155,10 +155,10 @@ def test_outputs_agree_with_the_state_that_a_crash_leaves(seed: int, tmp_path: P
         key, number, seen = _OUTPUT.unpack(output)
         drawn[key].add(number)
         numbers[key].append(seen)
-    due = Counter(payload for _, payload in sent)
+    expected = Counter(payload for _, payload in sent)
     for key, seen_by_key in numbers.items():
         assert len(drawn[key]) == 1
-        assert seen_by_key == list(range(1, due[key.rstrip(b"\0")] + 1))
+        assert seen_by_key == list(range(1, expected[key.rstrip(b"\0")] + 1))
 
 
 def test_an_earlier_query_is_cut_off_by_a_later_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the gateway tells the driver of a real-time query."""
+"""Reports of the gateway to the driver of a real-time query."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Feed:
         with self._changed:
             self._asked += 1
             number = self._asked
-        with contextlib.suppress(OSError):  # told of below
+        with contextlib.suppress(OSError):  # reported below
             self._frames.send(pack_json(FINISH, number))
         with self._changed:
             self._changed.wait_for(lambda: self._done >= number or self._failure is not None)

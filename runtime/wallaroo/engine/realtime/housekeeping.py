@@ -1,4 +1,4 @@
-"""What a process of a real-time query does now and then, between two chunks."""
+"""Periodic work of a process of a real-time query, between two chunks."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import gc
 import time
 
 _COLLECTS_AFTER_S = 5.0
-"""Time between two looks for cycles among the objects that chunks have left."""
-_TELLS_AFTER_S = 1.0
-"""Time between two reports of what the state holds."""
+"""Seconds between two garbage collections."""
+_REPORTS_AFTER_S = 1.0
+"""Seconds between two reports of the size of the state."""
 
 
 class Housekeeping:
-    """Keeps the time of what is done now and then."""
+    """Knows when periodic work is to be done."""
 
     def __init__(self) -> None:
         self._collected = time.monotonic()
-        self._told = 0.0
+        self._reported = 0.0
 
     def between_chunks(self) -> None:
-        """Look for garbage, if it is time; what is alive is not looked at again."""
+        """Collect garbage if it is time; live objects are not examined again."""
         now = time.monotonic()
         if now - self._collected > _COLLECTS_AFTER_S:
             gc.collect()
             gc.freeze()
             self._collected = time.monotonic()
 
-    def tells(self) -> bool:
-        """Whether it is time to report what the state holds."""
+    def reports(self) -> bool:
+        """Whether it is time to report the size of the state."""
         now = time.monotonic()
-        if now - self._told < _TELLS_AFTER_S:
+        if now - self._reported < _REPORTS_AFTER_S:
             return False
-        self._told = now
+        self._reported = now
         return True

@@ -64,10 +64,10 @@ def compiled(source: Path, scratch: Path) -> Path:
     classes.mkdir()
     command = [find_java(), "-XX:TieredStopAtLevel=1", "-cp", f"{spark_jars()}/*", _COMPILER]
     command += ["-usejavacp", "-target:17", "-nowarn", "-d", str(classes), str(source)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    if told.returncode:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
         version = importlib.metadata.version("pyspark")
-        lines = (told.stdout + told.stderr).splitlines()
+        lines = (result.stdout + result.stderr).splitlines()
         errors = [line for line in lines if "error:" in line] or lines[-3:]
         first = re.sub(r"^.*?([^/]+\.scala)", r"\1", errors[0]) if errors else "no output"
         msg = (

@@ -1,4 +1,4 @@
-"""What the gateway and the processes of a real-time query tell each other, as frames.
+"""The protocol between the gateway and the processes of a real-time query, as frames.
 
 The first byte says what a frame is. Nothing that the gateway is sent is unpickled.
 """
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
-"""To the gateway: who one is; an epoch begins; what a chunk led to; changes are asked for; the
-epoch is to end."""
+"""To the gateway: a process introduces itself; an epoch begins; the results of a chunk; a
+request for changes; a request to end the epoch."""
 TASK, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"E", b"R", b"D", b"P", b"X"
-"""From the gateway: a chunk to run; the epoch is to end; changes, and their end; what was
-published; what went wrong. `FINISH` says that the epoch has ended."""
+"""From the gateway: a chunk to run; the end of the epoch; changes, and their end; what was
+published; a failure. `FINISH` says that the epoch has ended."""
 _HEAD = struct.Struct(">QQQ?")
 _REPORT = struct.Struct(">QI")
 
@@ -30,7 +30,7 @@ _UNIX = "grpc+unix://"
 def chunks_socket(location: str) -> Path | None:
     """The socket for chunks of the gateway whose internal API is at *location*.
 
-    None where that is no Unix socket: processes on other machines cannot reach it.
+    None if that is not a Unix socket: the engine runs on one machine.
     """
     if not location.startswith(_UNIX):
         return None
@@ -109,7 +109,7 @@ class Report(NamedTuple):
     tally: Tally
     """What it has to report besides."""
     partitions: tuple[int, ...] = ()
-    """From the reader: who will report, too."""
+    """From the reader: the partitions that will report as well."""
     changes: bytes = b""
     """From a partition: the record of what changed; empty if nothing did."""
     saving_s: float = 0.0
@@ -152,14 +152,14 @@ def task_in(frame: bytes) -> Task:
 
 def pack_report(report: Report) -> list[bytes]:
     """The parts of a frame with *report*."""
-    told = {
+    fields = {
         "outputs": [[sink, len(lengths), len(data)] for sink, lengths, data in report.outputs],
         "tally": report.tally.to_json() if report.tally else None,
         "partitions": report.partitions,
         "changes": len(report.changes),
         "saving_s": report.saving_s,
     }
-    header = json.dumps(told).encode()
+    header = json.dumps(fields).encode()
     parts = [REPORT + _REPORT.pack(report.number, len(header)), header]
     for _, lengths, data in report.outputs:
         parts += [lengths, data]
@@ -170,13 +170,13 @@ def report_in(frame: bytes) -> Report:
     """The report in a frame of `pack_report`."""
     number, length = _REPORT.unpack_from(frame, 1)
     place = 1 + _REPORT.size
-    told = json.loads(frame[place : place + length])
+    fields = json.loads(frame[place : place + length])
     place += length
     outputs: list[Outputs] = []
-    for sink, lengths_size, data_size in told["outputs"]:
+    for sink, lengths_size, data_size in fields["outputs"]:
         middle, end = place + lengths_size, place + lengths_size + data_size
         outputs.append(Outputs(sink, frame[place:middle], frame[middle:end]))
         place = end
-    changes = frame[place : place + told["changes"]]
-    tally = Tally() if told["tally"] is None else Tally.from_json(told["tally"])
-    return Report(number, outputs, tally, tuple(told["partitions"]), changes, told["saving_s"])
+    changes = frame[place : place + fields["changes"]]
+    tally = Tally() if fields["tally"] is None else Tally.from_json(fields["tally"])
+    return Report(number, outputs, tally, tuple(fields["partitions"]), changes, fields["saving_s"])

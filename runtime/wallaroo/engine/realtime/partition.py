@@ -108,7 +108,7 @@ class Partition:
         began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)
         saving_s = time.thread_time() - began
-        if self._housekeeping.tells():
+        if self._housekeeping.reports():
             self._worker.note_state(self._number, self._state.bucket)
         outputs, tally = self._results.take()
         report = Report(number, outputs, tally, (), record, saving_s)

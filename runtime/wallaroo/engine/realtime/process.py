@@ -101,7 +101,7 @@ def _accepted(path: Path) -> FrameSocket:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(fresh))
         listener.listen(1)
-        fresh.rename(path)  # who finds it can connect
+        fresh.rename(path)  # once it exists, connections are accepted
         connection, _ = listener.accept()
     return FrameSocket(connection)
 

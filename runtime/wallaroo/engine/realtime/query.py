@@ -31,7 +31,7 @@ _START_S = 60.0
 """Time for the Python processes to start."""
 _LOOK_EVERY_S = 0.01
 _KEPT = 10
-"""Publications that are told one by one."""
+"""Publications that are reported one by one."""
 
 
 class RealTimeQuery:
@@ -53,7 +53,7 @@ class RealTimeQuery:
     ) -> None:
         self._on_batch = on_batch
         self._published = 0
-        self._told: list[Progress] = []
+        self._progress: list[Progress] = []
         self._lock = threading.Lock()
         self._directory = Path(tempfile.mkdtemp(prefix="query-", dir=scratch))
         (self._directory / JOB).write_bytes(pickle.dumps(job))
@@ -88,14 +88,14 @@ class RealTimeQuery:
         if self._query.isActive():
             return self._feed.failure
         error = self._query.exception()
-        told = "the query stopped" if error.isEmpty() else cause_of(str(error.get().toString()))
-        return Failure(told)
+        reason = "the query stopped" if error.isEmpty() else cause_of(str(error.get().toString()))
+        return Failure(reason)
 
     def progress(self) -> Sequence[Progress]:
         """How the publications went since this was asked last."""
         with self._lock:
-            told, self._told = self._told, []
-        return told
+            recent, self._progress = self._progress, []
+        return recent
 
     def waits(self) -> bool:
         """Whether nothing is under way as far as is known here."""
@@ -139,5 +139,7 @@ class RealTimeQuery:
         self._published += 1
         phases = dict.fromkeys(PHASES, 0.0) | {"run": timing.run_s, "commit": timing.commit_s}
         with self._lock:
-            self._told = [*self._told, Progress(self._published, timing.started, phases)][-_KEPT:]
+            self._progress = [*self._progress, Progress(self._published, timing.started, phases)][
+                -_KEPT:
+            ]
         self._on_batch(Batch(self._published, tally))

@@ -24,7 +24,7 @@ class _Flight:
     """By the role of the process."""
 
     def is_finished(self) -> bool:
-        """Whether all have reported from whom the reader says that a report will come."""
+        """Whether all have reported from which the reader expects reports."""
         first = self.reports.get(READER)
         return first is not None and all(part in self.reports for part in first.partitions)
 
@@ -42,7 +42,7 @@ class _Flight:
 
 
 class Flights:
-    """The chunks that are under way, in order; whoever calls holds a lock.
+    """The chunks that are under way, in order; the caller holds a lock.
 
     Args:
         number: Number of the last chunk that is published.

@@ -49,10 +49,10 @@ from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
 from wallaroo.system.failpoints import fault
 
 _WAIT_S = 0.2
-"""Longest wait before it is looked again whether an epoch is to end."""
+"""Longest wait until the next check whether the epoch is to end."""
 _ROOM_PAUSE_S = 0.5
 """Pause before a publication is tried again for which the disk had no room."""
-_TELL_AFTER_S = 0.1
+_REPORT_AFTER_S = 0.1
 """Time between two reports to the driver."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
@@ -134,7 +134,7 @@ class ChunkRun:
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
         self._begun = Place()
-        """From where the epoch goes on; what lies before is in Spark's state store."""
+        """Where the epoch begins; everything before is in Spark's state store."""
         self._open = False
         """Whether an epoch is under way that takes chunks."""
         self._next = 0
@@ -145,10 +145,10 @@ class ChunkRun:
         """The same of the request that the next epoch's beginning answers."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
-        self._untold = Tally()
+        self._unreported = Tally()
         """What was published since the last report to the driver."""
         self._timing = Timing()
-        self._last_told = 0.0
+        self._last_report = 0.0
         self._closed = False
         self._threads: list[threading.Thread] = []
 
@@ -291,7 +291,7 @@ class ChunkRun:
                     self._end_epoch()
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
-                self._tell(None)
+                self._report(None)
                 early = last + self._gap_s() - time.monotonic()
                 if early > 0:
                     time.sleep(early)
@@ -314,7 +314,7 @@ class ChunkRun:
         return max(self._pace.gap_s, _SAVING_SHARE * self._saving_s)
 
     def _wait_for_room(self) -> bool:
-        """Wait until a chunk may be handed out; whether the run goes on."""
+        """Wait until a chunk may be handed out; returns whether the run continues."""
         roles = {READER, DRIVER, *range(self._partitions)}
         with self._changed:
             self._changed.wait_for(
@@ -386,33 +386,33 @@ class ChunkRun:
             self._timing = Timing(
                 time.time() - (now - chunks[0].began), finished - chunks[0].began, now - finished
             )
-            self._tell(tally)
+            self._report(tally)
 
     def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
         """Publish *chunks*, once the disk has room."""
         assert self._query is not None
-        told = False
+        logged = False
         while not self._closed:
             try:
                 return self._outbox.publish_chunks(self._query, chunks, self._evidence)
             except sqlite3.Error as error:
                 if not lacks_room(error):
                     raise
-                if not told:
-                    told = True
+                if not logged:
+                    logged = True
                     log.warning("outbox waits", reason=f"the disk has no room: {error}")
                 time.sleep(_ROOM_PAUSE_S)
         msg = "the query was cut off"
         raise ConnectionError(msg)
 
-    def _tell(self, tally: Tally | None) -> None:
+    def _report(self, tally: Tally | None) -> None:
         """Report to the driver what was published, if it is time."""
         now = time.monotonic()
         with self._changed:
             if tally is not None:
-                self._untold.merge(tally)
+                self._unreported.merge(tally)
             driver = self._processes.get(DRIVER)
-            if driver is None or not self._untold or now - self._last_told < _TELL_AFTER_S:
+            if driver is None or not self._unreported or now - self._last_report < _REPORT_AFTER_S:
                 return
-            told, self._untold, self._last_told = self._untold, Tally(), now
-        driver.send(pack_json(PUBLISHED, [told.to_json(), *self._timing]))
+            tally, self._unreported, self._last_report = self._unreported, Tally(), now
+        driver.send(pack_json(PUBLISHED, [tally.to_json(), *self._timing]))

@@ -111,7 +111,7 @@ class ChunkServer:
             log.warning("a process of the query is cut off", reason=str(error))
         finally:
             if run is not None:
-                run.close()  # without one of its processes, a query cannot go on
+                run.close()  # without one of its processes, a query cannot continue
             frames.close()
 
     def _run_of(self, hello: Hello, frames: FrameSocket) -> ChunkRun | None:

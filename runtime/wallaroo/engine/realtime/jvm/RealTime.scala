@@ -217,7 +217,7 @@ final class Partition(directory: String) extends StatefulProcessor[Int, Frame, I
     frames.foreach { frame =>
       bridge.send(frame.data)
       frame.data(0) match {
-        case 'o' => tell()
+        case 'o' => sendLog()
         case 'e' => save()
         case _ =>
       }
@@ -226,7 +226,7 @@ final class Partition(directory: String) extends StatefulProcessor[Int, Frame, I
   }
 
   /** Send the log of the bucket that is current. */
-  private def tell(): Unit = {
+  private def sendLog(): Unit = {
     if (head.exists()) {
       val Head(versions, count, base, tail) = head.get()
       val named = versions.getBytes(UTF_8)
