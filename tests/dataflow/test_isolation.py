@@ -7,19 +7,25 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 import wallaroo
 from tests.dataflow.harness import chunks
+from tests.helpers import MISBEHAVING
 from wallaroo.dataflow.call_timeout import CallTimeout
-from wallaroo.dataflow.entities import Bucket
-from wallaroo.dataflow.isolation import run_isolated
+from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
+from wallaroo.dataflow.entity_checks import Saving
+from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Tally
+from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.worker import Worker
 from wallaroo.model.application import Application
+from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
 
 LIMIT_S = 1.0
@@ -178,3 +184,38 @@ def test_only_a_copy_that_says_so_has_got_through() -> None:
     bucket = Bucket([{}])
     Worker(Program(made, 1), results).run([packed.blob], 0, bucket)
     assert [one.texts for one in bucket.entities[0].values()] == [["one", "end"]]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a", "a lock", "a deep", "a", "b", "b exit", "b", "b", "a become another program"],
+        ["a", "a exit", "a lock", "b", "a deep", "b", "a", "b"],
+    ],
+)
+def test_messages_that_spoil_an_entity_do_not_hide_which_message_ends_its_process(
+    texts: list[str],
+) -> None:
+    reference = ApplicationRef(str(MISBEHAVING), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
+    application = reference.load()
+    program, sent = Program(application, 1), [("Texts", text.encode()) for text in texts]
+    ((block,),) = chunks(application, sent, [0] * len(sent))
+    tally, outputs = Tally(), list[Outputs]()
+
+    def deliver(delivered: Sequence[Outputs], reported: Tally) -> None:
+        outputs.extend(delivered)
+        tally.merge(reported)
+
+    results = TaskResults(deliver)
+    blobs = [packed.blob for packed in Router(program, results).route(block)]
+    cache = EntityCache(["shelf"])
+    bucket = cache.read([])
+
+    def run(program: Program, results: TaskResults) -> Changes:
+        return Worker(program, results, 1).run(blobs, 0, bucket)
+
+    saves = Saves(Saving(cache, bucket), lambda changes: changes)
+    cache.record(*vars(run_isolated(program, results, LIMIT_S, run, saves)).values())
+    results.close()
+    assert b"".join(of.data for of in outputs) == b"a 1\na 2\nb 1\nb 2\nb 3\n"
+    assert tally.set_aside == sum(len(text) > 1 for text in texts)

@@ -113,6 +113,8 @@ def _find_fatal_calls(
                 more_closely = closely | report.changed_outside | report.unsaved.among(suspects)
                 if not report.is_incomplete and (more, more_closely) != (suspects, closely):
                     suspects, closely = more, more_closely
+                    skipped.clear()  # messages that fail the checks make fewer calls from now on
+                    last, times = 0, 0
                     continue
                 skipped |= {n: Unsavable(problem) for n, problem in report.findings.items()}
                 if not report.is_incomplete:
@@ -120,6 +122,8 @@ def _find_fatal_calls(
                     break
             elif number == _SAVING and not suspects.all:
                 suspects = Suspects(all=True)  # saving one of them ends the process
+                skipped.clear()
+                last, times = 0, 0
             elif number in {0, _SAVING} or number in skipped:
                 break  # not caused by a function of the application
             else:
