@@ -125,8 +125,8 @@ function tiles(entries) {
 }
 
 function ends() {
-  const source = (one) => row([one.name, address(one), number(`${format.count(one.rate)}`), number(format.exact(one.accepted)), number(format.count(one.backlog))]);
-  const sink = (one) => row([`→ ${one.name}`, "", number(`${format.count(one.rate)}`), number(format.exact(one.delivered)), number(format.count(one.waiting))]);
+  const source = (one) => row([one.name, address(one), number(`${format.count(one.rate)}/s`), number(format.exact(one.accepted)), number(format.count(one.backlog))]);
+  const sink = (one) => row([`→ ${one.name}`, "", number(`${format.count(one.rate)}/s`), number(format.exact(one.delivered)), number(format.count(one.waiting))]);
   body("ends", [...snapshot.sources.map(source), ...snapshot.sinks.map(sink)]);
 }
 
