@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.ends import connected
 from benchmarks.loads import Load
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 _LOOK_EVERY_S = 0.05
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wallaroo.dataflow.guarding import guarded
+from wallaroo.dataflow.message_snapshots import Carrier
 from wallaroo.dataflow.paths import as_bytes
-from wallaroo.dataflow.snapshots import Carrier
 from wallaroo.errors import UsageError
 from wallaroo.model.application import (
     Application,

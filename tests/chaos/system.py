@@ -25,7 +25,7 @@ from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.gateway_process import reserved_ports
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing

@@ -11,10 +11,10 @@ import wallaroo
 from wallaroo.cli.flame_graph import ENGINE, by_step
 from wallaroo.dataflow.paths import Paths
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 
 
-@pytest.mark.parametrize("kind", [Paths, Router, Worker])
+@pytest.mark.parametrize("kind", [Paths, Router, StateRunner])
 def test_what_runs_steps_is_of_the_engine(kind: type) -> None:
     file = Path(inspect.getfile(kind)).relative_to(Path(wallaroo.__file__).parents[1])
     engine = f"run ({file}:7)"

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.feed import START, Feed, serving
 from tests.spark.harness import APPS, Receiver, run, send
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = [
     pytest.mark.spark,

@@ -16,7 +16,7 @@ from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 
 BUCKETS = 3
@@ -54,13 +54,13 @@ class Driven:
                 blobs = [p.blob for p in sent if (p.level, p.bucket) == (level, bucket)]
                 if blobs:
                     results = TaskResults(self._deliver)
-                    worker = Worker(self.program, results, level)
-                    changes = worker.run(blobs, bucket, self._buckets[level, bucket])
+                    runner = StateRunner(self.program, results, level)
+                    changes = runner.run(blobs, bucket, self._buckets[level, bucket])
                     if changes:
                         record = self._cache.record(changes.changed, changes.forgotten)
                         self._logs[level, bucket].append(record)
                     results.close()
-                    new = worker.sent()
+                    new = runner.sent()
                     assert all(packed.level > level for packed in new)
                     sent += new
 

@@ -14,7 +14,7 @@ from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application
 
@@ -90,7 +90,7 @@ class Engine:
         bucket = self.cache.open(0, self.log)
 
         def run(program: Program, results: TaskResults) -> Changes:
-            return Worker(program, results).run([one.blob for one in packed], 0, bucket)
+            return StateRunner(program, results).run([one.blob for one in packed], 0, bucket)
 
         if isolated:
             saves = Saves(Saving(self.cache, bucket), lambda made: made)

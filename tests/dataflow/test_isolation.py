@@ -23,7 +23,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
@@ -98,7 +98,9 @@ def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on(
     results = TaskResults(deliver)
     (packed,) = run_isolated(program, results, LIMIT_S, lambda p, r: Router(p, r).route(block))
     bucket = Bucket([{}])
-    run_isolated(program, results, LIMIT_S, lambda p, r: Worker(p, r).run([packed.blob], 0, bucket))
+    run_isolated(
+        program, results, LIMIT_S, lambda p, r: StateRunner(p, r).run([packed.blob], 0, bucket)
+    )
     results.close()
     assert b"".join(delivered) == b"onetwosixtenend"
     assert [(letter.step, letter.arrival, letter.error) for letter in tally.letters] == [
@@ -182,7 +184,7 @@ def test_only_a_copy_that_says_so_has_got_through() -> None:
         (4, "SystemExit: 0"),
     ]
     bucket = Bucket([{}])
-    Worker(Program(made, 1), results).run([packed.blob], 0, bucket)
+    StateRunner(Program(made, 1), results).run([packed.blob], 0, bucket)
     assert [one.texts for one in bucket.entities[0].values()] == [["one", "end"]]
 
 
@@ -212,7 +214,7 @@ def test_messages_that_spoil_an_entity_do_not_hide_which_message_ends_its_proces
     bucket = cache.read([])
 
     def run(program: Program, results: TaskResults) -> Changes:
-        return Worker(program, results, 1).run(blobs, 0, bucket)
+        return StateRunner(program, results, 1).run(blobs, 0, bucket)
 
     saves = Saves(Saving(cache, bucket), lambda changes: changes)
     cache.record(*vars(run_isolated(program, results, LIMIT_S, run, saves)).values())

@@ -19,7 +19,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults, preview
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -295,7 +295,7 @@ def test_only_entities_that_were_saved_count_as_changed() -> None:
     results = TaskResults(lambda _outputs, _tally: None)
     frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
-    assert not Worker(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
+    assert not StateRunner(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
 
 
 def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
@@ -303,7 +303,7 @@ def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
     results = TaskResults(lambda _outputs, _tally: None)
     frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
-    (changed,) = Worker(program, results).run([packed.blob], 0, Bucket([{}])).changed
+    (changed,) = StateRunner(program, results).run([packed.blob], 0, Bucket([{}])).changed
     assert changed["a"].all == [1]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import PATIENCE_S, WORD_COUNT
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 
 class Disk:

@@ -16,7 +16,7 @@ from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -155,9 +155,9 @@ def test_a_message_on_which_anything_is_raised_is_set_aside_as_simulated() -> No
         blobs = [one.blob for one in packed if one.level == level]
 
         def run(p: Program, r: TaskResults, level: int = level, blobs: Any = blobs) -> Any:
-            worker = Worker(p, r, level)
-            worker.run(blobs, 0, bucket)  # noqa: B023
-            return worker.sent()
+            runner = StateRunner(p, r, level)
+            runner.run(blobs, 0, bucket)  # noqa: B023
+            return runner.sent()
 
         packed = [*packed, *run_isolated(program, results, 0, run)]
     results.close()

@@ -27,7 +27,7 @@ from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.local import LocalRun
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.stopping import StartInterrupted, StopSignals

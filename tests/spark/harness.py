@@ -14,7 +14,7 @@ from typing import Self
 
 from tests.helpers import processes_below
 from wallaroo.cli.streams import Cutter, FramingName
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 APPS = Path(__file__).parents[2] / "apps"
 PATIENCE_S = 90.0

@@ -15,7 +15,7 @@ import pytest
 from tests.helpers import wait_until
 from tests.spark.exactly_once import LINES, NUMBERS
 from tests.spark.harness import PATIENCE_S, kill_gateway
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 

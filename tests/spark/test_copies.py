@@ -17,7 +17,7 @@ from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.dataflow.records import JOURNAL
 from wallaroo.engine.spark.checkpoint.progress import progress_of
 from wallaroo.errors import UsageError
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 

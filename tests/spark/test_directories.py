@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 

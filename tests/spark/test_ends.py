@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S, send
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 

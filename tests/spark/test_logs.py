@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import PATIENCE_S, Receiver, run, send
-from wallaroo.run.background import BackgroundRun, Event
+from wallaroo.run.background_run import BackgroundRun, Event
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark

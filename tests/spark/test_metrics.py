@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, frame, kill_gateway, run, send
 from wallaroo.cli.main import main
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 

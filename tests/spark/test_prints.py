@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S, send
-from wallaroo.run.background import BackgroundRun, Event
+from wallaroo.run.background_run import BackgroundRun, Event
 
 pytestmark = pytest.mark.spark
 

@@ -34,7 +34,7 @@ from tests.spark.test_word_count import (
     test_totals_of_a_text_are_exact,
 )
 from wallaroo.engine.registry import VARIABLE
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 
 __all__ = [  # tests and fixtures of other modules, which run here on this engine
     "counting",

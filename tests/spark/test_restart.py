@@ -24,7 +24,7 @@ from tests.spark.harness import (
     run,
     send,
 )
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.system.restarts import Restarts
 
 pytestmark = pytest.mark.spark

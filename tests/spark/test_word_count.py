@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send, send_bytes
-from wallaroo.run.background import BackgroundRun, Event
+from wallaroo.run.background_run import BackgroundRun, Event
 from wallaroo.run.state.directory import FORMAT
 from wallaroo.testing import load, simulate
 

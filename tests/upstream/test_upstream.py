@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S, Receiver, send
 from wallaroo.cli.main import main
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load, messages_of, simulate
 
 FOLDER = Path(__file__).parent

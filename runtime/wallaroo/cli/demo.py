@@ -19,7 +19,7 @@ import click
 from wallaroo.cli.options import WORKERS, application_without_addresses
 from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
-from wallaroo.run.background import BackgroundRun
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.user_output import reserved_stdout
 
 _WARM_UP_TURNS = 4

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from wallaroo.dataflow.message_snapshots import Snapshot, restored
 from wallaroo.dataflow.packing import Group, Packed, Rows, Runs, packed_group, packed_rows
 from wallaroo.dataflow.paths import key_failed
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.rows import Keyed, rows_by_bucket, selected
-from wallaroo.dataflow.snapshots import Snapshot, restored
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.keys.buckets import are_safe
 

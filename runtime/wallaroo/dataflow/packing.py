@@ -12,7 +12,7 @@ from collections import defaultdict
 from itertools import islice
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.snapshots import PLAIN, Snapshot, packed, unpacked
+from wallaroo.dataflow.message_snapshots import PLAIN, Snapshot, packed, unpacked
 from wallaroo.model.callers import time_limited
 
 Arrivals = list[int]

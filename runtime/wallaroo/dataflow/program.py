@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.dataflow.levels import Hop, Levels
-from wallaroo.dataflow.snapshots import Carrier
+from wallaroo.dataflow.message_snapshots import Carrier
 from wallaroo.model.application import (
     Application,
     Branch,

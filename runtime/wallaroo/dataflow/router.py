@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.dataflow.exchange import Exchange
+from wallaroo.dataflow.message_snapshots import PLAIN
 from wallaroo.dataflow.outgoing import Outgoing
 from wallaroo.dataflow.packing import TICK, Packed
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths, key_failed
@@ -17,7 +18,6 @@ from wallaroo.dataflow.program import OperatorChain, Program, SourcePath, Statef
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
-from wallaroo.dataflow.snapshots import PLAIN
 from wallaroo.model.callers import runs_step, time_limited
 
 _DECODER = "decoder"
@@ -59,7 +59,7 @@ class Router:
         """Run the first stage over *chunks*.
 
         Returns:
-            Packed messages by level and bucket, for `Worker.run`.
+            Packed messages by level and bucket, for `StateRunner.run`.
         """
         exchange = Exchange(self._program, self._results)
         arrived: list[tuple[int, int, int]] = []

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wallaroo.dataflow.message_snapshots import Snapshot
 from wallaroo.dataflow.packing import Rows
-from wallaroo.dataflow.snapshots import Snapshot
 from wallaroo.model.keys.buckets import stable_hash
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from wallaroo.run.batch_summary import BatchSummary
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
-from wallaroo.run.lease import LeaseRenewal, set_credentials
+from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.agreement import GatewayFiles, agree

@@ -13,7 +13,7 @@ from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
-from wallaroo.run.lease import LeaseRenewal, set_credentials
+from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.settings import GatewayAccess
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes

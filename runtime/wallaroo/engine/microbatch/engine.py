@@ -100,13 +100,13 @@ class MicroBatch(Engine):
 
     def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
         """See `Engine.write_rows`."""
-        from wallaroo.engine.microbatch.importing import write_rows
+        from wallaroo.engine.microbatch.state_import import write_rows
 
         write_rows(program, packed, rows)
 
     def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
         """See `Engine.import_progress`."""
-        from wallaroo.engine.microbatch.importing import progress
+        from wallaroo.engine.microbatch.state_import import progress
 
         return progress(checkpoint, name)
 
@@ -133,7 +133,7 @@ class _Stopped:
 
     def import_rows(self, program: Program, rows: Path, name: str) -> None:
         """See `StoppedState.import_rows`."""
-        from wallaroo.engine.microbatch.importing import import_state
+        from wallaroo.engine.microbatch.state_import import import_state
 
         import_state(self._session, self._checkpoint, program.levels.count, rows, name)
 

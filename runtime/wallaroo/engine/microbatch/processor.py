@@ -15,7 +15,7 @@ from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.engine.microbatch.job import Job, WorkerContext, worker_context
 from wallaroo.engine.microbatch.source import TOKEN, is_tried_again
 from wallaroo.engine.spark.gc_control import no_garbage_collection
@@ -54,7 +54,7 @@ class LevelProcessor(StatefulProcessor):
             if self._context is None:
                 self._context = worker_context(self._job, locate)
                 token, self._results = self._context.results()
-                self._worker = Worker(self._context.program, self._results, self._level)
+                self._state_runner = StateRunner(self._context.program, self._results, self._level)
                 self._patience = CallTimeout(self._job.call_limit_s)
                 self._patience.start()
                 self._isolates = is_tried_again()
@@ -77,17 +77,17 @@ class LevelProcessor(StatefulProcessor):
         bucket = cache.open(slot, self._log)
 
         def run(program: Program, results: TaskResults) -> tuple[Changes, list[Packed]]:
-            worker = Worker(program, results, self._level)
-            return worker.run(packed, slot, bucket), worker.sent()
+            runner = StateRunner(program, results, self._level)
+            return runner.run(packed, slot, bucket), runner.sent()
 
         if self._isolates:
             limit_s = self._job.call_limit_s
             saves = Saves(Saving(cache, bucket), lambda made: made[0])
             changes, sent = run_isolated(context.program, self._results, limit_s, run, saves)
         else:
-            changes, sent = self._worker.run(packed, slot, bucket), self._worker.sent()
+            changes, sent = self._state_runner.run(packed, slot, bucket), self._state_runner.sent()
         cache.commit(slot, self._log, changes)
-        self._worker.note_state(slot, bucket)
+        self._state_runner.note_state(slot, bucket)
         return sent
 
     def close(self) -> None:

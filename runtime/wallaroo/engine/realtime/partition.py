@@ -10,7 +10,7 @@ from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.worker import Worker
+from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
@@ -58,7 +58,7 @@ class Partition:
         cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
         self._state = PartitionState(cache, job.buckets)
         self._results = ChunkResults()
-        self._worker = Worker(program, self._results, _LEVEL)
+        self._state_runner = StateRunner(program, self._results, _LEVEL)
         self._housekeeping = Housekeeping()
         self._saves = False
         """Whether an epoch ends."""
@@ -109,7 +109,7 @@ class Partition:
         record = self._state.record(changes)
         saving_s = time.thread_time() - began
         if self._housekeeping.reports():
-            self._worker.note_state(self._number, self._state.bucket)
+            self._state_runner.note_state(self._number, self._state.bucket)
         outputs, tally = self._results.take()
         report = Report(number, outputs, tally, (), record, saving_s)
         self._gateway.send(*pack_report(report))
@@ -117,10 +117,10 @@ class Partition:
     def _changes(self, blobs: list[bytes], *, isolates: bool) -> Changes:
         bucket = self._state.bucket
         if not isolates:
-            return self._worker.run(blobs, self._number, bucket)
+            return self._state_runner.run(blobs, self._number, bucket)
 
         def run(program: Program, results: TaskResults) -> Changes:
-            return Worker(program, results, _LEVEL).run(blobs, self._number, bucket)
+            return StateRunner(program, results, _LEVEL).run(blobs, self._number, bucket)
 
         saves = Saves(Saving(self._state.cache, bucket), lambda changes: changes)
         return run_isolated(self._program, self._results, self._limit_s, run, saves)

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.dataflow.entities import Bucket, Changes, Unloadable
+from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.outgoing import Outgoing
 from wallaroo.dataflow.packing import (
     TICK,
@@ -25,7 +26,6 @@ from wallaroo.dataflow.packing import (
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
-from wallaroo.dataflow.snapshots import Lost
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute, WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
@@ -44,7 +44,7 @@ this number of messages."""
 
 
 @time_limited
-class Worker:
+class StateRunner:
     """Runs one level of a program, over one bucket at a time.
 
     Args:
