@@ -17,7 +17,7 @@ import structlog
 
 from wallaroo.engine.realtime.messages import chunks_socket
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.chunks.run import Pace
+from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connectors.base import ConnectorContext, SinkConnector
 from wallaroo.gateway.connectors.registry import SourceConnectors, open_sink

@@ -21,7 +21,7 @@ from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
 from wallaroo.engine.spark.slots import slots_for, spark_hash
-from wallaroo.gateway.chunks.run import Pace, Resumes
+from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases

@@ -28,7 +28,7 @@ from tests.engine.realtime.harness import (
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.chunks.run import Pace
+from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate

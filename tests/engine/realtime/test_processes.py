@@ -29,7 +29,7 @@ from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DRIVER, READER, Hello
 from wallaroo.engine.realtime.process import JOB, Job, socket_of
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.gateway.chunks.run import Resumes
+from wallaroo.gateway.chunks.pace import Resumes
 from wallaroo.model.loader import ApplicationRef
 
 PARTITIONS = 2

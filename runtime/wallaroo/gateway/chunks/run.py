@@ -12,7 +12,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import structlog
 
@@ -41,6 +40,7 @@ from wallaroo.engine.realtime.messages import (
     report_in,
 )
 from wallaroo.gateway.chunks.flights import Flights
+from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
@@ -63,34 +63,6 @@ _WEIGHT = 0.2
 """Weight of the last time that saving took, of all."""
 
 log = structlog.get_logger("wallaroo.gateway")
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How much is under way at a time, and when epochs end."""
-
-    chunks: int = 4
-    """Chunks under way at most."""
-    chunk_bytes: int = 512 * 1024
-    """Bytes of messages in a chunk; at least what one connection has sent at once."""
-    gap_s: float = 0.001
-    """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
-    quiet_s: float = 0.5
-    """Time without messages after which an epoch may end."""
-    epoch_least_s: float = 30.0
-    """Time that an epoch lasts at least, unless the journal fills up."""
-    epoch_most_s: float = 300.0
-    """Time after which it ends even under load."""
-    journal_bytes: int = 1024**3
-    """Bytes of messages in the journal over which an epoch ends: it deletes none before."""
-
-
-@dataclass
-class Resumes:
-    """What outlives a run: which chunks may have failed because of their messages."""
-
-    suspect_until: int = 0
-    """Offset before which messages have been in a chunk of a run that failed."""
 
 
 class ChunkRun:

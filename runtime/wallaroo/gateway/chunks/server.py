@@ -12,7 +12,8 @@ import structlog
 
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
-from wallaroo.gateway.chunks.run import ChunkRun, Pace, Resumes
+from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.run import ChunkRun
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
