@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.feed import START, Feed, serving
+from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, run, send
 from wallaroo.run.background_run import BackgroundRun
 
@@ -80,7 +81,7 @@ def test_it_says_what_runs_and_how(page: Page) -> None:
     expect(page).to_have_title("Word Count Application · Wallaroo")
     expect(page.get_by_role("heading", level=1)).to_have_text("Word Count Application")
     assert tile(page, "workers").split() == ["2", "of", "2"]
-    assert tile(page, "backlog").startswith("0")
+    wait_until(lambda: tile(page, "backlog").startswith("0"), "an empty backlog")
     assert tile(page, "dead-lettered") == "3"
     assert tile(page, "connections") == "0"
 
