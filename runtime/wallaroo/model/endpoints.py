@@ -46,7 +46,7 @@ class EndpointResolver:
 
     Args:
         problems: Receives every mistake.
-        max_frame: Largest payload in bytes, for sources without a limit of their own.
+        max_frame: Largest payload in bytes, for sources that set no limit.
         serialization: The application's, for the values of generators; None for pickle.
     """
 

@@ -74,7 +74,7 @@ class FrameSocket:
         return frame
 
     def close(self) -> None:
-        """Close the connection, also where another thread waits for a frame."""
+        """Close the connection, even if another thread is waiting for a frame."""
         with contextlib.suppress(OSError):  # the other side has closed it
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()

@@ -84,7 +84,7 @@ class PythonSinkWriter:
                 pause = min(pause * 2, _RETRY_MOST_S)
 
     def _write(self) -> None:
-        """Write what is there and what comes, until stopped."""
+        """Write outputs as they are published, until stopped."""
         writer = self._sink.writer
         writer.open(self._numbering)
         with self._closing(writer):

@@ -100,7 +100,7 @@ class ChunkTable:
 class ChunkOutbox(Outbox):
     """An outbox that also publishes chunks, several in one transaction.
 
-    A chunk is an epoch of its own in the table of changes, and a partition is a bucket there.
+    A chunk is an epoch in the table of changes, and a partition is a bucket there.
     """
 
     def __init__(

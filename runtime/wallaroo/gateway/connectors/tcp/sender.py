@@ -242,7 +242,7 @@ class TCPSender:
             raise
 
     def _serve(self, connection: socket.socket) -> None:
-        """Send what is there and what comes, until stopped; raises OSError when it breaks."""
+        """Send outputs as they are published, until stopped; raises OSError when it breaks."""
         self._sent = self._surely_acknowledged = 0
         self._progressed, self._since = False, time.monotonic()
         if self._sink.sequenced:
