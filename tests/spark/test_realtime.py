@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import wait_until
+from tests.helpers import KILLING, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, processes, run, send
 from tests.spark.test_market_spread import (
     demo,
@@ -134,10 +134,9 @@ def _go_on(running: BackgroundRun, payloads: list[bytes]) -> None:
 
 
 def test_a_poisonous_message_becomes_a_dead_letter(tmp_path: Path) -> None:
-    (tmp_path / "poison.py").write_text(_POISON)
     with (
         Receiver("u32") as receiver,
-        run(tmp_path / "poison.py", receiver, tmp_path / "state") as running,
+        run(KILLING, receiver, tmp_path / "state") as running,
     ):
         send(running.sources["in"], [b"a", b"kill", b"b"])
         assert sorted(receiver.wait_for(2)) == [frame(b"a1"), frame(b"b1")]
@@ -147,47 +146,6 @@ def test_a_poisonous_message_becomes_a_dead_letter(tmp_path: Path) -> None:
         assert client is not None
         wait_until(lambda: client.status().dead_letters == 1, "the dead letter")
         assert running.stop() == 0
-
-
-_POISON = """
-import os
-
-import wallaroo
-
-
-class Seen:
-    count = 0
-
-
-@wallaroo.key_extractor
-def key(message):
-    return message
-
-
-@wallaroo.state_computation(name="count", state=Seen)
-def count(message, seen):
-    if message == "kill":
-        os._exit(3)
-    seen.count += 1
-    return f"{message}{seen.count}"
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload):
-    return payload.decode()
-
-
-@wallaroo.encoder
-def encode(text):
-    return len(text).to_bytes(4, "big") + text.encode()
-
-
-def application_setup(args):
-    (address,) = wallaroo.tcp_parse_input_addrs(args)
-    source = wallaroo.source("in", wallaroo.TCPSourceConfig(*address, decode))
-    sink = wallaroo.TCPSinkConfig(*wallaroo.tcp_parse_output_addrs(args)[0], encode)
-    return wallaroo.build_application("Poison", source.key_by(key).to(count).to_sink(sink))
-"""
 
 
 def test_what_the_engine_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
-from tests.helpers import wait_until
+from tests.helpers import KILLING, wait_until
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DRIVER, READER, Hello
@@ -33,50 +33,11 @@ from wallaroo.gateway.chunks.pace import Resumes
 from wallaroo.model.loader import ApplicationRef
 
 PARTITIONS = 2
-APPLICATION = """
-import os
-
-import wallaroo
-
-
-class Seen:
-    count = 0
-
-
-@wallaroo.key_extractor
-def key(message):
-    return message
-
-
-@wallaroo.state_computation(name="count", state=Seen)
-def count(message, seen):
-    if message == "kill":
-        os._exit(3)
-    seen.count += 1
-    return f"{message}{seen.count}"
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload):
-    return payload.decode()
-
-
-@wallaroo.encoder
-def encode(text):
-    return text
-
-
-def application_setup(args):
-    source = wallaroo.source("in", wallaroo.TCPSourceConfig("", 0, decode))
-    sink = wallaroo.TCPSinkConfig("", 1, encode)
-    return wallaroo.build_application("Poison", source.key_by(key).to(count).to_sink(sink))
-"""
 
 
 @pytest.fixture
-def reference(tmp_path: Path) -> ApplicationRef:
-    (tmp_path / "poison.py").write_text(APPLICATION)
-    return ApplicationRef(str(tmp_path / "poison.py"))
+def reference() -> ApplicationRef:
+    return ApplicationRef(str(KILLING), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
 
 
 class Processes:
@@ -159,7 +120,8 @@ def test_processes_that_are_killed_leave_nothing_undone(
         with running(gateway, reference, store, 2) as second:
             wait_until_processed(gateway, 2_000)
             second.feed.finish_epoch()
-        (outputs,) = gateway.outputs(application).values()
+        (framed,) = gateway.outputs(application).values()
+        outputs = [output[4:] for output in framed]
     assert store.commits == 1
     assert len(outputs) == 2_000
     for key in range(10):
@@ -180,6 +142,7 @@ def test_a_message_that_kills_its_process_becomes_a_dead_letter(
             submit(gateway, application, [("in", b"a")])
             wait_until_processed(gateway, 4)
             second.feed.finish_epoch()
-        (outputs,) = gateway.outputs(application).values()
+        (framed,) = gateway.outputs(application).values()
+        outputs = [output[4:] for output in framed]
         assert gateway.outbox.counters()["letters"] == 1
     assert sorted(outputs) == [b"a1", b"a2", b"b1"]

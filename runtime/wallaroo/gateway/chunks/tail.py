@@ -29,13 +29,11 @@ class JournalTail:
             LookupError: They are not there, but later ones are.
         """
         found: list[Chunk] = []
-        size, cursor = (
-            0,
-            self._database.execute(
-                "SELECT first, count, source, arrived_ns, data FROM chunk WHERE first >= ? "
-                "ORDER BY first",
-                (start,),
-            ),
+        size = 0
+        cursor = self._database.execute(
+            "SELECT first, count, source, arrived_ns, data FROM chunk WHERE first >= ? "
+            "ORDER BY first",
+            (start,),
         )
         while size < max_bytes and (rows := cursor.fetchmany(_ROWS)):
             for row in rows:
