@@ -17,7 +17,6 @@ from wallaroo.engine.base import (
     EngineSettings,
     OnBatch,
     Progress,
-    RunningEngine,
     StateLayout,
 )
 from wallaroo.engine.batch_sizing import BatchCosts, CostsFile
@@ -29,18 +28,17 @@ from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
+from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import Query, SupervisedQuery
-from wallaroo.metrics import catalogue
-from wallaroo.metrics.samples import Sample
 from wallaroo.observability.tracing import BatchId, Span, traces_for
 
 if TYPE_CHECKING:
     from wallaroo.observability.spans import Traces
 
 
-class RunningMicroBatch(RunningEngine):
+class RunningMicroBatch(RunningOnSpark):
     """An application that runs in batches of Structured Streaming; see `Engine.start`."""
 
     def __init__(
@@ -109,33 +107,9 @@ class RunningMicroBatch(RunningEngine):
             )
             self._query = SupervisedQuery(start, self._spark.ended, report, timed)
 
-    def failure(self) -> str | None:
-        """See `RunningEngine.failure`."""
-        return self._query.failure()
-
-    def samples(self) -> list[Sample]:
-        """See `RunningEngine.samples`."""
-        wanted, alive = self.workers()
-        return [
-            *self.figures.samples(),
-            *self._cost_samples(),
-            Sample(catalogue.WORKERS_WANTED, (), wanted),
-            Sample(catalogue.WORKERS_ALIVE, (), alive),
-            Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
-        ]
-
     def costs(self) -> BatchCosts | None:
         """See `RunningEngine.costs`."""
         return self._costs.read()
-
-    def _cost_samples(self) -> list[Sample]:
-        costs = self.costs()
-        if costs is None:
-            return []
-        return [
-            Sample(catalogue.BATCH_LIMIT, (), costs.limit_s),
-            Sample(catalogue.BATCH_FIXED, (), costs.fixed_s),
-        ]
 
     def workers(self) -> tuple[int, int]:
         """See `RunningEngine.workers`."""
@@ -148,10 +122,6 @@ class RunningMicroBatch(RunningEngine):
         """See `RunningEngine.saved_state`."""
         with self._looking_up:  # all of the state is read
             yield CheckpointState(self._spark.session, self._checkpoint, self._program)
-
-    def waits(self) -> bool:
-        """See `RunningEngine.waits`."""
-        return self._query.waits()
 
     def finish_batch(self) -> None:
         """See `RunningEngine.finish_batch`."""

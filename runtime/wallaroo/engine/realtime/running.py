@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, OnBatch, RunningEngine, StateLayout
+from wallaroo.engine.base import Batch, EngineSettings, OnBatch, StateLayout
 from wallaroo.engine.batch_sizing import BatchCosts
 from wallaroo.engine.metrics import EngineMetrics
 from wallaroo.engine.realtime.process import Job
@@ -19,18 +19,17 @@ from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.refusals import refuse
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import SupervisedQuery
 from wallaroo.errors import RuntimeFailure
-from wallaroo.metrics import catalogue
-from wallaroo.metrics.samples import Sample
 
 _LOOK_EVERY_S = 0.05
 """Pause between looks at a query that is started again."""
 
 
-class RunningRealTime(RunningEngine):
+class RunningRealTime(RunningOnSpark):
     """An application that runs in chunks; see `Engine.start`."""
 
     def __init__(
@@ -84,20 +83,6 @@ class RunningRealTime(RunningEngine):
                 start, self._spark.ended, report, self.figures.on_progress
             )
 
-    def failure(self) -> str | None:
-        """See `RunningEngine.failure`."""
-        return self._query.failure()
-
-    def samples(self) -> list[Sample]:
-        """See `RunningEngine.samples`."""
-        wanted, alive = self.workers()
-        return [
-            *self.figures.samples(),
-            Sample(catalogue.WORKERS_WANTED, (), wanted),
-            Sample(catalogue.WORKERS_ALIVE, (), alive),
-            Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
-        ]
-
     def costs(self) -> BatchCosts | None:
         """See `RunningEngine.costs`."""
         return None
@@ -112,10 +97,6 @@ class RunningRealTime(RunningEngine):
         with self._looking_up:
             self._query.finish_batch()
             yield CheckpointState(self._spark.session, self._checkpoint, self._program)
-
-    def waits(self) -> bool:
-        """See `RunningEngine.waits`."""
-        return self._query.waits()
 
     def finish_batch(self) -> None:
         """See `RunningEngine.finish_batch`."""
