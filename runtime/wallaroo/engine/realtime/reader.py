@@ -11,6 +11,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
+from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
@@ -64,8 +65,9 @@ class Reader:
                 begun = True
                 self._open(start)
             run = (self._job.checkpoint / "metadata").read_text()
-            self._gateway.send(pack_json(BEGIN, [run, *Place.from_json(start)]))
-            self._run_epoch()
+            place = Place.from_json(start)
+            self._gateway.send(pack_json(BEGIN, [run, *place]))
+            self._run_epoch(place)
 
     def _open(self, start: bytes) -> None:
         """Let the partitions read their state, as of *start*."""
@@ -74,9 +76,13 @@ class Reader:
         for slot in self._job.slots[: self._job.partitions]:
             self._java.send(pack_slot(slot), APPLY, start)
 
-    def _run_epoch(self) -> None:
+    def _run_epoch(self, start: Place) -> None:
+        noted = False
         while (frame := self._gateway.receive()) is not None:
             if frame[:1] == TASK:
+                if not noted:
+                    note_begun(self._job.checkpoint, start)
+                    noted = True
                 self._run_task(task_in(frame))
                 self._housekeeping.between_chunks()
                 continue
