@@ -329,6 +329,5 @@ class Engine(ABC):
         A call after one that was interrupted finishes it.
 
         Raises:
-            UsageError: The engine does not support this number.
             RuntimeFailure: It failed, or the application was not stopped cleanly.
         """

@@ -7,16 +7,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.engine.realtime.harness import StandIn, Store
 from tests.helpers import wait_until
 from wallaroo.dataflow.packing import Packed
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import READER, Place
 from wallaroo.engine.realtime.process import socket_of
-from wallaroo.engine.realtime.state_import import _Import, write_rows
+from wallaroo.engine.realtime.state_import import ImportJob, _serving, write_rows
 from wallaroo.engine.spark.slots import slots_for
 
 PARTITIONS, BUCKETS = 2, 16
@@ -31,22 +28,24 @@ RECORDS = {3: [b"one", b"", b"three" * 100_000], 4: [b"two"], 15: [b"four"]}
 
 def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], name: str) -> None:
     """Import *packed* into what the stand-in for Spark has committed."""
-    layout = StateLayout("application", PARTITIONS, BUCKETS, directory)
     write_rows(packed, directory / "rows")
-    with _Import(directory, layout, directory / "rows", name) as parts:
-        java = [connect(directory, role) for role in (READER, *range(PARTITIONS))]
-        spark = threading.Thread(target=StandIn(java[0], java[1:]).run, args=(store,))
-        spark.start()
-        assert parts.committed.wait(20)
-        for one in java:
-            one.close()
-    spark.join(20)
-
-
-def connect(directory: Path, role: int) -> FrameSocket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(str(socket_of(directory, role)))
-    return FrameSocket(connection)
+    job = ImportJob(directory / "rows", name, SLOTS)
+    ends: list[FrameSocket] = []
+    threads: list[threading.Thread] = []
+    for role in (READER, *range(PARTITIONS)):
+        java, ours = map(FrameSocket, socket.socketpair())
+        ends.append(java)
+        threads.append(threading.Thread(target=job.serve, args=(role, ours)))
+    threads.append(threading.Thread(target=StandIn(ends[0], ends[1:]).run, args=(store,)))
+    before = store.commits
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: store.commits > before, "the commit")
+    for java in ends:
+        java.close()
+    for thread in threads:
+        thread.join()
+    assert store.commits == before + 1
 
 
 def logs(store: Store) -> dict[int, list[bytes]]:
@@ -63,11 +62,8 @@ def test_records_are_appended_and_the_place_stays(tmp_path: Path) -> None:
     imported(tmp_path, store, PACKED, "first")
     assert logs(store) == RECORDS
     assert Place.from_json(store.place) == Place(70, 7, "opening", "first")
-    assert store.commits == 1
 
-    again = tmp_path / "again"
-    again.mkdir()
-    imported(again, store, [[Packed(1, 4, b"more"), Packed(1, 5, b"new")]], "second")
+    imported(tmp_path, store, [[Packed(1, 4, b"more"), Packed(1, 5, b"new")]], "second")
     assert logs(store) == {**RECORDS, 4: [b"two", b"more"], 5: [b"new"]}
     assert Place.from_json(store.place) == Place(70, 7, "opening", "second")
 
@@ -79,16 +75,14 @@ def test_an_import_of_nothing_is_noted(tmp_path: Path) -> None:
     assert Place.from_json(store.place) == Place(imported="nothing")
 
 
-@pytest.mark.parametrize("comes", [False, True])
-def test_an_import_ends_although_java_is_gone(tmp_path: Path, comes: bool) -> None:
-    layout = StateLayout("application", PARTITIONS, BUCKETS, tmp_path)
+def test_threads_that_serve_java_end_with_the_import(tmp_path: Path) -> None:
     write_rows(PACKED, tmp_path / "rows")
     before = threading.active_count()
-    with _Import(tmp_path, layout, tmp_path / "rows", "name") as parts:
-        if comes:
-            java = connect(tmp_path, READER)
-            java.send(Place().to_json().encode())
-            java.receive()
-            java.close()
-    assert not parts.committed.is_set()
-    wait_until(lambda: threading.active_count() <= before, "the end of all threads")
+    with _serving(ImportJob(tmp_path / "rows", "name", SLOTS), tmp_path, PARTITIONS):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(socket_of(tmp_path, READER)))  # no other one comes
+        java = FrameSocket(connection)
+        java.send(Place().to_json().encode())
+        assert java.receive() is not None
+        java.close()
+    assert threading.active_count() == before

@@ -37,6 +37,11 @@ def place_of(checkpoint: Path, commit: Commit | None) -> Place:
         raise UsageError(msg) from error
 
 
+def is_imported(checkpoint: Path, name: str) -> bool:
+    """Whether the last committed epoch was the import *name*."""
+    return place_of(checkpoint, last_commit(checkpoint)).imported == name
+
+
 def note_begun(checkpoint: Path, place: Place) -> None:
     """Note, durably, that a chunk after *place* is about to run.
 

@@ -24,6 +24,7 @@ from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
     check_that_spark_has_all,
     has_begun,
+    is_imported,
     place_of,
 )
 from wallaroo.engine.realtime.jar import jar
@@ -44,7 +45,6 @@ from wallaroo.engine.spark.checkpoint.reader import last_commit
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
-from wallaroo.errors import UsageError
 from wallaroo.system.pod import Pod
 
 
@@ -128,8 +128,7 @@ class RealTime(Engine):
 
     def import_progress(self, layout: StateLayout, name: str) -> Literal["none", "begun", "done"]:
         """See `Engine.import_progress`; Spark drops an import that was interrupted."""
-        commit = last_commit(layout.checkpoint)
-        if place_of(layout.checkpoint, commit).imported == name:
+        if is_imported(layout.checkpoint, name):
             return "done"
         check_partitions(layout)
         check_that_spark_has_all(layout)
@@ -146,13 +145,6 @@ class RealTime(Engine):
 
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
         """See `Engine.repartition`."""
-        if layout.buckets % partitions:
-            divisors = [n for n in range(1, layout.buckets + 1) if layout.buckets % n == 0]
-            msg = (
-                f"the real-time engine distributes {layout.buckets} buckets evenly: use one of "
-                f"{', '.join(map(str, divisors))} partitions"
-            )
-            raise UsageError(msg)
         check_that_spark_has_all(layout)
         if last_commit(layout.checkpoint) is not None and is_needed(layout.checkpoint, partitions):
             with session_for("repartition", partitions, master, memory) as session:

@@ -36,6 +36,7 @@ from wallaroo.engine.realtime.messages import (
 )
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.engine.spark.slots import slots_for
 
 
 class Reader:
@@ -53,6 +54,9 @@ class Reader:
         self._program = program
         self._gateway = gateway
         self._java = java
+        self._partition_of = job.partition_of()
+        self._slots = slots_for(job.partitions)
+        """For each partition, a number that Spark sends to it."""
         self._results = ChunkResults()
         self._router = Router(program, self._results)
         self._housekeeping = Housekeeping()
@@ -73,7 +77,7 @@ class Reader:
         """Let the partitions read their state, as of *start*."""
         for bucket, slot in enumerate(self._job.slots):
             self._java.send(pack_slot(slot), pack_bucket(OPEN, bucket))
-        for slot in self._job.slots[: self._job.partitions]:
+        for slot in self._slots:
             self._java.send(pack_slot(slot), APPLY, start)
 
     def _run_epoch(self, start: Place) -> None:
@@ -95,10 +99,10 @@ class Reader:
     def _run_task(self, task: Task) -> None:
         blobs: dict[int, list[bytes]] = defaultdict(list)
         for packed in self._route(task):
-            blobs[packed.bucket].append(packed.blob)
+            blobs[self._partition_of[packed.bucket]].append(packed.blob)
         for partition, of_partition in blobs.items():
             self._java.send(
-                pack_slot(self._job.slots[partition]),
+                pack_slot(self._slots[partition]),
                 pack_numbered(CHUNK, task.number),
                 b"\1" if task.isolates else b"\0",
                 marshal.dumps(of_partition, 2),

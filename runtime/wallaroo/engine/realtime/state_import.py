@@ -12,14 +12,17 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.entities import Head
 from wallaroo.dataflow.packing import Packed
 from wallaroo.engine.base import StateLayout
+from wallaroo.engine.realtime.checkpoint import is_imported
 from wallaroo.engine.realtime.frames import (
     DONE,
     END_OF_EPOCH,
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 _RECORD = struct.Struct(">II")
 """Bucket and size of a record, which follows."""
 _LOOK_EVERY_S = 0.05
-"""Pause between looks at whether the query has failed."""
+"""Pause between looks at how far the query is."""
 
 
 class _Part(NamedTuple):
@@ -68,7 +71,7 @@ def write_rows(packed: Iterable[Sequence[Packed]], file: Path) -> None:
 
 
 def import_state(session: SparkSession, layout: StateLayout, file: Path, name: str) -> None:
-    """Append to the logs of buckets; nothing is done that an interrupted call has begun.
+    """Append to the logs of buckets; Spark drops what an interrupted call has appended.
 
     Args:
         session: Spark, with a task for the first stage and for each partition at a time.
@@ -80,18 +83,20 @@ def import_state(session: SparkSession, layout: StateLayout, file: Path, name: s
         RuntimeFailure: Spark failed.
     """
     owner.take(layout.checkpoint, "real-time")
+    job = ImportJob(file, name, slots_for(layout.buckets))
     try:
         with (
             tempfile.TemporaryDirectory(prefix="wallaroo-") as directory,
-            _Import(Path(directory), layout, file, name) as parts,
+            _serving(job, Path(directory), layout.partitions),
         ):
-            _run(session, Path(directory), layout, parts)
+            _run(session, Path(directory), layout, name)
     except Exception as error:
         msg = f"Spark did not import into {layout.checkpoint}: {cause_of(str(error))}"
         raise RuntimeFailure(msg) from error
 
 
-def _run(session: SparkSession, directory: Path, layout: StateLayout, parts: _Import) -> None:
+def _run(session: SparkSession, directory: Path, layout: StateLayout, name: str) -> None:
+    """Run the query until the import is committed."""
     jvm: Any = session._jvm
     query = jvm.wallaroo.realtime.Query.start(
         session._jsparkSession,
@@ -102,103 +107,68 @@ def _run(session: SparkSession, directory: Path, layout: StateLayout, parts: _Im
         LONGEST_EPOCH_MS,
     )
     try:
-        while not parts.committed.wait(_LOOK_EVERY_S):
+        while not is_imported(layout.checkpoint, name):
             if not query.isActive():
                 error = query.exception()
                 reason = "the query stopped" if error.isEmpty() else str(error.get().toString())
                 raise RuntimeError(reason)
+            time.sleep(_LOOK_EVERY_S)
     finally:
         query.stop()
         jvm.wallaroo.realtime.Bridge.forgetAll(str(directory))
 
 
-class _Import:
-    """What serves Java in the place of a query's processes; a context manager.
+@dataclass(frozen=True)
+class ImportJob:
+    """What serves Java in the place of the processes of a query."""
 
-    Args:
-        directory: Where the sockets are.
-        layout: The state.
-        file: The records.
-        name: Name of the import.
-    """
+    file: Path
+    """What `write_rows` wrote."""
+    name: str
+    """Name of the import."""
+    slots: tuple[int, ...]
+    """For each bucket, the number that Spark's exchange hashes."""
 
-    def __init__(self, directory: Path, layout: StateLayout, file: Path, name: str) -> None:
-        self.committed = threading.Event()
-        """Set when Spark has committed the epoch."""
-        self._slots = slots_for(layout.buckets)
-        self._name = name
-        self._file = file.open("rb")
-        self._parts = self._index()
-        self._sockets: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
-        self._start(socket_of(directory, READER), self._serve_reader)
-        for partition in range(layout.partitions):
-            self._start(socket_of(directory, partition), self._serve_partition)
+    def serve(self, role: int, java: FrameSocket) -> None:
+        """Be the process *role*, until Java closes the connection.
 
-    def __enter__(self) -> _Import:
-        return self
+        Raises:
+            OSError: The connection is broken.
+        """
+        with self.file.open("rb") as opened:
+            parts = _parts(opened.fileno())
+            if role == READER:
+                self._serve_reader(parts, java)
+            else:
+                _serve_partition(opened.fileno(), parts, java)
 
-    def __exit__(self, *_exc: object) -> None:
-        for listener in self._sockets:
-            listener.shutdown(socket.SHUT_RDWR)  # Java has not come
-            listener.close()
-        for thread in self._threads:
-            thread.join()
-        self._file.close()
-
-    def _start(self, path: Path, serve: Callable[[FrameSocket], None]) -> None:
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(path))
-        listener.listen(1)
-        self._sockets.append(listener)
-
-        def work() -> None:
-            with contextlib.suppress(OSError, EOFError):  # Java is gone, which `_run` finds
-                connection, _ = listener.accept()
-                with contextlib.closing(FrameSocket(connection)) as java:
-                    serve(java)
-
-        self._threads.append(threading.Thread(target=work, name=path.stem, daemon=True))
-        self._threads[-1].start()
-
-    def _index(self) -> dict[int, deque[_Part]]:
-        """By bucket, where its records are."""
-        found: dict[int, deque[_Part]] = defaultdict(deque)
-        place = 0
-        while header := os.pread(self._file.fileno(), _RECORD.size, place):
-            bucket, size = _RECORD.unpack(header)
-            place += _RECORD.size
-            found[bucket].append(_Part(place, size))
-            place += size
-        return found
-
-    def _serve_reader(self, java: FrameSocket) -> None:
-        """Let the partitions append all records, and end the epoch; then Spark begins another."""
+    def _serve_reader(self, parts: dict[int, deque[_Part]], java: FrameSocket) -> None:
+        """Let the partitions append all records, and end the epoch; the next one never ends."""
         start = java.receive()
         if start is None:
-            raise EOFError
-        for bucket, parts in self._parts.items():
-            slot = pack_slot(self._slots[bucket])
+            return
+        for bucket, of_bucket in parts.items():
+            slot = pack_slot(self.slots[bucket])
             java.send(slot, pack_bucket(OPEN, bucket))
-            for _ in range(len(parts)):
+            for _ in of_bucket:
                 java.send(slot, pack_bucket(SAVE, bucket))
-        place = Place.from_json(start)._replace(imported=self._name)
+        place = Place.from_json(start)._replace(imported=self.name)
         java.send(pack_slot(END_OF_EPOCH), place.to_json().encode())
-        if java.receive() is not None:
-            self.committed.set()
-            java.receive()  # until Java closes the connection
+        while java.receive() is not None:
+            pass
 
-    def _serve_partition(self, java: FrameSocket) -> None:
-        heads: dict[int, Head] = {}
-        while (frame := java.receive()) is not None:
-            bucket = bucket_in(frame)
-            if frame[:1] == OPEN:
-                heads[bucket] = _head(java)
-            else:
-                part = self._parts[bucket].popleft()
-                record = os.pread(self._file.fileno(), part.size, part.start)
-                heads[bucket] = heads[bucket].appended(len(record))
-                java.send(*pack_appended(Appended(heads[bucket], record)))
+
+def _serve_partition(file: int, parts: dict[int, deque[_Part]], java: FrameSocket) -> None:
+    heads: dict[int, Head] = {}
+    while (frame := java.receive()) is not None:
+        bucket = bucket_in(frame)
+        if frame[:1] == OPEN:
+            heads[bucket] = _head(java)
+        else:
+            part = parts[bucket].popleft()
+            record = os.pread(file, part.size, part.start)
+            heads[bucket] = heads[bucket].appended(len(record))
+            java.send(*pack_appended(Appended(heads[bucket], record)))
 
 
 def _head(java: FrameSocket) -> Head:
@@ -207,6 +177,45 @@ def _head(java: FrameSocket) -> Head:
     while (frame := java.receive()) is not None and frame[:1] != DONE:
         if frame[:1] == HEAD:
             head = head_in(frame)
-    if frame is None:
-        raise EOFError
     return head
+
+
+def _parts(file: int) -> dict[int, deque[_Part]]:
+    """By bucket, where its records are in *file*."""
+    found: dict[int, deque[_Part]] = defaultdict(deque)
+    place = 0
+    while header := os.pread(file, _RECORD.size, place):
+        bucket, size = _RECORD.unpack(header)
+        place += _RECORD.size
+        found[bucket].append(_Part(place, size))
+        place += size
+    return found
+
+
+@contextlib.contextmanager
+def _serving(job: ImportJob, directory: Path, partitions: int) -> Iterator[None]:
+    """Let threads serve Java at the sockets in *directory*."""
+    listeners: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def serve(role: int, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # Java is gone, or has not come
+            connection, _ = listener.accept()
+            with contextlib.closing(FrameSocket(connection)) as java:
+                job.serve(role, java)
+
+    for role in (READER, *range(partitions)):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(socket_of(directory, role)))
+        listener.listen(1)
+        listeners.append(listener)
+        threads.append(threading.Thread(target=serve, args=(role, listener), daemon=True))
+        threads[-1].start()
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        for thread in threads:
+            thread.join()
