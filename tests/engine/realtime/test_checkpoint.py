@@ -1,4 +1,4 @@
-"""Whether Spark has all that is published of a real-time query, from the files of its checkpoint."""
+"""Whether Spark has all that is published of a query, from the files of its checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An import is an epoch of the query: whole or not at all, and nothing else of the state changes."""
+"""An import is an epoch of the query, and nothing else of the state changes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], 
     write_rows(packed, directory / "rows")
     job = ImportJob(directory / "rows", name, SLOTS)
     ends: list[FrameSocket] = []
+    served: list[FrameSocket] = []
     threads: list[threading.Thread] = []
     for role in (READER, *range(PARTITIONS)):
         java, ours = map(FrameSocket, socket.socketpair())
         ends.append(java)
+        served.append(ours)
         threads.append(threading.Thread(target=job.serve, args=(role, ours)))
     threads.append(threading.Thread(target=StandIn(ends[0], ends[1:]).run, args=(store,)))
     before = store.commits
@@ -45,6 +47,8 @@ def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], 
         java.close()
     for thread in threads:
         thread.join()
+    for one in served:
+        one.close()
     assert store.commits == before + 1
 
 

@@ -55,7 +55,9 @@ def state_of(
     committed(directory, 3, Place(50, 5))
     note_begun(directory, Place(50, 5))
 
-    def read_state(_session: Any, _path: Path, batch: int, operators: int, _cache: Any) -> Iterator:  # type: ignore[type-arg]
+    def read_state(
+        _session: Any, _path: Path, batch: int, operators: int, _cache: Any
+    ) -> Iterator[Any]:
         assert (batch, operators) == (3, 1)
         yield from logged
 

@@ -24,7 +24,12 @@ from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
-from wallaroo.engine.spark.checkpoint.partitions import has_batch, is_needed, last_batch, repartition
+from wallaroo.engine.spark.checkpoint.partitions import (
+    has_batch,
+    is_needed,
+    last_batch,
+    repartition,
+)
 from wallaroo.engine.spark.checkpoint.progress import progress_of
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState

@@ -1,8 +1,8 @@
 """What the checkpoint of a real-time query says, read without Spark.
 
 Spark notes the position of an epoch when the epoch ends, just before it commits the state. A
-position without a commit is that of an epoch whose end was cut off: it counts for nothing, and Spark
-drops it when the query is started again.
+position without a commit is that of an epoch whose end was cut off: it counts for nothing, and
+Spark drops it when the query is started again.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def check_partitions(layout: StateLayout) -> None:
     partitions = last_batch(layout.checkpoint).partitions
     if partitions != layout.partitions:
         msg = (
-            f"a change of the state in {layout.checkpoint} from {layout.partitions} to {partitions} "
-            f"partitions was interrupted: run `wallaroo repartition --partitions {partitions}` again "
-            "to finish it"
+            f"a change of the state in {layout.checkpoint} from {layout.partitions} to "
+            f"{partitions} partitions was interrupted: run `wallaroo repartition --partitions "
+            f"{partitions}` again to finish it"
         )
         raise RuntimeFailure(msg)
 
@@ -108,8 +108,8 @@ def check_partitions(layout: StateLayout) -> None:
 def outstanding(checkpoint: Path) -> str:
     """The message that Spark does not have all that is published."""
     return (
-        f"the application was not stopped cleanly: its last changes of state are published, and not "
-        f"in {checkpoint} yet; start it once more, stop it cleanly, and repeat the command"
+        "the application was not stopped cleanly: its last changes of state are published, and "
+        f"not in {checkpoint} yet; start it once more, stop it cleanly, and repeat the command"
     )
 
 

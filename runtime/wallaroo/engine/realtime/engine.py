@@ -102,9 +102,7 @@ class RealTime(Engine):
         place = place_of(checkpoint, commit)
         # what the outbox has published, the gateway compares when the query begins
         reached = {JOURNAL: place.offset}
-        return CheckpointProgress(
-            run_of(checkpoint), commit.batch, reached, place.opening, reached
-        )
+        return CheckpointProgress(run_of(checkpoint), commit.batch, reached, place.opening, reached)
 
     def is_new(self, checkpoint: Path) -> bool:
         """See `Engine.is_new`."""
@@ -120,7 +118,7 @@ class RealTime(Engine):
         with session_for(layout.application, layout.partitions) as session:
             yield Stopped(session, layout)
 
-    def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:  # noqa: ARG002
+    def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
         """See `Engine.write_rows`."""
         from wallaroo.engine.realtime.state_import import write_rows
 

@@ -60,9 +60,7 @@ class PublishedState:
         self.commit, records = published_after(layout)
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
-        self._committed = CheckpointState(
-            session, layout.checkpoint, program, operators=OPERATORS
-        )
+        self._committed = CheckpointState(session, layout.checkpoint, program, operators=OPERATORS)
         self._committed.commit = self.commit  # there may be another one by now
         cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
         self._names = cache.partitions
@@ -117,7 +115,9 @@ def session_for(
     """
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         url = local_master(partitions) if master is None else master
-        settings = SparkSettings(url, partitions, Path(scratch, "spark"), memory, SETTINGS, (jar(),))
+        settings = SparkSettings(
+            url, partitions, Path(scratch, "spark"), memory, SETTINGS, (jar(),)
+        )
         spark = Launch(name, settings, (), Reports().spark_line).finish()
         try:
             yield spark.session

@@ -52,9 +52,7 @@ class Fixed:
     def layout(self, checkpoint: Path) -> StateLayout:
         """The layout of the state in *checkpoint*, for an engine."""
         published = PublishedChanges(checkpoint.with_name(OUTBOX))
-        return StateLayout(
-            self.application, self.partitions, self.buckets, checkpoint, published
-        )
+        return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
 
 def read_fixed(path: Path) -> Fixed:
