@@ -16,7 +16,7 @@ from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities, real_tim
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
-from wallaroo.engine.realtime.settings import OPERATORS
+from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
@@ -79,7 +79,11 @@ def test_a_run_on_the_real_time_engine_goes_on_with_the_state_that_is_there(
     golden = ALL[name]
     directory = unpacked(real_time.DIRECTORIES / f"{name}.tar.gz", tmp_path / "state")
     StateDirectory(directory, golden.application.load().name, partitions=1).close()
-    there = told(entities(on_spark.session, directory, golden, OPERATORS))
+    session = on_spark.session.newSession()
+    for setting, value in SETTINGS.items():
+        if setting.startswith("spark.sql."):
+            session.conf.set(setting, value)
+    there = told(entities(session, directory, golden, OPERATORS))
     assert exported(name, "pickle").items() <= there.items()
     assert exported(name, "json").items() <= there.items()
     made = real_time.run(golden.application, golden.after, directory)
