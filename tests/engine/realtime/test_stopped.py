@@ -63,7 +63,7 @@ def state_of(
 
     monkeypatch.setattr(saved_state, "read_state", read_state)
     layout = StateLayout("application", 2, 16, directory, lambda _run, _after: records)
-    return PublishedState(None, layout, program)  # type: ignore[arg-type]
+    return PublishedState(None, layout, program)
 
 
 def test_later_changes_take_the_place_of_what_spark_has(
