@@ -55,6 +55,10 @@ class Progress:
 
 OnBatch = Callable[[Batch], None]
 """Called after each committed batch, in a thread of the engine; must be quick."""
+Published = Callable[[str, int], list[bytes] | None]
+"""Returns what the outbox has published of a query after a number, each as the record of a change.
+
+None if the outbox is not there, or does not know what the query had published up to the number."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class StateLayout:
     """Buckets that keys are spread over."""
     checkpoint: Path
     """The engine's own directory."""
+    published: Published | None = None
+    """Knows changes of state that may not be in the directory yet; None if nothing does."""
 
 
 class Commit(NamedTuple):
@@ -120,7 +126,7 @@ class LastBatch(NamedTuple):
     number: int
     """Number of the batch."""
     ended: bool
-    """Whether it is committed."""
+    """Whether it is committed, and all that is published with it."""
     partitions: int
     """Partitions of the state while it ran."""
 
@@ -289,6 +295,10 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def is_new(self, checkpoint: Path) -> bool:
+        """Whether no application has begun to change the state in *checkpoint*."""
+
+    @abstractmethod
     def settle(self, checkpoint: Path) -> bool:
         """Make *checkpoint* usable at its present path; returns whether it was moved or copied."""
 
@@ -301,16 +311,16 @@ class Engine(ABC):
         """Write the entities to import to the file *rows*, for `StoppedState.import_rows`."""
 
     @abstractmethod
-    def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
-        """How far the import *name* is; *checkpoint* has a batch.
+    def import_progress(self, layout: StateLayout, name: str) -> Literal["none", "begun", "done"]:
+        """How far the import *name* is; the state has a batch.
 
         Raises:
-            RuntimeFailure: Another batch has begun but not ended.
+            RuntimeFailure: The application was not stopped cleanly.
         """
 
     @abstractmethod
-    def last_batch(self, checkpoint: Path) -> LastBatch:
-        """The last batch that was planned; *checkpoint* has one."""
+    def last_batch(self, layout: StateLayout) -> LastBatch:
+        """The last batch that was planned; the state has one."""
 
     @abstractmethod
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
@@ -319,5 +329,5 @@ class Engine(ABC):
         A call after one that was interrupted finishes it.
 
         Raises:
-            RuntimeFailure: It failed, or the last batch has begun but not ended.
+            RuntimeFailure: It failed, or the application was not stopped cleanly.
         """

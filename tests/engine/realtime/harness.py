@@ -169,11 +169,12 @@ class RunningQuery:
         checkpoint: Path,
         attempt: int,
         partitions: int,
+        buckets: int | None = None,
     ) -> None:
         checkpoint.mkdir(exist_ok=True)
         (checkpoint / "metadata").write_text(RUN)
         self._claim = gateway.claim
-        buckets = 8 * partitions
+        buckets = buckets or 8 * partitions
         self._job = Job(
             ApplicationRef(""),  # programs are made below
             str(gateway.path),
@@ -191,13 +192,13 @@ class RunningQuery:
         hello = Hello(self._claim, attempt, DRIVER, partitions)
         self.feed = Feed(gateway.path, hello, lambda tally, _timing: self.tally.merge(tally))
         self._sockets: list[FrameSocket] = []
-        repeated = Program(application, partitions).repeated
+        repeated = Program(application, self._job.routed).repeated
         java: list[FrameSocket] = []
         self._threads: list[threading.Thread] = []
         for role in (READER, *range(partitions)):
             ours, theirs = map(FrameSocket, socket.socketpair())
             java.append(ours)
-            program = Program(application, partitions, repeated)
+            program = Program(application, self._job.routed, repeated)
             process = self._process(gateway.path, role, program, theirs)
             self._start(self._until_gone, process, theirs)
         self._stand_in = StandIn(java[0], java[1:])

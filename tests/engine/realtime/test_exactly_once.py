@@ -96,21 +96,26 @@ def run_through(
     choose: random.Random,
     directory: Path,
 ) -> Store:
-    """Process *sent* by a query that is cut off a few times, at any moment."""
+    """Process *sent* by a query that is cut off a few times, at any moment.
+
+    When Spark has all, it goes on with another number of partitions.
+    """
     store, partitions, accepted = Store(), choose.randint(1, 3), 0
+    buckets = choose.choice([4, 8, 24])
     for attempt, piece in enumerate(pieces(choose, sent), 1):
         with RunningQuery(
-            gateway, application, store, directory / "checkpoint", attempt, partitions
+            gateway, application, store, directory / "checkpoint", attempt, partitions, buckets
         ) as query:
             submit(gateway, application, piece)
             accepted += len(piece)
             if choose.random() < 0.3:
                 wait_until_processed(gateway, accepted)
                 query.feed.finish_epoch()
+                partitions = choose.randint(1, 3)
             elif choose.random() < 0.5:
                 time.sleep(choose.random() / 200)  # any moment will do
     with RunningQuery(
-        gateway, application, store, directory / "checkpoint", 99, partitions
+        gateway, application, store, directory / "checkpoint", 99, partitions, buckets
     ) as query:
         wait_until_processed(gateway, len(sent))
         query.feed.finish_epoch()

@@ -59,6 +59,8 @@ class Place(NamedTuple):
     """Number of the last chunk."""
     opening: str | None = None
     """Opening of the journal under which it was planned; None for none."""
+    imported: str | None = None
+    """Name of the import that the epoch before was; None if it was none."""
 
     def to_json(self) -> str:
         """As Spark keeps it."""

@@ -53,6 +53,7 @@ class Partition:
         self._limit_s = job.call_limit_s
         self._program = program
         self._number = number
+        self._partition_of = job.partition_of()
         self._gateway = gateway
         self._java = java
         self._files = None if job.files is None else SharedFiles(job.files)
@@ -118,7 +119,8 @@ class Partition:
         if self._housekeeping.reports():
             self._note_state()
         outputs, tally = self._results.take()
-        report = Report(number, outputs, tally, level, sent=sent, changes=record, saving_s=saving_s)
+        to = [packed._replace(bucket=self._partition_of[packed.bucket]) for packed in sent]
+        report = Report(number, outputs, tally, level, sent=to, changes=record, saving_s=saving_s)
         self._gateway.send(*pack_report(report))
 
     def _run_level(

@@ -19,6 +19,7 @@ from wallaroo.engine.base import PHASES, Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, Place, Timing
 from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
 from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
@@ -27,8 +28,6 @@ from wallaroo.system.process_end import how_ended
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LONGEST_EPOCH_MS = 24 * 3600 * 1000
-"""Spark's bound of an epoch; the gateway ends epochs long before."""
 _START_S = 60.0
 """Time for the Python processes to start."""
 _LOOK_EVERY_S = 0.01
@@ -75,7 +74,7 @@ class RealTimeQuery:
                 str(self._directory),
                 str(job.checkpoint),
                 Place().to_json(),
-                _LONGEST_EPOCH_MS,
+                LONGEST_EPOCH_MS,
             )
         except BaseException:
             self.stop()

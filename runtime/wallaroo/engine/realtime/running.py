@@ -17,6 +17,7 @@ from wallaroo.engine.metrics import EngineMetrics
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.refusals import refuse
+from wallaroo.engine.realtime.settings import OPERATORS
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.running import RunningOnSpark
@@ -96,7 +97,9 @@ class RunningRealTime(RunningOnSpark):
         """See `RunningEngine.saved_state`."""
         with self._looking_up:
             self._query.finish_batch()
-            yield CheckpointState(self._spark.session, self._checkpoint, self._program)
+            yield CheckpointState(
+                self._spark.session, self._checkpoint, self._program, operators=OPERATORS
+            )
 
     def finish_batch(self) -> None:
         """See `RunningEngine.finish_batch`."""
