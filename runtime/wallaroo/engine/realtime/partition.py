@@ -30,6 +30,7 @@ from wallaroo.engine.realtime.messages import CHANGES, RECORD, Place, Report, pa
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.system.failpoints import fault
 
 _LEVEL = 1
 """The one level of an application that this engine runs."""
@@ -69,6 +70,7 @@ class Partition:
             kind = frame[:1]
             if kind == SAVE:
                 self._saves = True
+                fault("partition-in-save")
                 self._java.send(*pack_appended(self._state.save(bucket_in(frame))))
                 continue
             if self._saves:
@@ -89,6 +91,7 @@ class Partition:
                 head = head_in(frame)
             else:
                 records.append(record_in(frame))
+        fault("partition-in-open")
         if frame is None:
             raise EOFError
         self._state.open(bucket, head, (record for _, record in sorted(records)))
@@ -99,6 +102,7 @@ class Partition:
         self._gateway.send(pack_json(CHANGES, [run, place.chunk]))
         while (frame := self._gateway.receive()) is not None and frame[:1] == RECORD:
             self._state.apply(frame[1:])
+            fault("partition-in-apply")
         if frame is None:
             raise EOFError
 
@@ -112,7 +116,9 @@ class Partition:
             self._state_runner.note_state(self._number, self._state.bucket)
         outputs, tally = self._results.take()
         report = Report(number, outputs, tally, (), record, saving_s)
+        fault("partition-before-report")
         self._gateway.send(*pack_report(report))
+        fault("partition-after-report")
 
     def _changes(self, blobs: list[bytes], *, isolates: bool) -> Changes:
         bucket = self._state.bucket

@@ -35,6 +35,7 @@ from wallaroo.engine.realtime.messages import (
 )
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.system.failpoints import fault
 
 
 class Reader:
@@ -64,6 +65,7 @@ class Reader:
                 begun = True
                 self._open(start)
             run = (self._job.checkpoint / "metadata").read_text()
+            fault("reader-before-begin")
             self._gateway.send(pack_json(BEGIN, [run, *Place.from_json(start)]))
             self._run_epoch()
 
@@ -71,6 +73,7 @@ class Reader:
         """Let the partitions read their state, as of *start*."""
         for bucket, slot in enumerate(self._job.slots):
             self._java.send(pack_slot(slot), pack_bucket(OPEN, bucket))
+        fault("reader-in-open")
         for slot in self._job.slots[: self._job.partitions]:
             self._java.send(pack_slot(slot), APPLY, start)
 
@@ -82,6 +85,7 @@ class Reader:
                 continue
             for bucket, slot in enumerate(self._job.slots):
                 self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket))
+                fault("reader-in-save")
             self._java.send(pack_slot(END_OF_EPOCH), frame[1:])
             return
         raise EOFError
@@ -99,6 +103,7 @@ class Reader:
             )
         outputs, tally = self._results.take()
         report = Report(task.number, outputs, tally, tuple(blobs))
+        fault("reader-before-report")
         self._gateway.send(*pack_report(report))
 
     def _route(self, task: Task) -> Sequence[Packed]:

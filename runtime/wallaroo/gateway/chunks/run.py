@@ -197,11 +197,13 @@ class ChunkRun:
         """An epoch begins: Spark has all that chunks up to *place* have changed."""
         first = self._query is None
         self._journal.check(place.offset, place.opening)
+        fault("chunks-before-forget")
         with self._outbox.chunks() as table:
             known = table.progress()
             if first:
                 self._check(query, place, known)
             table.forget(query, place.chunk)
+        fault("chunks-after-forget")
         progress = known.get(query, Progress(place.chunk, place.offset))
         self._journal.note_processed(progress.end)
         self._journal.consume(place.offset)
@@ -327,6 +329,7 @@ class ChunkRun:
         if changed:
             fault("chunks-before-epoch-end")
             self._processes[READER].send(END, place.to_json().encode())
+            fault("chunks-after-epoch-end")
         else:  # Spark has all
             self._answer(answered)
 
@@ -345,6 +348,7 @@ class ChunkRun:
                     return
                 chunks = self._flights.take()
             finished = time.monotonic()
+            fault("chunks-before-publish")
             try:
                 tally = self._published(chunks)
             except Stopped as error:
