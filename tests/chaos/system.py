@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 from unittest import mock
@@ -31,7 +31,10 @@ from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
-APPLICATION = Path(__file__).parent / "counting.py"
+KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
+APPLICATIONS = {
+    name: Path(__file__).parent / f"{name}.py" for name in ("counting", "levels", "windows")
+}
 CLOCK = Path(__file__).parent / "clock"
 PRELOADED = 3
 """Messages that each preloaded key has seen."""
@@ -46,6 +49,8 @@ KEYS = 40
 """Keys of each of them."""
 RATE = 400
 """Messages a second of each of them."""
+PACE = "epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
+"""Pace of the real-time engine: epochs end once a second."""
 _BURST_S = 0.02
 FUNCTION_TIMEOUT_S = 5
 PATIENCE_S = 300.0
@@ -59,10 +64,21 @@ class System:
         directory: For everything that it writes.
         keys: Keys that have state before it starts.
         flood_s: How long a flood lasts.
+        engine: Which engine runs it.
+        application: Which one it is.
     """
 
-    def __init__(self, directory: Path, keys: int = 0, flood_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        keys: int = 0,
+        flood_s: float = 60.0,
+        engine: str = "micro-batch",
+        application: str = "counting",
+    ) -> None:
         self.flood_s = flood_s
+        self.engine = engine
+        self._application = APPLICATIONS[application]
         self._keys = keys
         self.directory = directory
         self.state = directory / "state"
@@ -78,7 +94,11 @@ class System:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        environment = {"WALLAROO_FAULTS": str(self.faults), "PYTHONPATH": str(CLOCK)}
+        environment = {
+            "WALLAROO_FAULTS": str(self.faults),
+            "WALLAROO_PACE": PACE,
+            "PYTHONPATH": str(CLOCK),
+        }
         self._stack.enter_context(mock.patch.dict(os.environ, environment))
         if self._keys:
             self._preload()
@@ -120,7 +140,10 @@ class System:
         ]
 
     def processes(self, kind: str) -> list[int]:
-        """Numbers of the processes of a kind: driver, gateway, java, planner, worker."""
+        """Numbers of the processes of a kind: driver, gateway, java, planner, worker.
+
+        Those of a real-time query are its reader and its workers.
+        """
         driver = self._run.process.pid
         if kind == "driver":
             return [driver]
@@ -132,12 +155,20 @@ class System:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def reach(self, place: str, victim: int = 0, delay_ms: int = 0) -> bool:
+    def reach(
+        self,
+        place: str,
+        victim: int = 0,
+        delay_ms: int = 0,
+        number: int = KILL,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Kill a process at the next passing of *place*; tells whether it was passed."""
         file = self.faults / place
         fresh = self.faults / "new"
-        fresh.write_text(f"{victim} {delay_ms}")
+        fresh.write_text(f"{victim} {delay_ms} {int(number)}")
         fresh.rename(file)
+        meanwhile()
         give_up = time.monotonic() + 30.0
         while file.exists():
             if time.monotonic() > give_up:
@@ -161,7 +192,16 @@ class System:
     def _start(self) -> BackgroundRun:
         run = BackgroundRun(
             [
-                *("run", str(APPLICATION), "--in", self.address, "--out", self.receiver.address),
+                *(
+                    "run",
+                    str(self._application),
+                    "--engine",
+                    self.engine,
+                    "--in",
+                    self.address,
+                    "--out",
+                    self.receiver.address,
+                ),
                 *("--workers", str(WORKERS), "--state-dir", str(self.state)),
                 *("--function-timeout", str(FUNCTION_TIMEOUT_S), "--max-connections", "20000"),
                 *("--journal-limit-gib", str(JOURNAL_GIB), "--partitions", str(WORKERS)),
@@ -186,12 +226,13 @@ class System:
         file = self.directory / "preloaded"
         with file.open("w") as lines:
             for number in range(self._keys):
-                entity = {"$class": f"{APPLICATION.stem}:Seen", "messages": PRELOADED}
+                entity = {"$class": "counting:Seen", "messages": PRELOADED}
                 told = {"state": "seen", "key": f"p{number}", "entity": entity}
                 lines.write(json.dumps(told) + "\n")
         subprocess.run(
             [
-                *(sys.executable, "-m", "wallaroo", "state", "import", str(APPLICATION), str(file)),
+                *(sys.executable, "-m", "wallaroo", "state", "import", str(self._application)),
+                str(file),
                 *("--state-dir", str(self.state), "--partitions", str(WORKERS)),
             ],
             check=True,
@@ -280,6 +321,8 @@ class Receiver:
 
 def _kind(command: str) -> str | None:
     """What a process of the application is, by its command line."""
+    if " wallaroo.engine.realtime.process " in command:
+        return "reader" if command.endswith(" -1") else "worker"
     if " wallaroo gateway " in command:
         return "gateway"
     if "SparkSubmit" in command:
@@ -287,6 +330,3 @@ def _kind(command: str) -> str | None:
     if "pyspark.sql." in command:  # what asks for messages, and what is asked at the query's start
         return "planner"
     return "worker" if "pyspark" in command else None
-
-
-KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
