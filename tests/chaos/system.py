@@ -32,10 +32,11 @@ from wallaroo.wire.framing import Framing
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
 KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
+_FOLDER = Path(__file__).parent
 APPLICATIONS = {
-    name: Path(__file__).parent / f"{name}.py" for name in ("counting", "levels", "windows")
+    name: _FOLDER / "applications" / f"{name}.py" for name in ("counting", "levels", "windows")
 }
-CLOCK = Path(__file__).parent / "clock"
+CLOCK = _FOLDER / "clock"
 PRELOADED = 3
 """Messages that each preloaded key has seen."""
 PRELOADED_RATE = 100

@@ -2,7 +2,7 @@
 
 Both entities keep what they have drawn for their last message, as in `counting.py`.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found,var-annotated"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found"
 
 import zlib
 from collections import Counter
@@ -31,7 +31,7 @@ def application_setup(args):
 class Group:
     def __init__(self):
         self.messages = 0
-        self.of_key = Counter()
+        self.of_key: Counter[str] = Counter()
         self.drawn = 0
 
 

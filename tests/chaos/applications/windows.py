@@ -2,7 +2,9 @@
 
 An output has all messages of a window, as `counting.py` writes them.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found,misc,type-arg"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found"
+
+from typing import Any
 
 import counting
 
@@ -34,7 +36,7 @@ def name_of(last):
     return last[0]
 
 
-class Gathered(wallaroo.Aggregation):
+class Gathered(wallaroo.Aggregation[Any, Any, Any]):
     def initial_accumulator(self):
         return []
 
