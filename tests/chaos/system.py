@@ -98,7 +98,7 @@ class System:
         environment = {
             "WALLAROO_FAULTS": str(self.faults),
             "WALLAROO_PACE": PACE,
-            "PYTHONPATH": str(CLOCK),
+            "PYTHONPATH": os.pathsep.join([str(CLOCK), os.environ.get("PYTHONPATH", "")]),
         }
         self._stack.enter_context(mock.patch.dict(os.environ, environment))
         if self._keys:
