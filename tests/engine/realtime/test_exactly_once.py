@@ -26,8 +26,10 @@ from tests.engine.realtime.harness import (
     wait_until_processed,
 )
 from wallaroo.dataflow.program import Program
+from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks import run
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
@@ -192,6 +194,21 @@ def test_a_checkpoint_older_than_its_outbox_goes_on_with_what_was_published(
         assert store.commits == 0
         (outputs,) = gateway.outputs(application).values()
     assert [_OUTPUT.unpack(output)[2] for output in outputs] == [1, 2, 3]
+
+
+def test_the_stream_does_not_wait_for_a_driver_that_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Feed, "_receive", lambda _feed: None)
+    monkeypatch.setattr(run, "_REPORT_AFTER_S", 0.0)
+    application, count = drawing(), 2_000
+    pace = Pace(chunk_bytes=1, gap_s=0.0)  # each message is reported by itself
+    with (
+        gateway_side(tmp_path, application, pace) as gateway,
+        RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1),
+    ):
+        submit(gateway, application, [("in", b"a")] * count)
+        wait_until_processed(gateway, count)
 
 
 def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:

@@ -390,5 +390,7 @@ class ChunkRun:
             driver = self._processes.get(DRIVER)
             if driver is None or not self._unreported or now - self._last_report < _REPORT_AFTER_S:
                 return
+            if not driver.is_ready():  # it stands still, and the stream is not to wait for it
+                return
             tally, self._unreported, self._last_report = self._unreported, Tally(), now
         driver.send(pack_json(PUBLISHED, [tally.to_json(), *self._timing]))
