@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Mapping
@@ -118,7 +119,6 @@ def _woken_after_its_driver(kind: str) -> Fault:
             return False
         delay_ms = chance.randint(1, _COMMIT_MS)
         system.reach("chunks-after-epoch-end", pids[0], delay_ms, STOP)
-        time.sleep(delay_ms / 1000)
         system.signal(STOP, *pids)  # no epoch may have ended
         starts = system.driver_starts
         system.signal(KILL, *system.processes("driver"))
@@ -148,13 +148,14 @@ def _cutting(kind: str, name: str) -> Fault:
     """One of the connections of a process is cut, at any moment."""
 
     def end(system: System, chance: random.Random) -> bool:
-        for pid in _one(system, kind, chance):
-            if descriptors := connections(pid, name):
-                try:
-                    cut(pid, chance.choice(descriptors))
-                except OSError:
-                    return False
-                return True
+        give_up = time.monotonic() + LONG_S
+        while time.monotonic() < give_up:
+            for pid in _one(system, kind, chance):
+                if descriptors := connections(pid, name):
+                    with contextlib.suppress(OSError):
+                        cut(pid, chance.choice(descriptors))
+                        return True
+            time.sleep(0.1)  # the query is just being started
         return False
 
     return end

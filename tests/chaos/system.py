@@ -53,6 +53,8 @@ RATE = 400
 PACE = "epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
 """Pace of the real-time engine: epochs end once a second."""
 _BURST_S = 0.02
+_SIGNAL_S = 0.05
+"""Time in which a process that has passed a place is surely sent its signal."""
 FUNCTION_TIMEOUT_S = 5
 PATIENCE_S = 300.0
 """How long to wait for what must happen."""
@@ -176,6 +178,7 @@ class System:
                 file.unlink(missing_ok=True)
                 return False
             time.sleep(0.005)
+        time.sleep(_SIGNAL_S + delay_ms / 1000)  # the outputs of now say nothing of it
         return True
 
     def dead_letters(self) -> int:
