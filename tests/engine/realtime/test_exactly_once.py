@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import sqlite3
 import struct
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -25,6 +28,7 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
+from tests.helpers import wait_until
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.messages import Place
@@ -226,6 +230,56 @@ def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
             assert not list(table.changes(RUN, 0, 0))
         query.feed.finish_epoch()  # with nothing to commit
     assert store.commits == 1
+
+
+def full(*_arguments: object) -> NoReturn:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [(lambda gateway: gateway.outbox._chunks, "forget"), (lambda g: g.journal, "note_processed")],
+)
+def test_an_epoch_begins_once_the_disk_has_room(
+    where: Callable[[GatewaySide], object],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_ROOM_PAUSE_S", 0.001)
+    application, store = drawing(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        target, calls = where(gateway), itertools.count()
+        real = getattr(target, what)
+        monkeypatch.setattr(target, what, lambda *a: full() if next(calls) < 3 else real(*a))
+        query.feed.finish_epoch()
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 2)
+        assert query.feed.failure is None
+        assert next(calls) == 4
+
+
+def test_a_database_that_cannot_be_written_ends_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application, failure = drawing(), sqlite3.OperationalError("disk I/O error")
+
+    def fail(*_arguments: object) -> NoReturn:
+        raise failure
+
+    with gateway_side(tmp_path, application) as gateway:
+        monkeypatch.setattr(gateway.outbox._chunks, "forget", fail)
+        with RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1):
+            wait_until(lambda: gateway.failures, "the gateway to fail")
+        assert gateway.failures == [failure]
+        gateway.failures.clear()
 
 
 def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:

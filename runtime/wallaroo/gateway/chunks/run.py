@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
@@ -61,6 +62,8 @@ _SAVING_SHARE = 5
 
 _WEIGHT = 0.2
 """Weight of the last time that saving took, of all."""
+
+_Result = TypeVar("_Result")
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -198,14 +201,10 @@ class ChunkRun:
         first = self._query is None
         self._journal.check(place.offset, place.opening)
         fault("chunks-before-forget")
-        with self._outbox.chunks() as table:
-            known = table.progress()
-            if first:
-                self._check(query, place, known)
-            table.forget(query, place.chunk)
+        known = self._with_room(lambda: self._forget(query, place, first=first))
         fault("chunks-after-forget")
         progress = known.get(query, Progress(place.chunk, place.offset))
-        self._journal.note_processed(progress.end)
+        self._with_room(lambda: self._journal.note_processed(progress.end))
         self._journal.consume(place.offset)
         with self._changed:
             if first:
@@ -221,6 +220,15 @@ class ChunkRun:
             answered, self._answers = self._answers, 0
             self._changed.notify_all()
         self._answer(answered)
+
+    def _forget(self, query: str, place: Place, *, first: bool) -> dict[str, Progress]:
+        """Forget what Spark has; returns how far each query is."""
+        with self._outbox.chunks() as table:
+            known = table.progress()
+            if first:
+                self._check(query, place, known)
+            table.forget(query, place.chunk)
+        return known
 
     def _check(self, query: str, place: Place, known: dict[str, Progress]) -> None:
         """Refuse a checkpoint that the outbox does not belong to."""
@@ -366,11 +374,16 @@ class ChunkRun:
 
     def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
         """Publish *chunks*, once the disk has room."""
-        assert self._query is not None
+        query = self._query
+        assert query is not None
+        return self._with_room(lambda: self._outbox.publish_chunks(query, chunks, self._evidence))
+
+    def _with_room(self, write: Callable[[], _Result]) -> _Result:
+        """What *write* returns, once the disk has room for it."""
         logged = False
         while not self._closed:
             try:
-                return self._outbox.publish_chunks(self._query, chunks, self._evidence)
+                return write()
             except sqlite3.Error as error:
                 if not lacks_room(error):
                     raise
