@@ -61,7 +61,8 @@ def main() -> int:
             f"Seed {seed}, engine {chosen.engine}, application {chosen.application}, "
             f"{hours:.2f} hours, {chosen.keys:,} keys with state, "
             f"{run.ledger.received:,} outputs, {run.receiver.repeated:,} dropped by their numbers, "
-            f"{run.driver_starts} starts; {os.cpu_count()} cores, "
+            f"{run.driver_starts} starts, {run.commits:,} commits of state; "
+            f"{os.cpu_count()} cores, "
             f"load average {os.getloadavg()[2]:.0f} over the last 15 min:"
         )
     print(table := report.table(heading))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.chaos.faults import Fault
-from tests.chaos.sockets import connections, cut
+from tests.chaos.sockets import TO_FIRST_STAGE, TO_GATEWAY, TO_PARTITION, connections, cut
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 
 LONG_S = 20.0
@@ -144,13 +144,13 @@ def _is_there(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def _cutting(kind: str, name: str) -> Fault:
-    """One of the connections of a process is cut, at any moment."""
+def _cutting(name: str, *kinds: str) -> Fault:
+    """A connection of the socket *name* is cut, at any moment, which one of *kinds* accepts."""
 
     def end(system: System, chance: random.Random) -> bool:
         give_up = time.monotonic() + LONG_S
         while time.monotonic() < give_up:
-            for pid in _one(system, kind, chance):
+            for pid in [pid for kind in kinds for pid in _one(system, kind, chance)]:
                 if descriptors := connections(pid, name):
                     with contextlib.suppress(OSError):
                         cut(pid, chance.choice(descriptors))
@@ -179,8 +179,8 @@ SEAMS: Mapping[str, Fault] = {
         f"wake {NAMES[kind]} after its driver": _woken_after_its_driver(kind)
         for kind in ("java", "reader", "worker")
     },
-    "cut a connection to the gateway": _cutting("gateway", "chunks.sock"),
-    "cut the connection of the first stage and Java": _cutting("reader", "reader."),
-    "cut the connection of a partition and Java": _cutting("worker", "partition-"),
+    "cut a connection to the gateway": _cutting(TO_GATEWAY, "gateway"),
+    "cut the connection of the first stage and Java": _cutting(TO_FIRST_STAGE, "reader", "java"),
+    "cut the connection of a partition and Java": _cutting(TO_PARTITION, "worker", "java"),
 }
 """By name."""

@@ -1,29 +1,34 @@
-"""Cuts connections between other processes: their sockets are borrowed from one of them."""
+"""The Unix sockets that connect other processes: who has them, and how to cut a connection."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import re
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 _PIDFD_GETFD = 438
 """Number of the system call on all architectures."""
-_CONNECTED = "03"
+TO_GATEWAY = r"chunks\.sock"
+TO_FIRST_STAGE = r"reader\.new|\d+\.-1"
+TO_PARTITION = r"partition-\d+\.new|\d+\.\d+"
+"""Names of the sockets of connections to or from a process, where they are accepted."""
 
 
 def connections(pid: int, name: str) -> list[int]:
-    """File descriptors of *pid*: connections to the Unix sockets whose names contain *name*."""
-    inodes = set(_inodes(name))
-    found: list[int] = []
-    with contextlib.suppress(FileNotFoundError):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if str(link.readlink()) in inodes:
-                    found.append(int(link.name))
-    return found
+    """File descriptors of *pid*: accepted connections of the socket *name*, a pattern."""
+    ours = {inode for inode, _ in _accepted(name)}
+    return [descriptor for descriptor, inode in _sockets(pid) if inode in ours]
+
+
+def is_connected(pid: int, name: str) -> bool:
+    """Whether *pid* has a connection of the socket *name*, a pattern, at either end."""
+    known = {inode for ends in _accepted(name) for inode in ends}
+    return any(inode in known for _, inode in _sockets(pid))
 
 
 def cut(pid: int, descriptor: int) -> None:
@@ -44,8 +49,20 @@ def cut(pid: int, descriptor: int) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _inodes(name: str) -> Iterator[str]:
-    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
-        _, _, _, _, _, state, inode, *path = line.split(maxsplit=7)
-        if state == _CONNECTED and path and name in Path(path[0]).name:
-            yield f"socket:[{inode}]"
+def _accepted(name: str) -> Iterator[tuple[str, str]]:
+    """Both inodes of each accepted connection."""
+    listing = subprocess.run(["ss", "-xH"], capture_output=True, text=True, check=True).stdout
+    for line in listing.splitlines():
+        _, _, _, _, path, inode, _, peer, *_ = line.split()
+        if re.fullmatch(name, Path(path).name):
+            yield inode, peer
+
+
+def _sockets(pid: int) -> Iterator[tuple[int, str]]:
+    """File descriptors of *pid* that are sockets, with their inodes."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                target = str(link.readlink())
+                if target.startswith("socket:["):
+                    yield int(link.name), target.removeprefix("socket:[").removesuffix("]")

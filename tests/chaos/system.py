@@ -19,6 +19,7 @@ from typing import Self
 from unittest import mock
 
 from tests.chaos.ledger import Ledger
+from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
 from tests.helpers import processes_below
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
@@ -142,6 +143,12 @@ class System:
             for event in self._run.events[-15:]
         ]
 
+    @property
+    def commits(self) -> int:
+        """How often Spark has committed the state."""
+        folder = self.state / "checkpoint" / "commits"
+        return max((int(file.name) for file in folder.glob("[0-9]*")), default=-1) + 1
+
     def processes(self, kind: str) -> list[int]:
         """Numbers of the processes of a kind: driver, gateway, java, planner, worker.
 
@@ -150,7 +157,7 @@ class System:
         driver = self._run.process.pid
         if kind == "driver":
             return [driver]
-        return [pid for pid, told in processes_below(driver).items() if _kind(told) == kind]
+        return [pid for pid, told in processes_below(driver).items() if _kind(pid, told) == kind]
 
     def signal(self, number: int, *pids: int) -> None:
         """Send a signal to each of *pids* that is still there."""
@@ -323,10 +330,13 @@ class Receiver:
         self.repeated += cutter.repeated
 
 
-def _kind(command: str) -> str | None:
-    """What a process of the application is, by its command line."""
+def _kind(pid: int, command: str) -> str | None:
+    """What a process of the application is, by its command line and its connections."""
     if " wallaroo.engine.realtime.process " in command:
         return "reader" if command.endswith(" -1") else "worker"
+    if " wallaroo.engine.realtime.agent" in command:  # it, and what it has forked
+        kinds = {TO_FIRST_STAGE: "reader", TO_PARTITION: "worker", "": "agent"}
+        return next(kind for name, kind in kinds.items() if not name or is_connected(pid, name))
     if " wallaroo gateway " in command:
         return "gateway"
     if "SparkSubmit" in command:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import socket
 import tempfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.chaos.catalogue import FAULTS_OF
 from tests.chaos.ledger import Ledger
 from tests.chaos.report import Report
+from tests.chaos.sockets import connections, cut, is_connected
 from tests.chaos.system import System
 from tests.chaos.trial import inject
 
@@ -100,6 +103,22 @@ def test_what_comes_late_again_is_doubled() -> None:
     ledger.note([b"k 1 1", b"k 2 2"])
     assert ledger.wait_for_all(1.0)
     assert ledger.judge().wrong == ["message 1 of key k was doubled"]
+
+
+def test_connections_of_another_process_are_found_and_cut(tmp_path: Path) -> None:
+    name = r"\d+\.-1"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connected:
+        listener.bind(str(tmp_path / "7.-1"))
+        listener.listen()
+        assert not is_connected(os.getpid(), name)
+        connected.connect(str(tmp_path / "7.-1"))
+        accepted, _ = listener.accept()
+        with accepted:
+            assert is_connected(os.getpid(), name)
+            assert not is_connected(os.getpid(), r"\d+\.\d+")
+            assert connections(os.getpid(), name) == [accepted.fileno()]
+            cut(os.getpid(), accepted.fileno())
+            assert connected.recv(1) == b""
 
 
 def test_faults_have_names_of_their_own() -> None:
