@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import wallaroo
 from tests import plain_python
 from tests.engine.realtime.harness import (
+    PATIENCE_S,
     RUN,
     GatewaySide,
     RunningQuery,
@@ -230,6 +231,17 @@ def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
             assert not list(table.changes(RUN, 0, 0))
         query.feed.finish_epoch()  # with nothing to commit
     assert store.commits == 1
+
+
+def test_a_backlog_does_not_end_an_epoch_with_each_chunk(tmp_path: Path) -> None:
+    application, store, count = drawing(), Store(), 200
+    pace = Pace(chunk_bytes=1, gap_s=0.0, journal_bytes=50 * 36)
+    with gateway_side(tmp_path, application, pace) as gateway:
+        submit(gateway, application, [("in", b"%032d" % n) for n in range(count)])
+        gateway.journal.flush(PATIENCE_S)
+        with RunningQuery(gateway, application, store, tmp_path / "c", 1, 1):
+            wait_until_processed(gateway, count)
+    assert 1 <= store.commits <= count // 25
 
 
 def full(*_arguments: object) -> NoReturn:

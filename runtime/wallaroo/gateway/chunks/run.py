@@ -60,6 +60,9 @@ _MOST_UNPUBLISHED = 64
 _SAVING_SHARE = 5
 """Chunks are so far apart that saving changes takes one part of so many of the time."""
 
+_FREED_PART = 2
+"""An epoch that ends because of the journal frees one part of so many of the journal's share."""
+
 _WEIGHT = 0.2
 """Weight of the last time that saving took, of all."""
 
@@ -114,6 +117,8 @@ class ChunkRun:
         """Whether an epoch is under way that takes chunks."""
         self._next = 0
         """Offset of the first message of the next chunk."""
+        self._handed_bytes = 0
+        """Bytes of messages that were handed out in this epoch, at most."""
         self._asked = 0
         """Number of the driver's last request that the epoch ends; 0 where it is answered."""
         self._answers = 0
@@ -216,6 +221,8 @@ class ChunkRun:
                     self._threads.append(thread)
                     thread.start()
             self._begun, self._open = place, True
+            # a run before may have handed out any number of them
+            self._handed_bytes = self._pace.journal_bytes if self._next > place.offset else 0
             self._began_at = time.monotonic()
             answered, self._answers = self._answers, 0
             self._changed.notify_all()
@@ -287,6 +294,7 @@ class ChunkRun:
                 with self._changed:
                     number = self._flights.begin(end)
                     start, self._next = self._next, end
+                self._handed_bytes += sum(len(chunk.data) for chunk in chunks)
                 suspect = start < self._resumes.suspect_until
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
@@ -320,7 +328,10 @@ class ChunkRun:
         return (
             age_s > self._pace.epoch_most_s
             or (age_s > self._pace.epoch_least_s and quiet_s > self._pace.quiet_s)
-            or self._journal.disk_bytes > self._pace.journal_bytes
+            or (
+                self._journal.disk_bytes > self._pace.journal_bytes
+                and self._handed_bytes > self._pace.journal_bytes // _FREED_PART
+            )
         )
 
     def _end_epoch(self) -> None:
