@@ -30,6 +30,8 @@ PROCESS_PLACES = (
     "partition-after-report",
     "partition-in-save",
 )
+LEVEL_PLACES = ("reader-before-level",)
+"""Places that only applications with several levels pass."""
 START_PLACES = (
     "reader-before-begin",
     "reader-in-open",
@@ -166,6 +168,7 @@ SEAMS: Mapping[str, Fault] = {
     **{f"stop {NAMES[kind]} for 20 s": _stopping(kind, LONG_S) for kind in NAMES},
     **{f"kill at {place}": _killing_at(place) for place in GATEWAY_PLACES},
     **{f"kill at {place}": _killing_at(place) for place in PROCESS_PLACES},
+    **{f"kill at {place}": _killing_at(place) for place in LEVEL_PLACES},
     **{f"kill at {place}": _killing_at_start(place) for place in START_PLACES},
     **{
         f"kill {NAMES[kind]} while an epoch is committed": _killing_in_commit(kind)

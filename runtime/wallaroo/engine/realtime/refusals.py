@@ -42,10 +42,5 @@ def check(program: Program) -> None:
 
 
 def _unsupported(program: Program) -> Iterator[str]:
-    if program.levels.count > 1:
-        yield "a pipeline whose messages go from one state to another with a different key"
-    if program.timed:
-        name = program.partitions[min(program.timed)].name
-        yield f"windows, such as those of {name!r}"
     if traces_for(program.application.name) is not None:
         yield "traces"
