@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import time
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 
 LONG_S = 20.0
 """How long a process stands still that is taken for dead, or is to be."""
+_START_S = 8.0
+"""How long to wait until a query that is started again has passed a place."""
 _COMMIT_MS = 400
 """Within so many milliseconds Spark commits an epoch."""
 GATEWAY_PLACES = (
@@ -81,8 +84,12 @@ def _killing_at_start(place: str) -> Fault:
     """The query is started again because a process is killed, and another one dies in its start."""
 
     def kill(system: System, chance: random.Random) -> bool:
-        pids = _one(system, chance.choice(["reader", "worker"]), chance)
-        return system.reach(place, meanwhile=lambda: system.signal(KILL, *pids))
+        for _ in range(4):  # just after an epoch there are no changes to apply
+            pids = _one(system, chance.choice(["reader", "worker"]), chance)
+            kill_one = functools.partial(system.signal, KILL, *pids)
+            if system.reach(place, meanwhile=kill_one, patience_s=_START_S):
+                return True
+        return False
 
     return kill
 

@@ -172,6 +172,7 @@ class System:
         delay_ms: int = 0,
         number: int = KILL,
         meanwhile: Callable[[], None] = lambda: None,
+        patience_s: float = 30.0,
     ) -> bool:
         """Kill a process at the next passing of *place*; tells whether it was passed."""
         file = self.faults / place
@@ -179,7 +180,7 @@ class System:
         fresh.write_text(f"{victim} {delay_ms} {int(number)}")
         fresh.rename(file)
         meanwhile()
-        give_up = time.monotonic() + 30.0
+        give_up = time.monotonic() + patience_s
         while file.exists():
             if time.monotonic() > give_up:
                 file.unlink(missing_ok=True)

@@ -34,7 +34,7 @@ from wallaroo.api.builder import DeclaredApplication
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.chunks import run
+from wallaroo.gateway.chunks import reports, room
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
@@ -317,7 +317,7 @@ def test_the_stream_does_not_wait_for_a_driver_that_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Feed, "_receive", lambda _feed: None)
-    monkeypatch.setattr(run, "_REPORT_AFTER_S", 0.0)
+    monkeypatch.setattr(reports, "_AFTER_S", 0.0)
     application, count = drawing(), 2_000
     pace = Pace(chunk_bytes=1, gap_s=0.0)  # each message is reported by itself
     with (
@@ -372,7 +372,7 @@ def test_an_epoch_begins_once_the_disk_has_room(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "_ROOM_PAUSE_S", 0.001)
+    monkeypatch.setattr(room, "_PAUSE_S", 0.001)
     application, store = drawing(), Store()
     with (
         gateway_side(tmp_path, application) as gateway,

@@ -9,14 +9,11 @@ epoch ends when all chunks are published; Spark then takes over what they change
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-
-import structlog
 
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.gateway_api import Stopped
@@ -29,7 +26,6 @@ from wallaroo.engine.realtime.messages import (
     END,
     FAILED,
     FINISH,
-    PUBLISHED,
     READER,
     RECORD,
     REPORT,
@@ -44,11 +40,13 @@ from wallaroo.engine.realtime.messages import (
     pack_task,
     report_in,
 )
+from wallaroo.gateway.chunks.agreement import check_agreement
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.reports import Reports
+from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
-from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
@@ -56,10 +54,6 @@ from wallaroo.system.failpoints import fault
 
 _WAIT_S = 0.2
 """Longest wait until the next check whether the epoch is to end."""
-_ROOM_PAUSE_S = 0.5
-"""Pause before a publication is tried again for which the disk had no room."""
-_REPORT_AFTER_S = 0.1
-"""Time between two reports to the driver."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
 _SAVING_SHARE = 5
@@ -72,8 +66,6 @@ _WEIGHT = 0.2
 """Weight of the last time that saving took, of all."""
 
 _Result = TypeVar("_Result")
-
-log = structlog.get_logger("wallaroo.gateway")
 
 
 class ChunkRun:
@@ -133,10 +125,7 @@ class ChunkRun:
         """The same of the request that the next epoch's beginning answers."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
-        self._unreported = Tally()
-        """What was published since the last report to the driver."""
-        self._timing = Timing()
-        self._last_report = 0.0
+        self._reports = Reports()
         self._closed = False
         self._threads: list[threading.Thread] = []
 
@@ -250,30 +239,9 @@ class ChunkRun:
         with self._outbox.chunks() as table:
             known = table.progress()
             if first:
-                self._check(query, place, known)
+                check_agreement(query, place, known, self._journal.end)
             table.forget(query, place.chunk)
         return known
-
-    def _check(self, query: str, place: Place, known: dict[str, Progress]) -> None:
-        """Refuse a checkpoint that the outbox does not belong to."""
-        progress = known.get(query)
-        if progress is None and known:
-            msg = "the outbox has outputs of another checkpoint: restore the one that it belongs to"
-        elif progress is None and place.chunk:
-            msg = "the outbox has none of the chunks of this checkpoint: restore the one it had"
-        elif progress is not None and progress.end > self._journal.end:
-            msg = (
-                f"the messages before {progress.end} are published, and the journal has those "
-                f"before {self._journal.end}: restore both from copies made at the same time"
-            )
-        elif progress is not None and progress.chunk < place.chunk:
-            msg = (
-                f"the outbox has published chunks up to {progress.chunk}, and the checkpoint has "
-                f"those up to {place.chunk}: restore both from copies made at the same time"
-            )
-        else:
-            return
-        raise LookupError(msg)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -297,7 +265,7 @@ class ChunkRun:
                     self._end_epoch()
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
-                self._report(None)
+                self._report()
                 early = last + self._gap_s() - time.monotonic()
                 if early > 0:
                     time.sleep(early)
@@ -407,10 +375,10 @@ class ChunkRun:
                 self._ticks.published(chunks[-1].number, tally.due)
                 self._changed.notify_all()
             now = time.monotonic()
-            self._timing = Timing(
-                time.time() - (now - chunks[0].began), finished - chunks[0].began, now - finished
-            )
-            self._report(tally)
+            began = time.time() - (now - chunks[0].began)
+            timing = Timing(began, finished - chunks[0].began, now - finished)
+            self._reports.add(tally, timing)
+            self._report()
 
     def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
         """Publish *chunks*, once the disk has room."""
@@ -418,32 +386,12 @@ class ChunkRun:
         assert query is not None
         return self._with_room(lambda: self._outbox.publish_chunks(query, chunks, self._evidence))
 
-    def _with_room(self, write: Callable[[], _Result]) -> _Result:
-        """What *write* returns, once the disk has room for it."""
-        logged = False
-        while not self._closed:
-            try:
-                return write()
-            except sqlite3.Error as error:
-                if not lacks_room(error):
-                    raise
-                if not logged:
-                    logged = True
-                    log.warning("outbox waits", reason=f"the disk has no room: {error}")
-                time.sleep(_ROOM_PAUSE_S)
-        msg = "the query was cut off"
-        raise ConnectionError(msg)
-
-    def _report(self, tally: Tally | None) -> None:
+    def _report(self) -> None:
         """Report to the driver what was published, if it is time."""
-        now = time.monotonic()
         with self._changed:
-            if tally is not None:
-                self._unreported.merge(tally)
             driver = self._processes.get(DRIVER)
-            if driver is None or not self._unreported or now - self._last_report < _REPORT_AFTER_S:
-                return
-            if not driver.is_ready():  # it stands still, and the stream is not to wait for it
-                return
-            tally, self._unreported, self._last_report = self._unreported, Tally(), now
-        driver.send(pack_json(PUBLISHED, [tally.to_json(), *self._timing]))
+        if driver is not None:
+            self._reports.send(driver)
+
+    def _with_room(self, transact: Callable[[], _Result]) -> _Result:
+        return with_room(transact, lambda: self._closed)
