@@ -16,6 +16,9 @@ from tests.chaos.system import APPLICATIONS, System
 from tests.chaos.trial import Wrong, inject
 from tests.helpers import ROOT
 
+_ERRORS = 30
+"""How many kinds of errors in the log are shown."""
+
 
 def main() -> int:
     """Inject each fault once, then faults at random until the time is over; print the table."""
@@ -65,9 +68,11 @@ def main() -> int:
             f"{os.cpu_count()} cores, "
             f"load average {os.getloadavg()[2]:.0f} over the last 15 min:"
         )
+        for error, count in run.errors.most_common(_ERRORS):
+            print(f"{count:6} times logged: {error}")
     print(table := report.table(heading))
     if chosen.write:
-        write(table, ROOT / "docs" / "guarantees.md")
+        write(table, ROOT / "docs" / "guarantees.md", chosen.engine)
     return int(failed)
 
 

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 from unittest import mock
@@ -93,6 +94,8 @@ class System:
         self.driver_starts = 0
         self.problems: list[str] = []
         """What ended senders, receiver or the application for good."""
+        self.errors: Counter[str] = Counter()
+        """How often the application logged what, as errors."""
         self._ending = threading.Event()
         self._stack = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
@@ -217,11 +220,17 @@ class System:
                 *("--workers", str(WORKERS), "--state-dir", str(self.state)),
                 *("--function-timeout", str(FUNCTION_TIMEOUT_S), "--max-connections", "20000"),
                 *("--journal-limit-gib", str(JOURNAL_GIB), "--partitions", str(WORKERS)),
-            ]
+            ],
+            self._note,
         )
         run.__enter__()
         self.driver_starts += 1
         return run
+
+    def _note(self, event: Mapping[str, str]) -> None:
+        """Count errors, and what is no event of the log at all, such as a traceback."""
+        if event.get("level") not in ("debug", "info", "warning"):
+            self.errors[" ".join(event.get(key, "") for key in ("event", "error"))[:120]] += 1
 
     def _keep_running(self) -> None:
         while not self._ending.wait(0.1):
