@@ -68,8 +68,8 @@ def main() -> int:
             f"{os.cpu_count()} cores, "
             f"load average {os.getloadavg()[2]:.0f} over the last 15 min:"
         )
-        for error, count in run.errors.most_common(_ERRORS):
-            print(f"{count:6} times logged: {error}")
+        for logged, count in run.errors.most_common(_ERRORS):
+            print(f"{count:6} times logged: {logged}")
     print(table := report.table(heading))
     if chosen.write:
         write(table, ROOT / "docs" / "guarantees.md", chosen.engine)
