@@ -10,11 +10,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.faults import FAULTS
+from tests.chaos.catalogue import FAULTS, FAULTS_OF
 from tests.chaos.report import Report, write
-from tests.chaos.system import System
+from tests.chaos.system import APPLICATIONS, System
 from tests.chaos.trial import Wrong, inject
 from tests.helpers import ROOT
+
+_ERRORS = 30
+"""How many kinds of errors in the log are shown."""
 
 
 def main() -> int:
@@ -24,16 +27,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
+    parser.add_argument("--engine", choices=[*FAULTS_OF], default="micro-batch")
+    parser.add_argument("--application", choices=[*APPLICATIONS], default="counting")
     parser.add_argument("--write", action="store_true", help="write docs/guarantees.md anew")
     chosen = parser.parse_args()
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
     print(f"seed {seed}", flush=True)
     chance, report = random.Random(seed), Report()
-    names = chosen.fault or [*FAULTS]
+    names = chosen.fault or [*FAULTS_OF[chosen.engine]]
     failed = False
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as directory,
-        System(Path(directory), chosen.keys) as run,
+        System(
+            Path(directory), chosen.keys, engine=chosen.engine, application=chosen.application
+        ) as run,
     ):
         time.sleep(2.0)
         begun = time.monotonic()
@@ -54,14 +61,18 @@ def main() -> int:
         hours = (time.monotonic() - begun) / 3600
         report.rows = {name: report.rows[name] for name in names if name in report.rows}
         heading = (
-            f"Seed {seed}, {hours:.2f} hours, {chosen.keys:,} keys with state, "
+            f"Seed {seed}, engine {chosen.engine}, application {chosen.application}, "
+            f"{hours:.2f} hours, {chosen.keys:,} keys with state, "
             f"{run.ledger.received:,} outputs, {run.receiver.repeated:,} dropped by their numbers, "
-            f"{run.driver_starts} starts; {os.cpu_count()} cores, "
+            f"{run.driver_starts} starts, {run.commits:,} commits of state; "
+            f"{os.cpu_count()} cores, "
             f"load average {os.getloadavg()[2]:.0f} over the last 15 min:"
         )
+        for logged, count in run.errors.most_common(_ERRORS):
+            print(f"{count:6} times logged: {logged}")
     print(table := report.table(heading))
     if chosen.write:
-        write(table, ROOT / "docs" / "guarantees.md")
+        write(table, ROOT / "docs" / "guarantees.md", chosen.engine)
     return int(failed)
 
 

@@ -33,7 +33,7 @@ GATEWAY_PLACES = (
     "outbox-after-publish",
     "sink-in-mid-delivery",
 )
-WORKER_PLACES = ("worker-in-user-code", "worker-before-stage", "worker-after-stage")
+WORKER_PLACES = ("worker-before-stage", "worker-after-stage")
 DRIVER_PLACES = ("driver-before-publish", "driver-after-publish")
 
 
@@ -69,7 +69,7 @@ def _kill_planners(system: System, _chance: random.Random) -> bool:
 
 
 def _kill_everything(system: System, _chance: random.Random) -> bool:
-    kinds = ("driver", "gateway", "java", "planner", "worker")
+    kinds = ("driver", "gateway", "java", "planner", "reader", "worker")
     system.signal(KILL, *(pid for kind in kinds for pid in system.processes(kind)))
     return True
 
@@ -234,21 +234,18 @@ def _clock_goes_back(system: System, chance: random.Random) -> bool:
     return True
 
 
-FAULTS: Mapping[str, Fault] = {
+COMMON: Mapping[str, Fault] = {
     "kill a worker": _killing("worker"),
     "kill the gateway": _killing("gateway"),
     "kill the driver": _killing("driver"),
     "kill Spark's Java": _killing("java"),
-    "kill all that plans batches": _kill_planners,
     "kill everything at once": _kill_everything,
     "stop the workers for 3 s": _stopping("worker"),
     "stop the gateway for 3 s": _stopping("gateway"),
     "stop the driver for 3 s": _stopping("driver"),
     "stop Spark's Java for 3 s": _stopping("java"),
     **{f"kill at {place}": _killing_at(place) for place in GATEWAY_PLACES},
-    **{f"kill at {place}": _killing_at(place) for place in WORKER_PLACES},
-    **{f"kill at {place}": _killing_at(place) for place in DRIVER_PLACES},
-    "kill while the checkpoint is written": _kill_while_the_checkpoint_is_written,
+    "kill at worker-in-user-code": _killing_at("worker-in-user-code"),
     "disk full for the gateway": _full_disk("gateway"),
     "disk full for the checkpoint": _full_disk("java"),
     "torn last write of the journal": _torn_write,
@@ -265,3 +262,11 @@ FAULTS: Mapping[str, Fault] = {
     "message that does not decode": _bad_message(b"nonsense"),
     "clock stepped backwards": _clock_goes_back,
 }
+"""Those that both engines have to stand."""
+IN_BATCHES: Mapping[str, Fault] = {
+    "kill all that plans batches": _kill_planners,
+    **{f"kill at {place}": _killing_at(place) for place in WORKER_PLACES},
+    **{f"kill at {place}": _killing_at(place) for place in DRIVER_PLACES},
+    "kill while the checkpoint is written": _kill_while_the_checkpoint_is_written,
+}
+"""Those of the micro-batch engine."""

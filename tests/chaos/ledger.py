@@ -19,16 +19,22 @@ class Verdict:
     swapped: list[str] = field(default_factory=list)
     miscounted: list[str] = field(default_factory=list)
     """Messages that their state entity has seen as another one than the n-th, though in order."""
+    torn: list[str] = field(default_factory=list)
+    """Outputs that do not go on from the state that the outputs before them were made from."""
 
     @property
     def wrong(self) -> list[str]:
         """All that is wrong, in words."""
-        kinds = ("lost", "doubled", "swapped", "miscounted")
+        kinds = ("lost", "doubled", "swapped", "miscounted", "torn")
         return [f"{what} was {kind}" for kind in kinds for what in getattr(self, kind)]
 
 
 class Ledger:
     """Notes what is sent and received; may be used by several threads.
+
+    An output has entries, separated by commas. An entry has a key, the number of its message and
+    how many messages of the key were seen; then, for each entity on the way, its name, how many
+    messages it has seen, and what it has drawn for the last one and for this one.
 
     Args:
         preloaded: Tells how many messages the state of a key has seen before the first one.
@@ -42,6 +48,9 @@ class Ledger:
         self._judged: dict[str, int] = defaultdict(int)
         """Messages of each key that a verdict has covered."""
         self._due: dict[str, int] = {}
+        self._drawn: dict[bytes, tuple[int, bytes]] = {}
+        """By entity: how many messages it has seen, and what it has drawn for the last one."""
+        self._torn: list[str] = []
         self.sent = 0
         self.received = 0
         self._last_at = time.monotonic()
@@ -62,9 +71,12 @@ class Ledger:
             return
         with self._changed:
             for output in outputs:
-                key, number, count = output.split()
-                self._received[key.decode()].append((int(number), int(count)))
-            self.received += len(outputs)
+                for entry in output.split(b","):
+                    key, number, count, *links = entry.split()
+                    self._received[key.decode()].append((int(number), int(count)))
+                    self.received += 1
+                    for entity, seen, former, drawn in zip(*[iter(links)] * 4, strict=True):
+                        self._link(entity, int(seen), former, drawn)
             now = time.monotonic()
             self._longest_s, self._last_at = max(self._longest_s, now - self._last_at), now
             self._changed.notify_all()
@@ -127,7 +139,15 @@ class Ledger:
                     for number in range(begin + 1, due + 1)
                     if number not in seen
                 ]
-            return Verdict(total, lost, doubled, swapped, miscounted)
+            torn, self._torn = self._torn, []
+            return Verdict(total, lost, doubled, swapped, miscounted, torn)
+
+    def _link(self, entity: bytes, seen: int, former: bytes, drawn: bytes) -> None:
+        name = entity.decode()
+        last = self._drawn.get(entity, (self._preloaded(name), b"0"))
+        if last != (seen - 1, former):
+            self._torn.append(f"message {seen} of entity {name} (from {former!r} after {last})")
+        self._drawn[entity] = seen, drawn
 
     def _highest(self, key: str) -> int:
         received = self._received.get(key)

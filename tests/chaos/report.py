@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
+_BEGIN, _END = "<!-- chaos on {}: begin -->", "<!-- chaos on {}: end -->"
 
 
 @dataclass
@@ -49,9 +49,9 @@ class Report:
         return "\n".join(lines)
 
 
-def write(table: str, page: Path) -> None:
-    """Put *table* between the marks in *page*."""
-    text = page.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    page.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}")
+def write(table: str, page: Path, engine: str) -> None:
+    """Put *table* between the marks for *engine* in *page*."""
+    text, begin, end = page.read_text(), _BEGIN.format(engine), _END.format(engine)
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    page.write_text(f"{head}{begin}\n{table}\n{end}{tail}")

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 from unittest import mock
 
 from tests.chaos.ledger import Ledger
+from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
 from tests.helpers import processes_below
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
@@ -31,8 +33,12 @@ from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
-APPLICATION = Path(__file__).parent / "counting.py"
-CLOCK = Path(__file__).parent / "clock"
+KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
+_FOLDER = Path(__file__).parent
+APPLICATIONS = {
+    name: _FOLDER / "applications" / f"{name}.py" for name in ("counting", "levels", "windows")
+}
+CLOCK = _FOLDER / "clock"
 PRELOADED = 3
 """Messages that each preloaded key has seen."""
 PRELOADED_RATE = 100
@@ -46,7 +52,11 @@ KEYS = 40
 """Keys of each of them."""
 RATE = 400
 """Messages a second of each of them."""
+PACE = "epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
+"""Pace of the real-time engine: epochs end once a second."""
 _BURST_S = 0.02
+_SIGNAL_S = 0.05
+"""Time in which a process that has passed a place is surely sent its signal."""
 FUNCTION_TIMEOUT_S = 5
 PATIENCE_S = 300.0
 """How long to wait for what must happen."""
@@ -59,10 +69,21 @@ class System:
         directory: For everything that it writes.
         keys: Keys that have state before it starts.
         flood_s: How long a flood lasts.
+        engine: Which engine runs it.
+        application: Which one it is.
     """
 
-    def __init__(self, directory: Path, keys: int = 0, flood_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        keys: int = 0,
+        flood_s: float = 60.0,
+        engine: str = "micro-batch",
+        application: str = "counting",
+    ) -> None:
         self.flood_s = flood_s
+        self.engine = engine
+        self._application = APPLICATIONS[application]
         self._keys = keys
         self.directory = directory
         self.state = directory / "state"
@@ -73,12 +94,18 @@ class System:
         self.driver_starts = 0
         self.problems: list[str] = []
         """What ended senders, receiver or the application for good."""
+        self.errors: Counter[str] = Counter()
+        """How often the application logged what, as errors."""
         self._ending = threading.Event()
         self._stack = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        environment = {"WALLAROO_FAULTS": str(self.faults), "PYTHONPATH": str(CLOCK)}
+        environment = {
+            "WALLAROO_FAULTS": str(self.faults),
+            "WALLAROO_PACE": PACE,
+            "PYTHONPATH": os.pathsep.join([str(CLOCK), os.environ.get("PYTHONPATH", "")]),
+        }
         self._stack.enter_context(mock.patch.dict(os.environ, environment))
         if self._keys:
             self._preload()
@@ -119,12 +146,21 @@ class System:
             for event in self._run.events[-15:]
         ]
 
+    @property
+    def commits(self) -> int:
+        """How often Spark has committed the state."""
+        folder = self.state / "checkpoint" / "commits"
+        return max((int(file.name) for file in folder.glob("[0-9]*")), default=-1) + 1
+
     def processes(self, kind: str) -> list[int]:
-        """Numbers of the processes of a kind: driver, gateway, java, planner, worker."""
+        """Numbers of the processes of a kind: driver, gateway, java, planner, worker.
+
+        Those of a real-time query are its reader and its workers.
+        """
         driver = self._run.process.pid
         if kind == "driver":
             return [driver]
-        return [pid for pid, told in processes_below(driver).items() if _kind(told) == kind]
+        return [pid for pid, told in processes_below(driver).items() if _kind(pid, told) == kind]
 
     def signal(self, number: int, *pids: int) -> None:
         """Send a signal to each of *pids* that is still there."""
@@ -132,18 +168,28 @@ class System:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def reach(self, place: str, victim: int = 0, delay_ms: int = 0) -> bool:
+    def reach(
+        self,
+        place: str,
+        victim: int = 0,
+        delay_ms: int = 0,
+        number: int = KILL,
+        meanwhile: Callable[[], None] = lambda: None,
+        patience_s: float = 30.0,
+    ) -> bool:
         """Kill a process at the next passing of *place*; tells whether it was passed."""
         file = self.faults / place
         fresh = self.faults / "new"
-        fresh.write_text(f"{victim} {delay_ms}")
+        fresh.write_text(f"{victim} {delay_ms} {int(number)}")
         fresh.rename(file)
-        give_up = time.monotonic() + 30.0
+        meanwhile()
+        give_up = time.monotonic() + patience_s
         while file.exists():
             if time.monotonic() > give_up:
                 file.unlink(missing_ok=True)
                 return False
             time.sleep(0.005)
+        time.sleep(_SIGNAL_S + delay_ms / 1000)  # the outputs of now say nothing of it
         return True
 
     def dead_letters(self) -> int:
@@ -161,15 +207,30 @@ class System:
     def _start(self) -> BackgroundRun:
         run = BackgroundRun(
             [
-                *("run", str(APPLICATION), "--in", self.address, "--out", self.receiver.address),
+                *(
+                    "run",
+                    str(self._application),
+                    "--engine",
+                    self.engine,
+                    "--in",
+                    self.address,
+                    "--out",
+                    self.receiver.address,
+                ),
                 *("--workers", str(WORKERS), "--state-dir", str(self.state)),
                 *("--function-timeout", str(FUNCTION_TIMEOUT_S), "--max-connections", "20000"),
                 *("--journal-limit-gib", str(JOURNAL_GIB), "--partitions", str(WORKERS)),
-            ]
+            ],
+            self._note,
         )
         run.__enter__()
         self.driver_starts += 1
         return run
+
+    def _note(self, event: Mapping[str, str]) -> None:
+        """Count errors, and what is no event of the log at all, such as a traceback."""
+        if event.get("level") not in ("debug", "info", "warning"):
+            self.errors[" ".join(event.get(key, "") for key in ("event", "error"))[:120]] += 1
 
     def _keep_running(self) -> None:
         while not self._ending.wait(0.1):
@@ -186,12 +247,13 @@ class System:
         file = self.directory / "preloaded"
         with file.open("w") as lines:
             for number in range(self._keys):
-                entity = {"$class": f"{APPLICATION.stem}:Seen", "messages": PRELOADED}
+                entity = {"$class": "counting:Seen", "messages": PRELOADED}
                 told = {"state": "seen", "key": f"p{number}", "entity": entity}
                 lines.write(json.dumps(told) + "\n")
         subprocess.run(
             [
-                *(sys.executable, "-m", "wallaroo", "state", "import", str(APPLICATION), str(file)),
+                *(sys.executable, "-m", "wallaroo", "state", "import", str(self._application)),
+                str(file),
                 *("--state-dir", str(self.state), "--partitions", str(WORKERS)),
             ],
             check=True,
@@ -278,8 +340,13 @@ class Receiver:
         self.repeated += cutter.repeated
 
 
-def _kind(command: str) -> str | None:
-    """What a process of the application is, by its command line."""
+def _kind(pid: int, command: str) -> str | None:
+    """What a process of the application is, by its command line and its connections."""
+    if " wallaroo.engine.realtime.process " in command:
+        return "reader" if command.endswith(" -1") else "worker"
+    if " wallaroo.engine.realtime.agent" in command:  # it, and what it has forked
+        kinds = {TO_FIRST_STAGE: "reader", TO_PARTITION: "worker", "": "agent"}
+        return next(kind for name, kind in kinds.items() if not name or is_connected(pid, name))
     if " wallaroo gateway " in command:
         return "gateway"
     if "SparkSubmit" in command:
@@ -287,6 +354,3 @@ def _kind(command: str) -> str | None:
     if "pyspark.sql." in command:  # what asks for messages, and what is asked at the query's start
         return "planner"
     return "worker" if "pyspark" in command else None
-
-
-KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
-from tests.chaos.faults import FAULTS
+from tests.chaos.catalogue import FAULTS
 from tests.chaos.report import Report, Row
 from tests.chaos.system import PATIENCE_S, System
 
@@ -48,7 +48,7 @@ def inject(
     row.lost += len(verdict.lost)
     row.doubled += len(verdict.doubled)
     row.swapped += len(verdict.swapped)
-    row.miscounted += len(verdict.miscounted)
+    row.miscounted += len(verdict.miscounted) + len(verdict.torn)
     row.stop_s = max(row.stop_s, stop)
     row.recover_s = max(row.recover_s, recovered - ended)
     say(

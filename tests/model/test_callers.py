@@ -99,10 +99,18 @@ def decode(payload: bytes) -> Message:
     return Message(payload.decode())
 
 
+@wallaroo.computation(name="called")
+@looks
+def called_by_compute(message: Message) -> Message:
+    look()
+    return message
+
+
 @wallaroo.computation(name="compute")
 @looks
 def compute(message: Message) -> Message:
     look()
+    called_by_compute(message)
     if message.text == "fails":
         raise ValueError(message.text)
     return message
@@ -240,6 +248,7 @@ SPEAKERS = {
     "decode": {STATE, ("behind", "decoder")},  # at once before a state, it counts to that
     "key": {STATE, STATES, WINDOWS, KEY_BY},
     "compute": {("direct", "compute"), ("behind", "compute")},
+    "called_by_compute": {("direct", "compute"), ("behind", "compute")},
     "generate": {("behind", "generate")},
     "Message.__repr__": {("direct", "compute"), ("direct", "key of state"), KEY_BY}
     | {("behind", "compute")},

@@ -162,7 +162,7 @@ class Gateway:
                 self._outbox,
                 self._leases,
                 evidence,
-                Pace(journal_bytes=settings.traffic.journal.disk_bytes // 4),
+                Pace(journal_bytes=settings.traffic.journal.disk_bytes // 4).adjusted(),
                 self._on_failure,
             )
         self._service = Service(

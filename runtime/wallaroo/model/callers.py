@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeVar
 
+from wallaroo.api.functions import Decorated
 from wallaroo.api.places import RUNTIME
 
 T = TypeVar("T")
 
+_CALL_OF_DECORATED = Decorated.__call__.__code__
 _limited: set[CodeType] = set()
 
 
@@ -72,6 +74,9 @@ def call_at(frame: FrameType | None) -> FrameType | None:
     while frame is not None:
         if frame.f_code in _limited:
             return called
+        if frame.f_code is _CALL_OF_DECORATED:  # by user code: the caller is found further out
+            frame = frame.f_back
+            continue
         if frame.f_code.co_filename.startswith(RUNTIME):
             return None
         called, frame = frame, frame.f_back

@@ -2,11 +2,13 @@
 
 If `WALLAROO_FAULTS=DIRECTORY` is set, a process checks at each failpoint for a file with its name
 in that directory. One process removes the file and sends SIGKILL to itself, or to the process whose
-ID the file contains, after the number of milliseconds in the file.
+ID the file contains, after the number of milliseconds in the file; or another signal, whose number
+is the third in the file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -27,11 +29,13 @@ def _check(place: str) -> None:
         file.rename(taken)
     except FileNotFoundError:
         return
-    victim, delay_ms = (*map(int, taken.read_text().split()), 0, 0)[:2]
+    victim, delay_ms, number = (*map(int, taken.read_text().split()), 0, 0, 0)[:3]
+    number = number or signal.SIGKILL
     if not delay_ms:
-        os.kill(victim or os.getpid(), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim or os.getpid(), number)
     else:
-        kill = threading.Timer(delay_ms / 1000, os.kill, (victim, signal.SIGKILL))
+        kill = threading.Timer(delay_ms / 1000, os.kill, (victim, number))
         kill.daemon = True
         kill.start()
 

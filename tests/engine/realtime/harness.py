@@ -259,7 +259,7 @@ def gateway_side(
         yield side
     finally:
         side.close()
-    assert not side.failures
+    assert not side.failures, side.failures
 
 
 def wait_until_processed(gateway: GatewaySide, messages: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import sqlite3
 import struct
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 import wallaroo
 from tests import plain_python, random_applications
 from tests.engine.realtime.harness import (
+    PATIENCE_S,
     RUN,
     GatewaySide,
     RunningQuery,
@@ -28,8 +31,10 @@ from tests.engine.realtime.harness import (
 )
 from tests.helpers import wait_until
 from wallaroo.api.builder import DeclaredApplication
+from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks import reports, room
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
@@ -313,6 +318,21 @@ def test_a_checkpoint_older_than_its_outbox_goes_on_with_what_was_published(
     assert [_OUTPUT.unpack(output)[2] for output in outputs] == [1, 2, 3]
 
 
+def test_the_stream_does_not_wait_for_a_driver_that_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Feed, "_receive", lambda _feed: None)
+    monkeypatch.setattr(reports, "_AFTER_S", 0.0)
+    application, count = drawing(), 2_000
+    pace = Pace(chunk_bytes=1, gap_s=0.0)  # each message is reported by itself
+    with (
+        gateway_side(tmp_path, application, pace) as gateway,
+        RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1),
+    ):
+        submit(gateway, application, [("in", b"a")] * count)
+        wait_until_processed(gateway, count)
+
+
 def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
     application, store = drawing(), Store()
     with (
@@ -328,6 +348,67 @@ def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
             assert not list(table.changes(RUN, 0, 0))
         query.feed.finish_epoch()  # with nothing to commit
     assert store.commits == 1
+
+
+def test_a_backlog_does_not_end_an_epoch_with_each_chunk(tmp_path: Path) -> None:
+    application, store, count = drawing(), Store(), 200
+    pace = Pace(chunk_bytes=1, gap_s=0.0, journal_bytes=50 * 36)
+    with gateway_side(tmp_path, application, pace) as gateway:
+        submit(gateway, application, [("in", b"%032d" % n) for n in range(count)])
+        gateway.journal.flush(PATIENCE_S)
+        with RunningQuery(gateway, application, store, tmp_path / "c", 1, 1):
+            wait_until_processed(gateway, count)
+    assert 1 <= store.commits <= count // 25
+
+
+def full(*_arguments: object) -> NoReturn:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [(lambda gateway: gateway.outbox._chunks, "forget"), (lambda g: g.journal, "note_processed")],
+)
+def test_an_epoch_begins_once_the_disk_has_room(
+    where: Callable[[GatewaySide], object],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "_PAUSE_S", 0.001)
+    application, store = drawing(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        target, calls = where(gateway), itertools.count()
+        real = getattr(target, what)
+        monkeypatch.setattr(target, what, lambda *a: full() if next(calls) < 3 else real(*a))
+        query.feed.finish_epoch()
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 2)
+        assert query.feed.failure is None
+        assert next(calls) == 4
+
+
+def test_a_database_that_cannot_be_written_ends_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application, failure = drawing(), sqlite3.OperationalError("disk I/O error")
+
+    def fail(*_arguments: object) -> NoReturn:
+        raise failure
+
+    with gateway_side(tmp_path, application) as gateway:
+        monkeypatch.setattr(gateway.outbox._chunks, "forget", fail)
+        with RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1):
+            wait_until(lambda: gateway.failures, "the gateway to fail")
+        assert gateway.failures == [failure]
+        gateway.failures.clear()
 
 
 def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ Between a process that runs user code and Spark's Java a frame is
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -59,6 +60,15 @@ class FrameSocket:
         frame = b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
         with self._sending:
             self._connection.sendall(frame)
+
+    def is_ready(self) -> bool:
+        """Whether `send` would not wait for the other side, if the frame is small."""
+        descriptor = self._connection.fileno()
+        if descriptor < 0:  # closed: it fails at once
+            return True
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        return bool(poll.poll(0))
 
     def receive(self) -> bytes | None:
         """The next frame; None at the end of the stream.

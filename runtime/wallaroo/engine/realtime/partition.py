@@ -33,6 +33,7 @@ from wallaroo.engine.realtime.partition_state import PartitionState, saved_bucke
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
+from wallaroo.system.failpoints import fault
 
 
 class Partition:
@@ -74,6 +75,7 @@ class Partition:
             kind = frame[:1]
             if kind == SAVE:
                 self._saves = True
+                fault("partition-in-save")
                 self._java.send(*pack_appended(self._state.save(bucket_in(frame))))
                 continue
             if self._saves:
@@ -94,6 +96,7 @@ class Partition:
                 head = head_in(frame)
             else:
                 records.append(record_in(frame))
+        fault("partition-in-open")
         if frame is None:
             raise EOFError
         self._state.open(bucket, head, (record for _, record in sorted(records)))
@@ -104,6 +107,7 @@ class Partition:
         self._gateway.send(pack_json(CHANGES, [run, place.chunk]))
         while (frame := self._gateway.receive()) is not None and frame[:1] == RECORD:
             self._state.apply(frame[1:])
+            fault("partition-in-apply")
         if frame is None:
             raise EOFError
 
@@ -121,7 +125,9 @@ class Partition:
         outputs, tally = self._results.take()
         to = [packed._replace(bucket=self._partition_of[packed.bucket]) for packed in sent]
         report = Report(number, outputs, tally, level, sent=to, changes=record, saving_s=saving_s)
+        fault("partition-before-report")
         self._gateway.send(*pack_report(report))
+        fault("partition-after-report")
 
     def _run_level(
         self, level: int, blobs: list[bytes], *, isolates: bool

@@ -42,6 +42,7 @@ from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.system.failpoints import fault
 
 
 class Reader:
@@ -78,6 +79,7 @@ class Reader:
                 self._open(start)
             run = (self._job.checkpoint / "metadata").read_text()
             place = Place.from_json(start)
+            fault("reader-before-begin")
             self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *place]))
             self._run_epoch(place)
 
@@ -85,6 +87,7 @@ class Reader:
         """Let the partitions read their state, as of *start*."""
         for bucket, slot in enumerate(self._job.slots):
             self._java.send(pack_slot(slot), pack_bucket(OPEN, bucket))
+        fault("reader-in-open")
         for slot in self._slots:
             self._java.send(pack_slot(slot), APPLY, start)
 
@@ -103,6 +106,7 @@ class Reader:
                 continue
             for bucket, slot in enumerate(self._job.slots):
                 self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket))
+                fault("reader-in-save")
             self._java.send(pack_slot(END_OF_EPOCH), frame[1:])
             return
         raise EOFError
@@ -118,10 +122,12 @@ class Reader:
             self._kept[task.number, level] = of_level
         outputs, tally = self._results.take()
         report = Report(task.number, outputs, tally, partitions=expected)
+        fault("reader-before-report")
         self._gateway.send(*pack_report(report))
 
     def _hand_on(self, following: NextLevel) -> None:
         """Let partitions run the next level of a chunk."""
+        fault("reader-before-level")
         blobs = self._kept.pop((following.number, following.level), {})
         for partition, sent in following.sent.items():
             blobs.setdefault(partition, []).extend(sent)

@@ -1,8 +1,16 @@
-"""How much of a real-time query is under way at a time, and what one run leaves to the next."""
+"""How much of a real-time query is under way at a time, and what one run leaves to the next.
+
+`WALLAROO_PACE`, for instance `epoch_least_s=0.2,epoch_most_s=1`, is for tests: it changes any
+number of `Pace`, so that epochs end every second instead of every few minutes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from typing import Self
+
+_VARIABLE = "WALLAROO_PACE"
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,19 @@ class Pace:
     """Time after which it ends even under load."""
     journal_bytes: int = 1024**3
     """Bytes of messages in the journal over which an epoch ends: it deletes none before."""
+
+    def adjusted(self) -> Self:
+        """As the environment has it.
+
+        Example:
+            >>> os.environ["WALLAROO_PACE"] = "chunks=2,epoch_most_s=1.5"
+            >>> pace = Pace(journal_bytes=8).adjusted()
+            >>> pace.chunks, pace.epoch_most_s, pace.journal_bytes
+            (2, 1.5, 8)
+            >>> del os.environ["WALLAROO_PACE"]
+        """
+        told = [pair.split("=") for pair in os.environ.get(_VARIABLE, "").split(",") if pair]
+        return replace(self, **{name: type(getattr(self, name))(number) for name, number in told})
 
 
 @dataclass

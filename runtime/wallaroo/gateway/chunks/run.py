@@ -9,13 +9,11 @@ epoch ends when all chunks are published; Spark then takes over what they change
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-
-import structlog
+from typing import TypeVar
 
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.gateway_api import Stopped
@@ -28,7 +26,6 @@ from wallaroo.engine.realtime.messages import (
     END,
     FAILED,
     FINISH,
-    PUBLISHED,
     READER,
     RECORD,
     REPORT,
@@ -43,11 +40,13 @@ from wallaroo.engine.realtime.messages import (
     pack_task,
     report_in,
 )
+from wallaroo.gateway.chunks.agreement import check_agreement
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.reports import Reports
+from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
-from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
@@ -55,19 +54,18 @@ from wallaroo.system.failpoints import fault
 
 _WAIT_S = 0.2
 """Longest wait until the next check whether the epoch is to end."""
-_ROOM_PAUSE_S = 0.5
-"""Pause before a publication is tried again for which the disk had no room."""
-_REPORT_AFTER_S = 0.1
-"""Time between two reports to the driver."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
 _SAVING_SHARE = 5
 """Chunks are so far apart that saving changes takes one part of so many of the time."""
 
+_FREED_PART = 2
+"""An epoch that ends because of the journal frees one part of so many of the journal's share."""
+
 _WEIGHT = 0.2
 """Weight of the last time that saving took, of all."""
 
-log = structlog.get_logger("wallaroo.gateway")
+_Result = TypeVar("_Result")
 
 
 class ChunkRun:
@@ -119,16 +117,15 @@ class ChunkRun:
         """Whether an epoch is under way that takes chunks."""
         self._next = 0
         """Offset of the first message of the next chunk."""
+        self._handed_bytes = 0
+        """Bytes of messages that were handed out in this epoch, at most."""
         self._asked = 0
         """Number of the driver's last request that the epoch ends; 0 where it is answered."""
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
-        self._unreported = Tally()
-        """What was published since the last report to the driver."""
-        self._timing = Timing()
-        self._last_report = 0.0
+        self._reports = Reports()
         self._closed = False
         self._threads: list[threading.Thread] = []
 
@@ -211,13 +208,11 @@ class ChunkRun:
         """
         first = self._query is None
         self._journal.check(place.offset, place.opening)
-        with self._outbox.chunks() as table:
-            known = table.progress()
-            if first:
-                self._check(query, place, known)
-            table.forget(query, place.chunk)
+        fault("chunks-before-forget")
+        known = self._with_room(lambda: self._forget(query, place, first=first))
+        fault("chunks-after-forget")
         progress = known.get(query, Progress(place.chunk, place.offset))
-        self._journal.note_processed(progress.end)
+        self._with_room(lambda: self._journal.note_processed(progress.end))
         self._journal.consume(place.offset)
         with self._changed:
             if first:
@@ -232,31 +227,21 @@ class ChunkRun:
                     self._threads.append(thread)
                     thread.start()
             self._begun, self._open = place, True
+            # a run before may have handed out any number of them
+            self._handed_bytes = self._pace.journal_bytes if self._next > place.offset else 0
             self._began_at = time.monotonic()
             answered, self._answers = self._answers, 0
             self._changed.notify_all()
         self._answer(answered)
 
-    def _check(self, query: str, place: Place, known: dict[str, Progress]) -> None:
-        """Refuse a checkpoint that the outbox does not belong to."""
-        progress = known.get(query)
-        if progress is None and known:
-            msg = "the outbox has outputs of another checkpoint: restore the one that it belongs to"
-        elif progress is None and place.chunk:
-            msg = "the outbox has none of the chunks of this checkpoint: restore the one it had"
-        elif progress is not None and progress.end > self._journal.end:
-            msg = (
-                f"the messages before {progress.end} are published, and the journal has those "
-                f"before {self._journal.end}: restore both from copies made at the same time"
-            )
-        elif progress is not None and progress.chunk < place.chunk:
-            msg = (
-                f"the outbox has published chunks up to {progress.chunk}, and the checkpoint has "
-                f"those up to {place.chunk}: restore both from copies made at the same time"
-            )
-        else:
-            return
-        raise LookupError(msg)
+    def _forget(self, query: str, place: Place, *, first: bool) -> dict[str, Progress]:
+        """Forget what Spark has; returns how far each query is."""
+        with self._outbox.chunks() as table:
+            known = table.progress()
+            if first:
+                check_agreement(query, place, known, self._journal.end)
+            table.forget(query, place.chunk)
+        return known
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -280,7 +265,7 @@ class ChunkRun:
                     self._end_epoch()
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
-                self._report(None)
+                self._report()
                 early = last + self._gap_s() - time.monotonic()
                 if early > 0:
                     time.sleep(early)
@@ -296,6 +281,7 @@ class ChunkRun:
                     suspect = start < self._resumes.suspect_until
                     number = self._flights.begin(end, isolates=suspect)
                     self._ticks.handed_out(number, chunks)
+                self._handed_bytes += sum(len(chunk.data) for chunk in chunks)
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
             tail.close()
@@ -338,7 +324,10 @@ class ChunkRun:
         return (
             age_s > self._pace.epoch_most_s
             or (age_s > self._pace.epoch_least_s and quiet_s > self._pace.quiet_s)
-            or self._journal.disk_bytes > self._pace.journal_bytes
+            or (
+                self._journal.disk_bytes > self._pace.journal_bytes
+                and self._handed_bytes > self._pace.journal_bytes // _FREED_PART
+            )
         )
 
     def _end_epoch(self) -> None:
@@ -355,6 +344,7 @@ class ChunkRun:
         if changed:
             fault("chunks-before-epoch-end")
             self._processes[READER].send(END, place.to_json().encode())
+            fault("chunks-after-epoch-end")
         else:  # Spark has all
             self._answer(answered)
 
@@ -373,6 +363,7 @@ class ChunkRun:
                     return
                 chunks = self._flights.take()
             finished = time.monotonic()
+            fault("chunks-before-publish")
             try:
                 tally = self._published(chunks)
             except Stopped as error:
@@ -384,36 +375,23 @@ class ChunkRun:
                 self._ticks.published(chunks[-1].number, tally.due)
                 self._changed.notify_all()
             now = time.monotonic()
-            self._timing = Timing(
-                time.time() - (now - chunks[0].began), finished - chunks[0].began, now - finished
-            )
-            self._report(tally)
+            began = time.time() - (now - chunks[0].began)
+            timing = Timing(began, finished - chunks[0].began, now - finished)
+            self._reports.add(tally, timing)
+            self._report()
 
     def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
         """Publish *chunks*, once the disk has room."""
-        assert self._query is not None
-        logged = False
-        while not self._closed:
-            try:
-                return self._outbox.publish_chunks(self._query, chunks, self._evidence)
-            except sqlite3.Error as error:
-                if not lacks_room(error):
-                    raise
-                if not logged:
-                    logged = True
-                    log.warning("outbox waits", reason=f"the disk has no room: {error}")
-                time.sleep(_ROOM_PAUSE_S)
-        msg = "the query was cut off"
-        raise ConnectionError(msg)
+        query = self._query
+        assert query is not None
+        return self._with_room(lambda: self._outbox.publish_chunks(query, chunks, self._evidence))
 
-    def _report(self, tally: Tally | None) -> None:
+    def _report(self) -> None:
         """Report to the driver what was published, if it is time."""
-        now = time.monotonic()
         with self._changed:
-            if tally is not None:
-                self._unreported.merge(tally)
             driver = self._processes.get(DRIVER)
-            if driver is None or not self._unreported or now - self._last_report < _REPORT_AFTER_S:
-                return
-            tally, self._unreported, self._last_report = self._unreported, Tally(), now
-        driver.send(pack_json(PUBLISHED, [tally.to_json(), *self._timing]))
+        if driver is not None:
+            self._reports.send(driver)
+
+    def _with_room(self, transact: Callable[[], _Result]) -> _Result:
+        return with_room(transact, lambda: self._closed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,8 @@ class ChunkServer:
             pass  # it is gone
         except LookupError as error:
             log.warning("a process of the query is cut off", reason=str(error))
+        except sqlite3.Error as error:
+            self._on_failure(error)
         finally:
             if run is not None:
                 run.close()  # without one of its processes, a query cannot continue

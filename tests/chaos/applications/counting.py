@@ -3,6 +3,9 @@
 It does so as oddly as Python allows: the decoder always gives the same object, with a random part;
 the key function changes the message, and its keys are equal without being alike; the entity is
 counted by what refers back to it, and yields a part of itself that the next message changes.
+
+An entity keeps what it has drawn for its last message, from the clock and at random, and each
+output has what was drawn for it and for the one before: outputs of two runs do not fit together.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,type-arg"
 
@@ -32,6 +35,7 @@ def application_setup(args):
 class Seen:
     def __init__(self):
         self.messages = 0
+        self.drawn = 0
         self.last = []
         self.book = Book(self)
 
@@ -41,8 +45,15 @@ class Book:
         self.owner = owner
 
     def enter(self, name, number):
-        self.owner.messages += 1
-        self.owner.last[:] = (name, number, self.owner.messages)
+        owner = self.owner
+        owner.messages += 1
+        former, owner.drawn = owner.drawn, draw()
+        owner.last[:] = (name, number, owner.messages, former, owner.drawn)
+
+
+def draw():
+    """A number that another call never gives, nor one that runs the same message again."""
+    return time.time_ns() ^ random.getrandbits(64) | 1
 
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,5 +96,5 @@ def count(message, seen):
 
 @wallaroo.encoder
 def encode(last):
-    name, number, messages = last
-    return f"{name} {number} {messages}"
+    name, number, messages, former, drawn = last
+    return f"{name} {number} {messages} {name} {messages} {former} {drawn}"
