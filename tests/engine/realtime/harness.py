@@ -184,7 +184,7 @@ class RunningQuery:
         )
         self.tally = Tally()
         hello = Hello(self._claim, attempt, DRIVER, partitions)
-        self.feed = Feed(gateway.path, hello, lambda tally, _timing: self.tally.merge(tally))
+        self.feed = Feed(gateway.path, hello, lambda news: self.tally.merge(news.tally))
         self._sockets: list[FrameSocket] = []
         repeated = Program(application, partitions).repeated
         java: list[FrameSocket] = []

@@ -31,12 +31,13 @@ from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.system.pod import Pod
 
-_SETTINGS = {
+SETTINGS = {
     # each row leaves at once, and the thread that flushes buffers sleeps
     "spark.shuffle.streaming.networkBufferSize": "32",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
+"""Settings of Spark for its real-time mode."""
 
 
 class RealTime(Engine):
@@ -49,7 +50,7 @@ class RealTime(Engine):
         refusals.check_master(settings.master)
         # all tasks run at once, and mostly wait
         master = f"local[{layout.partitions + 1},1]"
-        chosen = {**_SETTINGS, **settings.spark}
+        chosen = {**SETTINGS, **settings.spark}
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )

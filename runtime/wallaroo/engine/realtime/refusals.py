@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
-from wallaroo.observability.tracing import traces_for
 
 
 def refuse(what: str) -> NoReturn:
@@ -47,5 +46,3 @@ def _unsupported(program: Program) -> Iterator[str]:
     if program.timed:
         name = program.partitions[min(program.timed)].name
         yield f"windows, such as those of {name!r}"
-    if traces_for(program.application.name) is not None:
-        yield "traces"

@@ -26,14 +26,12 @@ from wallaroo.engine.realtime.messages import (
     END,
     FAILED,
     FINISH,
-    PUBLISHED,
     READER,
     RECORD,
     REPORT,
     Hello,
     Place,
     Task,
-    Timing,
     json_in,
     pack_json,
     pack_task,
@@ -41,6 +39,7 @@ from wallaroo.engine.realtime.messages import (
 )
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
@@ -52,8 +51,6 @@ _WAIT_S = 0.2
 """Longest wait until the next check whether the epoch is to end."""
 _ROOM_PAUSE_S = 0.5
 """Pause before a publication is tried again for which the disk had no room."""
-_REPORT_AFTER_S = 0.1
-"""Time between two reports to the driver."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
 _SAVING_SHARE = 5
@@ -76,6 +73,7 @@ class ChunkRun:
         evidence: Says what becomes of messages that are set aside.
         resumes: What runs before have left; changed.
         pace: How much is under way at a time.
+        reports: Takes what is published.
         on_failure: Called when the outbox cannot be written.
     """
 
@@ -88,6 +86,7 @@ class ChunkRun:
         evidence: EvidenceFinder,
         resumes: Resumes,
         pace: Pace,
+        reports: PublicationReports,
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.order = (hello.claim, hello.attempt)
@@ -99,6 +98,7 @@ class ChunkRun:
         self._evidence = evidence
         self._resumes = resumes
         self._pace = pace
+        self._reports = reports
         self._on_failure = on_failure
         self._changed = threading.Condition()
         self._processes: dict[int, FrameSocket] = {}
@@ -117,10 +117,8 @@ class ChunkRun:
         """The same of the request that the next epoch's beginning answers."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
-        self._unreported = Tally()
-        """What was published since the last report to the driver."""
-        self._timing = Timing()
-        self._last_report = 0.0
+        self._stands_since = 0.0
+        """When the end of an epoch began."""
         self._closed = False
         self._threads: list[threading.Thread] = []
 
@@ -216,6 +214,8 @@ class ChunkRun:
                     thread.start()
             self._begun, self._open = place, True
             self._began_at = time.monotonic()
+            if not first:
+                self._reports.epoch_ended(self._began_at - self._stands_since)
             answered, self._answers = self._answers, 0
             self._changed.notify_all()
         self._answer(answered)
@@ -263,7 +263,7 @@ class ChunkRun:
                     self._end_epoch()
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
-                self._report(None)
+                self._report()
                 early = last + self._gap_s() - time.monotonic()
                 if early > 0:
                     time.sleep(early)
@@ -278,6 +278,7 @@ class ChunkRun:
                     number = self._flights.begin(end)
                     start, self._next = self._next, end
                 suspect = start < self._resumes.suspect_until
+                self._reports.handed_out(start, end)
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
             tail.close()
@@ -315,6 +316,7 @@ class ChunkRun:
 
     def _end_epoch(self) -> None:
         """Let all that is under way be published, then let Spark have it."""
+        self._stands_since = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or not self._flights.unpublished)
             if self._closed:
@@ -333,6 +335,7 @@ class ChunkRun:
     def _answer(self, number: int) -> None:
         """Let the driver know that what it asked for is done; 0 if it did not ask."""
         if number:
+            self._report(at_once=True)  # it may be about to stop
             self._processes[DRIVER].send(pack_json(FINISH, number))
 
     # --- what they led to is published -------------------------------------------------------
@@ -351,14 +354,12 @@ class ChunkRun:
                 self.fail(str(error), final=True)
                 return
             self._journal.note_published(chunks[-1].end)
+            assert self._query is not None
+            self._reports.published(self._query, chunks, tally, finished)
             with self._changed:
                 self._flights.published(len(chunks))
                 self._changed.notify_all()
-            now = time.monotonic()
-            self._timing = Timing(
-                time.time() - (now - chunks[0].began), finished - chunks[0].began, now - finished
-            )
-            self._report(tally)
+            self._report()
 
     def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
         """Publish *chunks*, once the disk has room."""
@@ -377,14 +378,8 @@ class ChunkRun:
         msg = "the query was cut off"
         raise ConnectionError(msg)
 
-    def _report(self, tally: Tally | None) -> None:
-        """Report to the driver what was published, if it is time."""
-        now = time.monotonic()
-        with self._changed:
-            if tally is not None:
-                self._unreported.merge(tally)
-            driver = self._processes.get(DRIVER)
-            if driver is None or not self._unreported or now - self._last_report < _REPORT_AFTER_S:
-                return
-            tally, self._unreported, self._last_report = self._unreported, Tally(), now
-        driver.send(pack_json(PUBLISHED, [tally.to_json(), *self._timing]))
+    def _report(self, *, at_once: bool = False) -> None:
+        """Report to the driver what was published, if it is time or *at_once*."""
+        driver = self._processes.get(DRIVER)
+        if driver is not None and (frame := self._reports.take(at_once=at_once)) is not None:
+            driver.send(frame)
