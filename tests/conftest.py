@@ -1,4 +1,4 @@
-"""What tests of all folders share: the engine, and one Spark for all that run it in their process."""
+"""What tests of all folders share: the engine, and one Spark for all that run in their process."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tests.golden import ALL, PRESENT, Golden, entities
 from tests.engines import MICRO_BATCH
+from tests.golden import ALL, PRESENT, Golden, entities
 from tests.spark.in_process import InProcess, launch
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory

@@ -137,9 +137,7 @@ class InProcess:
         running = self._start(setting, committed)
         try:
             wait_until(
-                lambda: (
-                    running.failure() or (not edge.journal.backlog and until(edge.outputs()))
-                ),
+                lambda: running.failure() or (not edge.journal.backlog and until(edge.outputs())),
                 "the outputs",
                 PATIENCE_S,
             )
@@ -183,9 +181,7 @@ class InProcess:
             program.repeated,
             60.0,
         )
-        return RealTimeQuery(
-            self.session, job, program.application.name, edge.sockets, on_batch
-        )
+        return RealTimeQuery(self.session, job, program.application.name, edge.sockets, on_batch)
 
 
 @dataclass

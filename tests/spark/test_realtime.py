@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, processes, run, send
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, processes, run
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark

@@ -23,9 +23,7 @@ PUBLICATION = Unit(
 def timed(publication: Publication) -> TimedBatch:
     """A publication as metrics have it; its number is that of its last chunk."""
     phases = {"run": publication.run_s, "commit": publication.commit_s}
-    return TimedBatch(
-        publication.messages, Progress(publication.last, publication.started, phases)
-    )
+    return TimedBatch(publication.messages, Progress(publication.last, publication.started, phases))
 
 
 class RealTimeMetrics(EngineMetrics):

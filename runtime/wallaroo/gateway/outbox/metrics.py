@@ -27,13 +27,13 @@ CREATE TABLE IF NOT EXISTS state_figure (
 _HOT_KEYS = 20
 """Number of keys with the most messages that are reported."""
 _FADING = 0.9
-"""Part that is left of the messages of a key each time they fade: hot is what was hot a moment ago."""
+"""Part of a key's messages that is left each time: hot is what was hot a moment ago."""
 _FADING_NS = 150_000_000
 """Time between two fadings at least; longer if nothing is published."""
 _LATENCY_SUM = -1
 """In the place of a bucket of latencies: the sum of all."""
 _FIRST = LATENCY_BOUNDS_S.index(0.025)
-"""The bucket that is saved as number 0; those before it, which are younger, have numbers below -1."""
+"""The bucket that is saved as number 0; those before it, added later, have numbers below -1."""
 _Count = tuple[str, tuple[str | int, ...]]
 
 
