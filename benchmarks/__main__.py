@@ -18,7 +18,7 @@ from benchmarks.figures import GROUPS, Figure, Settings
 
 _HISTORY = Path(__file__).with_name("history.jsonl")
 _SMALL = Settings(
-    200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000, 20_000_000, (1_000, 10_000)
+    200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000, 20_000_000, 10.0, (1_000, 10_000)
 )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import backlog, latency, loads
+from benchmarks import contention as contended
 from benchmarks import publishing as published
 from benchmarks.loads import Load
 from benchmarks.peers import measured as peers
@@ -37,10 +39,13 @@ class Settings:
     """Messages that a gateway holds while nobody processes them."""
     bytes: int = 300_000_000
     """Bytes of a pass of large messages."""
+    contended_s: float = 300.0
+    """Seconds during which other programs take all cores."""
     rates: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000, 200_000, 300_000, 400_000)
     """Messages a second at which latency is measured."""
 
 
+_MICRO_BATCH, _REAL_TIME = _ENGINES = "micro-batch", "real-time"
 _FEW_KEYS = 350
 """What counts as few keys: as many as Market Spread has."""
 
@@ -141,12 +146,9 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
         Running(load, settings.workers, scratch) as counted,
         Running(loads.uncounted(load), settings.workers, scratch) as uncounted,
     ):
-        with_figures, without = list[Pass](), list[Pass]()
-        for taken in range(settings.passes + 1):
-            passes = counted.tcp_to_tcp(), uncounted.tcp_to_tcp()
-            if taken:  # the first one warms up
-                with_figures.append(passes[0])
-                without.append(passes[1])
+        with_figures, without = _in_turns(
+            {"with": counted, "without": uncounted}, settings.passes
+        ).values()
     found = [
         _figure("Market Spread with figures, TCP to TCP", with_figures),
         _figure("Market Spread without figures, TCP to TCP", without),
@@ -160,6 +162,46 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
         Figure("what figures cost", cost, "% of throughput"),
         Figure("what figures cost", 100 * (spent[0] / spent[1] - 1), "% of processor time"),
     ]
+
+
+def engines(settings: Settings, scratch: Path) -> list[Figure]:
+    """Both engines in turns: throughput, and what idling and starting cost."""
+    found: list[Figure] = []
+    spread = loads.market_spread(settings.spread)
+    for what, load in (
+        ("Market Spread", spread),
+        ("Word Count", loads.word_count(settings.words)),
+        *(
+            (f"messages of {size:,} bytes", loads.keyed(settings.bytes // size, _FEW_KEYS, size))
+            for size in (1_000, 10_000)
+        ),
+        (f"a count for each of {_FEW_KEYS} keys", loads.keyed(settings.keyed, _FEW_KEYS)),
+        (
+            f"a count for each of {settings.many_keys:,} keys",
+            loads.keyed(settings.keyed, settings.many_keys),
+        ),
+    ):
+        rates: dict[str, Figure] = {}
+        with contextlib.ExitStack() as stack:
+            both = {
+                name: stack.enter_context(
+                    Running(load, settings.workers, scratch, options=("--engine", name))
+                )
+                for name in _ENGINES
+            }
+            passes = _in_turns(both, settings.passes)
+        for name, of_engine in passes.items():
+            rates[name] = _figure(f"{what}, {name}, TCP to TCP", of_engine)
+        found += rates.values()
+        ratio = rates[_REAL_TIME].value / rates[_MICRO_BATCH].value
+        found.append(Figure(f"{what}, {_REAL_TIME} against {_MICRO_BATCH}", ratio, "ratio"))
+        if load is spread:
+            bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
+            ratio = rates[_REAL_TIME].value / bare
+            found.append(Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio"))
+    for name in _ENGINES:
+        found += _footprint(settings, scratch, ("--engine", name), f", {name}")
+    return found
 
 
 def floor(settings: Settings, scratch: Path) -> list[Figure]:
@@ -183,6 +225,28 @@ def latencies(settings: Settings, scratch: Path) -> list[Figure]:
                 latency.orders(), rate, settings.seconds, settings.workers, scratch, options
             )
             found.append(_latency(f"Market Spread{name} at {rate:,} messages/s", taken))
+    return found
+
+
+def contention(settings: Settings, scratch: Path) -> list[Figure]:
+    """Both engines while other programs take all cores: as many as there are cores, and a half."""
+    found: list[Figure] = []
+    for name in _ENGINES:
+        for rate in (1_000, 20_000):
+            shared = contended.contended(
+                latency.orders(),
+                rate,
+                settings.contended_s,
+                settings.workers,
+                scratch,
+                ("--engine", name),
+            )
+            what = f"{rate:,} messages/s beside {shared.programs} busy programs, {name}"
+            found += [
+                Figure(f"{what}, lowest rate in 5 s", shared.lowest, "messages/s"),
+                Figure(f"{what}, median latency", shared.p50, "ms", detail={"p99": shared.p99}),
+                Figure(f"{what}, from their end until all is out", shared.drained_s, "s"),
+            ]
     return found
 
 
@@ -224,20 +288,9 @@ def publishing(settings: Settings, scratch: Path) -> list[Figure]:
 
 def footprint(settings: Settings, scratch: Path) -> list[Figure]:
     """Start, memory, and what it costs to wait."""
-    began = time.monotonic()
-    with Running(loads.market_spread(700), settings.workers, scratch) as running:
-        running.tcp_to_tcp()
-        started = time.monotonic() - began
-        idle = running.idle_cpu(settings.seconds)
-    with Running(loads.market_spread(settings.spread), settings.workers, scratch) as running:
-        running.tcp_to_tcp()
-        running.tcp_to_tcp()
-        memory = running.memory_mb()
     held = backlog.peak_memory_mb(settings.backlog, scratch)
     return [
-        Figure("from the command to the first output", started, "s"),
-        Figure("processor time while nothing is sent", 100 * idle, "% of a core"),
-        Figure("memory after Market Spread", sum(memory.values()), "MB", detail=memory),
+        *_footprint(settings, scratch),
         Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB"),
     ]
 
@@ -249,11 +302,44 @@ GROUPS: dict[str, Group] = {
     "skew": skew,
     "sizes": sizes,
     "metrics": metrics,
+    "engines": engines,
     "floor": floor,
     "latency": latencies,
+    "contention": contention,
     "publishing": publishing,
     "footprint": footprint,
 }
+
+
+def _footprint(
+    settings: Settings, scratch: Path, options: Sequence[str] = (), name: str = ""
+) -> list[Figure]:
+    few, load = loads.market_spread(700), loads.market_spread(settings.spread)
+    began = time.monotonic()
+    with Running(few, settings.workers, scratch, options=options) as running:
+        running.tcp_to_tcp()
+        started = time.monotonic() - began
+        idle = running.idle_cpu(settings.seconds)
+    with Running(load, settings.workers, scratch, options=options) as running:
+        running.tcp_to_tcp()
+        running.tcp_to_tcp()
+        memory = running.memory_mb()
+    return [
+        Figure(f"from the command to the first output{name}", started, "s"),
+        Figure(f"processor time while nothing is sent{name}", 100 * idle, "% of a core"),
+        Figure(f"memory after Market Spread{name}", sum(memory.values()), "MB", detail=memory),
+    ]
+
+
+def _in_turns(running: Mapping[str, Running], passes: int) -> dict[str, list[Pass]]:
+    """Passes from TCP to TCP, one after the other, behind one of each that warms up."""
+    taken: dict[str, list[Pass]] = {name: [] for name in running}
+    for number in range(passes + 1):
+        for name, one in running.items():
+            passed = one.tcp_to_tcp()
+            if number:
+                taken[name].append(passed)
+    return taken
 
 
 def _passes(load: Load, settings: Settings, scratch: Path) -> list[Pass]:

@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def few_keys(idle_keys: int) -> Probe:
     )
 
 
+@dataclass(frozen=True)
+class Times:
+    """When each message was sent, and how long its output took, in seconds."""
+
+    sent: Sequence[float]
+    taken: Sequence[float]
+    cpu: Mapping[str, float]
+    """Cores that the processes took, by their kind."""
+
+
 def at_rate(
     probe: Probe,
     rate: int,
@@ -84,7 +95,28 @@ def at_rate(
         scratch: Where files and state may be put.
         options: More options of `wallaroo run`, such as the engine.
     """
-    total = int(rate * (seconds + _WARM_UP_S))
+    times = times_at(probe, rate, seconds + _WARM_UP_S, workers, scratch, options)
+    steady = sorted(times.taken[int(rate * _WARM_UP_S) :])
+
+    def percentile(part: float) -> float:
+        return 1000 * steady[min(int(part * len(steady)), len(steady) - 1)]
+
+    return Latencies(
+        percentile(0.5), percentile(0.99), percentile(0.999), 1000 * steady[-1], times.cpu
+    )
+
+
+def times_at(
+    probe: Probe,
+    rate: int,
+    seconds: float,
+    workers: int,
+    scratch: Path,
+    options: Sequence[str] = (),
+    beside: AbstractContextManager[object] | None = None,
+) -> Times:
+    """As `at_rate`, message by message; *beside* is entered when sending begins."""
+    total = int(rate * seconds)
     sent, taken = [0.0] * total, [0.0] * total
     with socket.create_server(("127.0.0.1", 0)) as listener:
         out = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -100,19 +132,12 @@ def at_rate(
                     # else the system holds messages back until those before are acknowledged
                     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     before = running.cpu()
-                    _send(sender, probe.message, rate, sent)
+                    with beside or nullcontext():
+                        _send(sender, probe.message, rate, sent)
                     receiving.join()
                     after = running.cpu()
-    steady = sorted(taken[int(rate * _WARM_UP_S) :])
-
-    def percentile(part: float) -> float:
-        return 1000 * steady[min(int(part * len(steady)), len(steady) - 1)]
-
-    cpu = {
-        kind: (spent - before.get(kind, 0.0)) / (seconds + _WARM_UP_S)
-        for kind, spent in after.items()
-    }
-    return Latencies(percentile(0.5), percentile(0.99), percentile(0.999), 1000 * steady[-1], cpu)
+    cpu = {kind: (spent - before.get(kind, 0.0)) / seconds for kind, spent in after.items()}
+    return Times(sent, taken, cpu)
 
 
 def _send(

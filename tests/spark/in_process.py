@@ -26,7 +26,6 @@ from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.microbatch import job as batch_job
 from wallaroo.engine.microbatch import query
 from wallaroo.engine.realtime import process as chunk_process
-from wallaroo.engine.realtime import refusals
 from wallaroo.engine.realtime.engine import SETTINGS
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.query import RealTimeQuery
@@ -170,7 +169,6 @@ class InProcess:
 
     def _chunks(self, setting: _Setting, on_batch: OnBatch) -> Query:
         program, edge = setting.program, setting.edge
-        refusals.check(program)
         job = chunk_process.Job(
             setting.reference,
             str(edge.chunk_socket),

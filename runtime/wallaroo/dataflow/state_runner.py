@@ -307,12 +307,16 @@ class StateRunner:
                     (*stamp, stage.number, self._bucket, order, place), key, output
                 )
 
-    def note_state(self, bucket: int, state: Bucket) -> None:
-        """Add the size of *bucket* to the metrics."""
-        metrics = self._results.metrics
+    def note_entities(self, bucket: int, state: Bucket) -> None:
+        """Add the number of entities of *bucket* to the metrics."""
         for number, name in self._names.items():
-            metrics.entities[name, bucket] = len(state.entities[number])
-        metrics.log_bytes[", ".join(self._names.values()), bucket] = state.head.log_bytes
+            self._results.metrics.entities[name, bucket] = len(state.entities[number])
+
+    def note_state(self, bucket: int, state: Bucket) -> None:
+        """Add the size of *bucket* to the metrics, if it has a log of its own."""
+        self.note_entities(bucket, state)
+        names = ", ".join(self._names.values())
+        self._results.metrics.log_bytes[names, bucket] = state.head.log_bytes
 
     def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
         """Record changes to the windows of *key*, and set its timer."""

@@ -20,6 +20,7 @@ from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, Plac
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
+from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.slots import slots_for, spark_hash
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.server import ChunkServer
@@ -92,6 +93,8 @@ class StandIn:
 
     def __init__(self, reader: FrameSocket, partitions: Sequence[FrameSocket]) -> None:
         self._reader, self._partitions = reader, partitions
+        self.largest_frame = 0
+        """Bytes of the largest frame that crossed."""
 
     def run(self, store: Store) -> None:
         """Run epochs until a process is gone."""
@@ -100,6 +103,7 @@ class StandIn:
             fresh = {slot: (head, dict(records)) for slot, (head, records) in store.logs.items()}
             while (frame := self._reader.receive()) is not None:
                 slot, data = int.from_bytes(frame[:4], signed=True), frame[4:]
+                self.largest_frame = max(self.largest_frame, len(data))
                 if slot == END_OF_EPOCH:
                     store.commit(data.decode(), fresh)
                     self._reader.send(data)
@@ -109,8 +113,8 @@ class StandIn:
                 if data[:1] == OPEN:
                     _tell(partition, fresh.get(slot))
                 elif data[:1] == SAVE:
-                    answer = partition.receive()
-                    assert answer is not None
+                    if (answer := partition.receive()) is None:
+                        return
                     if answer:
                         fresh[slot] = _saved(fresh.get(slot), answer)
 
@@ -181,6 +185,7 @@ class RunningQuery:
             slots_for(buckets),
             frozenset(),
             0.0,
+            fresh_directory(checkpoint),
         )
         self.tally = Tally()
         hello = Hello(self._claim, attempt, DRIVER, partitions)
@@ -195,11 +200,17 @@ class RunningQuery:
             program = Program(application, partitions, repeated)
             process = self._process(gateway.path, role, program, theirs)
             self._start(self._until_gone, process, theirs)
-        self._start(StandIn(java[0], java[1:]).run, store)
+        self._stand_in = StandIn(java[0], java[1:])
+        self._start(self._stand_in.run, store)
         self._sockets += java
 
     def __enter__(self) -> RunningQuery:
         return self
+
+    @property
+    def largest_frame(self) -> int:
+        """Bytes of the largest frame that has crossed Spark."""
+        return self._stand_in.largest_frame
 
     def __exit__(self, *_exc: object) -> None:
         self.feed.close()
@@ -208,6 +219,8 @@ class RunningQuery:
         for thread in self._threads:
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
+        assert self._job.files is not None
+        remove(self._job.files)
 
     def _process(
         self, path: Path, role: int, program: Program, java: FrameSocket
@@ -251,7 +264,7 @@ def gateway_side(
 def wait_until_processed(gateway: GatewaySide, messages: int) -> None:
     """Wait until *messages* messages are accepted and published."""
     wait_until(
-        lambda: gateway.journal.end == messages and not gateway.journal.backlog,
+        lambda: sum(gateway.journal.accepted.values()) == messages and not gateway.journal.backlog,
         "all messages to be published",
     )
 

@@ -7,15 +7,16 @@ import struct
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import wallaroo
-from tests import plain_python
+from tests import plain_python, random_applications
 from tests.engine.realtime.harness import (
     RUN,
     GatewaySide,
@@ -25,7 +26,8 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
-from wallaroo.dataflow.program import Program
+from tests.helpers import wait_until
+from wallaroo.api.builder import DeclaredApplication
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.chunks.pace import Pace
@@ -115,16 +117,15 @@ def run_through(
     return store
 
 
+@pytest.mark.parametrize("made", [plain_python.declared, random_applications.declared])
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.integers(0, 1_000_000), st.randoms(use_true_random=False))
+@given(seed=st.integers(0, 1_000_000), choose=st.randoms(use_true_random=False))
 def test_random_applications_give_what_the_simulation_gives(
-    seed: int, choose: random.Random
+    made: Callable[[random.Random], DeclaredApplication], seed: int, choose: random.Random
 ) -> None:
-    application = resolve(plain_python.declared(random.Random(seed)))
-    program = Program(application, 3)
-    assume(program.levels.count <= 1 and not program.timed)
+    application = resolve(made(random.Random(seed)))
     names = [source.name for source in application.sources]
     sent = [
         (choose.choice(names), f"{choose.choice('abc')}{choose.randint(0, 30)}".encode())
@@ -134,12 +135,125 @@ def test_random_applications_give_what_the_simulation_gives(
         directory = Path(name)
         with gateway_side(directory, application, paces(choose)) as gateway:
             run_through(gateway, application, sent, choose, directory)
-            made = gateway.outputs(application)
+            outputs = gateway.outputs(application)
             counters = gateway.outbox.counters()
     expected = simulate(application, sent)
-    for sink, outputs in expected.by_sink.items():
-        assert Counter(made[sink]) == Counter(outputs)
+    for sink, of_sink in expected.by_sink.items():
+        assert Counter(outputs[sink]) == Counter(of_sink)
     assert counters.get("set_aside", 0) == len(expected.set_aside)
+    assert counters.get("late", 0) == len(expected.late)
+
+
+@wallaroo.key_extractor
+def first_letter(text: str) -> str:
+    return text[:1]
+
+
+@wallaroo.state_computation(name="number", state=Drawn)
+def number(text: str, state: Drawn) -> str:
+    state.seen += 1
+    return f"{text}{state.seen}"
+
+
+@wallaroo.key_extractor
+def last_letter(text: str) -> str:
+    return text[1:2]
+
+
+def two_states() -> Application:
+    """Numbers messages by their first letter, then by their second."""
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(text)
+    encoder = wallaroo.encoder(str.encode)
+    stream = wallaroo.source("in", wallaroo.TCPSourceConfig("", 0, decoder))
+    numbered = stream.key_by(first_letter).to(number).key_by(last_letter).to(number_again)
+    sink = wallaroo.TCPSinkConfig("", 0, encoder)
+    return resolve(wallaroo.build_application("two states", numbered.to_sink(sink)))
+
+
+@wallaroo.state_computation(name="number again", state=Drawn)
+def number_again(text: str, state: Drawn) -> str:
+    state.seen += 1
+    return f"{text},{state.seen}"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_messages_reach_a_later_state_in_order_of_arrival(seed: int, tmp_path: Path) -> None:
+    choose, application = random.Random(seed), two_states()
+    sent = [("in", f"{choose.choice('abcdef')}{choose.choice('xyz')}".encode()) for _ in range(300)]
+    with gateway_side(tmp_path, application, paces(choose)) as gateway:
+        run_through(gateway, application, sent, choose, tmp_path)
+        (made,) = gateway.outputs(application).values()
+    firsts, seconds = Counter[str](), Counter[str]()
+    expected: dict[str, list[str]] = defaultdict(list)
+    for _, payload in sent:
+        first, second = chr(payload[0]), chr(payload[1])
+        firsts[first] += 1
+        seconds[second] += 1
+        expected[second].append(f"{first}{second}{firsts[first]},{seconds[second]}")
+    by_second: dict[str, list[str]] = defaultdict(list)
+    for output in made:
+        by_second[output.decode()[1]].append(output.decode())
+    assert by_second == expected
+
+
+def test_large_messages_go_past_spark(tmp_path: Path) -> None:
+    application, store = two_states(), Store()
+    large = "x" * 100_000
+    with (
+        gateway_side(tmp_path, application, Pace(chunks=1)) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 2) as query,
+    ):
+        for _ in range(3):
+            submit(gateway, application, [("in", f"a{large}".encode())] * 4)
+        wait_until_processed(gateway, 12)
+        (made,) = gateway.outputs(application).values()
+        assert query.largest_frame < len(large)
+    assert made == [f"a{large}{n},{n}".encode() for n in range(1, 13)]
+
+
+def closing() -> Application:
+    """Counts messages in windows of the wall clock."""
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(text)
+    encoder = wallaroo.encoder(str.encode)
+    stream = wallaroo.source("in", wallaroo.TCPSourceConfig("", 0, decoder))
+    window = wallaroo.range_windows(wallaroo.milliseconds(50)).over(Counted)
+    counted = stream.key_by(first_letter).to(window)
+    sink = wallaroo.TCPSinkConfig("", 0, encoder)
+    return resolve(wallaroo.build_application("closing", counted.to_sink(sink)))
+
+
+class Counted(wallaroo.Aggregation[str, list[str], str]):
+    def initial_accumulator(self) -> list[str]:
+        return []
+
+    def update(self, message: str, accumulator: list[str]) -> None:
+        accumulator.append(message)
+
+    def combine(self, one: list[str], other: list[str]) -> list[str]:
+        return one + other
+
+    def output(self, key: str, accumulator: list[str]) -> str:
+        return f"{key}{len(accumulator)}"
+
+
+def test_windows_close_without_further_messages_also_after_a_crash(tmp_path: Path) -> None:
+    application, store = closing(), Store()
+    with gateway_side(tmp_path, application) as gateway:
+
+        def counted() -> int:
+            made = gateway.outputs(application).get(application.sinks[0].name, [])
+            return sum(int(output[1:]) for output in made)
+
+        def wait_until_counted(messages: int) -> None:
+            wait_until(lambda: counted() == messages, "the windows")
+
+        for attempt in (1, 2, 3):
+            with RunningQuery(gateway, application, store, tmp_path / "c", attempt, 2):
+                wait_until_counted(2 * (attempt - 1))
+                submit(gateway, application, [("in", b"a"), ("in", b"b")])
+                assert gateway.journal.flush(10)
+        with RunningQuery(gateway, application, store, tmp_path / "c", 9, 2):
+            wait_until_counted(6)
 
 
 @pytest.mark.parametrize("seed", range(20))

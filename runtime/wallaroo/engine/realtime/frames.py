@@ -5,10 +5,10 @@ Between a process that runs user code and Spark's Java a frame is
 * to Java from the first stage: a slot (a big-endian integer of 32 bits) and what goes to the
   partition that the slot hashes to; slot -1 ends the epoch, and has its position as JSON;
 * from Java to the first stage: the position from which an epoch begins, as JSON;
-* to a partition, by its first byte: `c` a chunk, `a` the position from which changes apply, `o` a
-  bucket to open, followed by the head of its log (`h`), its records (`r`) and their end (`d`),
-  `e` a bucket whose changes are to be saved; the partition answers with what its log is to have, or
-  with nothing.
+* to a partition, by its first byte: `c` a chunk, `f` the name of a file that has one, `a` the
+  position from which changes apply, `o` a bucket to open, followed by the head of its log (`h`),
+  its records (`r`) and their end (`d`), `e` a bucket whose changes are to be saved; the partition
+  answers with what its log is to have, or with nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from wallaroo.dataflow.entities import Head
 _LENGTH = struct.Struct(">I")
 _PIECE_BYTES = 256 * 1024
 _SLOT = struct.Struct(">i")
-_NUMBER = struct.Struct(">Q")
+_CHUNK = struct.Struct(">QB?")
 _BUCKET = struct.Struct(">I")
 _LOG = struct.Struct(">qqq")
 _PLACE = struct.Struct(">q")
-CHUNK, APPLY, OPEN, SAVE = b"c", b"a", b"o", b"e"
+CHUNK, FILE, APPLY, OPEN, SAVE = b"c", b"f", b"a", b"o", b"e"
 """First bytes of frames to a partition."""
 HEAD, RECORD, DONE = b"h", b"r", b"d"
 """First bytes of frames with the log of a bucket."""
@@ -109,15 +109,15 @@ def bucket_in(frame: bytes) -> int:
     return int(bucket)
 
 
-def pack_numbered(kind: bytes, number: int) -> bytes:
-    """How a frame with the number of a chunk begins."""
-    return kind + _NUMBER.pack(number)
+def pack_chunk(kind: bytes, number: int, level: int, *, isolates: bool) -> bytes:
+    """How a frame with a level of a chunk begins, or with the name of its file."""
+    return kind + _CHUNK.pack(number, level, isolates)
 
 
-def number_in(frame: bytes) -> tuple[int, memoryview]:
-    """The number in a frame that begins as `pack_numbered` says, and the rest of the frame."""
-    (number,) = _NUMBER.unpack_from(frame, 1)
-    return number, memoryview(frame)[1 + _NUMBER.size :]
+def chunk_in(frame: bytes) -> tuple[int, int, bool, memoryview]:
+    """Number, level, whether it is isolated, and the rest of a frame of `pack_chunk`."""
+    number, level, isolates = _CHUNK.unpack_from(frame, 1)
+    return number, level, isolates, memoryview(frame)[1 + _CHUNK.size :]
 
 
 def head_in(frame: bytes) -> Head:

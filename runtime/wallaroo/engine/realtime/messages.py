@@ -8,19 +8,22 @@ from __future__ import annotations
 import json
 import marshal
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
 """To the gateway: a process introduces itself; an epoch begins; the results of a chunk; a
 request for changes; a request to end the epoch."""
-TASK, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"E", b"R", b"D", b"P", b"X"
-"""From the gateway: a chunk to run; the end of the epoch; changes, and their end; what was
-published; a failure. `FINISH` says that the epoch has ended."""
+TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D", b"P", b"X"
+"""From the gateway: a chunk to run; its next level; the end of the epoch; changes, and their end;
+what was published; a failure. `FINISH` says that the epoch has ended."""
 _HEAD = struct.Struct(">QQQ?")
+_NEXT = struct.Struct(">QB?")
 _REPORT = struct.Struct(">QI")
 
 
@@ -99,8 +102,21 @@ class Task(NamedTuple):
     """The messages."""
 
 
+class NextLevel(NamedTuple):
+    """What partitions have sent each other, for a later level of a chunk."""
+
+    number: int
+    """Number of the chunk."""
+    level: int
+    """The level."""
+    isolates: bool
+    """As in `Task`."""
+    sent: Mapping[int, Sequence[bytes]]
+    """Packed messages by partition."""
+
+
 class Report(NamedTuple):
-    """What a process made of a chunk."""
+    """What a process made of a chunk, or a partition of a level of it."""
 
     number: int
     """Number of the chunk."""
@@ -108,8 +124,12 @@ class Report(NamedTuple):
     """Its outputs."""
     tally: Tally
     """What it has to report besides."""
-    partitions: tuple[int, ...] = ()
-    """From the reader: the partitions that will report as well."""
+    level: int = 0
+    """The level; 0 is the first stage."""
+    partitions: Mapping[int, Sequence[int]] = MappingProxyType({})
+    """From the reader: the partitions that will report as well, by level."""
+    sent: Sequence[Packed] = ()
+    """From a partition: messages for later levels."""
     changes: bytes = b""
     """From a partition: the record of what changed; empty if nothing did."""
     saving_s: float = 0.0
@@ -178,12 +198,27 @@ def task_in(frame: bytes) -> Task:
     return Task(number, start, end, isolates, [Chunk(*row) for row in rows])
 
 
+def pack_next(following: NextLevel) -> bytes:
+    """A frame that asks for the next level of a chunk."""
+    sent = {partition: list(blobs) for partition, blobs in following.sent.items()}
+    return LEVEL + _NEXT.pack(*following[:3]) + marshal.dumps(sent, 2)
+
+
+def next_in(frame: bytes) -> NextLevel:
+    """What is in a frame of `pack_next`; from the gateway, which is trusted."""
+    number, level, isolates = _NEXT.unpack_from(frame, 1)
+    sent = marshal.loads(memoryview(frame)[1 + _NEXT.size :])
+    return NextLevel(number, level, isolates, sent)
+
+
 def pack_report(report: Report) -> list[bytes]:
     """The parts of a frame with *report*."""
     fields = {
         "outputs": [[sink, len(lengths), len(data)] for sink, lengths, data in report.outputs],
         "tally": report.tally.to_json() if report.tally else None,
-        "partitions": report.partitions,
+        "level": report.level,
+        "partitions": list(report.partitions.items()),
+        "sent": [[level, partition, len(blob)] for level, partition, blob in report.sent],
         "changes": len(report.changes),
         "saving_s": report.saving_s,
     }
@@ -191,7 +226,7 @@ def pack_report(report: Report) -> list[bytes]:
     parts = [REPORT + _REPORT.pack(report.number, len(header)), header]
     for _, lengths, data in report.outputs:
         parts += [lengths, data]
-    return [*parts, report.changes]
+    return [*parts, *(blob for _, _, blob in report.sent), report.changes]
 
 
 def report_in(frame: bytes) -> Report:
@@ -205,6 +240,17 @@ def report_in(frame: bytes) -> Report:
         middle, end = place + lengths_size, place + lengths_size + data_size
         outputs.append(Outputs(sink, frame[place:middle], frame[middle:end]))
         place = end
-    changes = frame[place : place + fields["changes"]]
-    tally = Tally() if fields["tally"] is None else Tally.from_json(fields["tally"])
-    return Report(number, outputs, tally, tuple(fields["partitions"]), changes, fields["saving_s"])
+    sent: list[Packed] = []
+    for level, partition, size in fields["sent"]:
+        sent.append(Packed(level, partition, frame[place : place + size]))
+        place += size
+    return Report(
+        number,
+        outputs,
+        Tally() if fields["tally"] is None else Tally.from_json(fields["tally"]),
+        fields["level"],
+        dict(fields["partitions"]),
+        sent,
+        frame[place : place + fields["changes"]],
+        fields["saving_s"],
+    )

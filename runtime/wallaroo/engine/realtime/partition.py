@@ -8,6 +8,7 @@ import time
 from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
+from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
@@ -15,24 +16,23 @@ from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
     DONE,
+    FILE,
     HEAD,
     OPEN,
     SAVE,
     FrameSocket,
     bucket_in,
+    chunk_in,
     head_in,
-    number_in,
     pack_appended,
     record_in,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
-from wallaroo.engine.realtime.partition_state import PartitionState
+from wallaroo.engine.realtime.partition_state import PartitionState, saved_buckets
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
-
-_LEVEL = 1
-"""The one level of an application that this engine runs."""
+from wallaroo.engine.realtime.shared_files import SharedFiles
 
 
 class Partition:
@@ -55,10 +55,14 @@ class Partition:
         self._number = number
         self._gateway = gateway
         self._java = java
+        self._files = None if job.files is None else SharedFiles(job.files)
         cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
-        self._state = PartitionState(cache, job.buckets)
+        self._state = PartitionState(cache, saved_buckets(program, job.buckets))
         self._results = ChunkResults()
-        self._state_runner = StateRunner(program, self._results, _LEVEL)
+        levels = range(1, program.levels.count + 1)
+        self._buckets = {level: self._state.bucket_for_level() for level in levels}
+        """The entities, by level: each has timers of its own."""
+        self._runners = {level: StateRunner(program, self._results, level) for level in levels}
         self._housekeeping = Housekeeping()
         self._saves = False
         """Whether an epoch ends."""
@@ -74,8 +78,8 @@ class Partition:
             if self._saves:
                 self._saves = False
                 self._state.begin_epoch()
-            if kind == CHUNK:
-                self._run_chunk(*number_in(frame))
+            if kind in {CHUNK, FILE}:
+                self._run_chunk(frame)
                 self._housekeeping.between_chunks()
             elif kind == OPEN:
                 self._open(bucket_in(frame))
@@ -102,25 +106,40 @@ class Partition:
         if frame is None:
             raise EOFError
 
-    def _run_chunk(self, number: int, body: memoryview) -> None:
-        isolates, blobs = body[0] == 1, marshal.loads(body[1:])
-        changes = self._changes(blobs, isolates=isolates)
+    def _run_chunk(self, frame: bytes) -> None:
+        number, level, isolates, content = chunk_in(frame)
+        if frame[:1] == FILE:
+            assert self._files is not None
+            content = memoryview(self._files.take(bytes(content).decode()))
+        changes, sent = self._run_level(level, marshal.loads(content), isolates=isolates)
         began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)
         saving_s = time.thread_time() - began
         if self._housekeeping.reports():
-            self._state_runner.note_state(self._number, self._state.bucket)
+            self._note_state()
         outputs, tally = self._results.take()
-        report = Report(number, outputs, tally, (), record, saving_s)
+        report = Report(number, outputs, tally, level, sent=sent, changes=record, saving_s=saving_s)
         self._gateway.send(*pack_report(report))
 
-    def _changes(self, blobs: list[bytes], *, isolates: bool) -> Changes:
-        bucket = self._state.bucket
+    def _run_level(
+        self, level: int, blobs: list[bytes], *, isolates: bool
+    ) -> tuple[Changes, list[Packed]]:
+        """What a level of a chunk changed, and what it sends to later levels."""
+        bucket = self._buckets[level]
         if not isolates:
-            return self._state_runner.run(blobs, self._number, bucket)
+            runner = self._runners[level]
+            return runner.run(blobs, self._number, bucket), runner.sent()
 
-        def run(program: Program, results: TaskResults) -> Changes:
-            return StateRunner(program, results, _LEVEL).run(blobs, self._number, bucket)
+        def run(program: Program, results: TaskResults) -> tuple[Changes, list[Packed]]:
+            runner = StateRunner(program, results, level)
+            return runner.run(blobs, self._number, bucket), runner.sent()
 
-        saves = Saves(Saving(self._state.cache, bucket), lambda changes: changes)
+        saves = Saves(Saving(self._state.cache, bucket), lambda made: made[0])
         return run_isolated(self._program, self._results, self._limit_s, run, saves)
+
+    def _note_state(self) -> None:
+        """Add the size of the state to the metrics."""
+        for runner in self._runners.values():
+            runner.note_entities(self._number, self._state.bucket)
+        names = ", ".join(part.name for part in self._program.partitions)
+        self._results.metrics.log_bytes[names, self._number] = self._state.bucket.head.log_bytes

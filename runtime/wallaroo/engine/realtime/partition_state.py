@@ -8,10 +8,12 @@ format of the micro-batch engine, and the published ones are not needed any more
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Head, Unloaded
+from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
@@ -23,12 +25,12 @@ class PartitionState:
 
     Args:
         cache: Knows the state partitions, and how their entities are saved.
-        buckets: Number of buckets that keys are spread over in the state store.
+        bucket_in: From state partition and key to the bucket in the state store.
     """
 
-    def __init__(self, cache: EntityCache, buckets: int) -> None:
+    def __init__(self, cache: EntityCache, bucket_in: Callable[[int, Any], int]) -> None:
         self.cache = cache
-        self._buckets = buckets
+        self._bucket_in = bucket_in
         self.bucket = Bucket([{} for _ in cache.partitions])
         """The entities."""
         self._heads: dict[int, Head] = {}
@@ -38,6 +40,10 @@ class PartitionState:
         self._forgotten: list[set[Any]] = [set() for _ in cache.partitions]
         self._answers: dict[int, Appended] | None = None
         """What is to be saved of the buckets, while an epoch ends."""
+
+    def bucket_for_level(self) -> Bucket:
+        """The same entities, with timers of their own."""
+        return replace(self.bucket)
 
     def open(self, bucket: int, head: Head | None, records: Iterable[bytes]) -> None:
         """Take in what the state store has of *bucket*."""
@@ -119,14 +125,14 @@ class PartitionState:
         count = len(self.cache.partitions)
         made: dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]] = {}
 
-        def of(key: Any) -> tuple[Changes, dict[tuple[int, Any], Unloaded]]:
-            return made.setdefault(bucket_of(key, self._buckets), (Changes.none(count), {}))
+        def of(number: int, key: Any) -> tuple[Changes, dict[tuple[int, Any], Unloaded]]:
+            return made.setdefault(self._bucket_in(number, key), (Changes.none(count), {}))
 
         for number, entities in enumerate(self.bucket.entities):
             for key in self._forgotten[number]:
-                of(key)[0].forgotten[number].add(key)
+                of(number, key)[0].forgotten[number].add(key)
             for key in self._changed[number]:
-                changes, unloaded = of(key)
+                changes, unloaded = of(number, key)
                 if key in entities:
                     changes.changed[number][key] = entities[key]
                 elif (one := self.bucket.unloaded.get((number, key))) is not None:
@@ -141,11 +147,11 @@ class PartitionState:
             return {}
         for number, entities in enumerate(self.bucket.entities):
             for key, entity in entities.items():
-                if (changes := chosen.get(bucket_of(key, self._buckets))) is not None:
+                if (changes := chosen.get(self._bucket_in(number, key))) is not None:
                     changes.changed[number][key] = entity
         unloaded: dict[int, dict[tuple[int, Any], Unloaded]] = {bucket: {} for bucket in chosen}
         for where, one in self.bucket.unloaded.items():
-            unloaded.get(bucket_of(where[1], self._buckets), {})[where] = one
+            unloaded.get(self._bucket_in(*where), {})[where] = one
         return {
             bucket: self.cache.record(changes.changed, changes.forgotten, unloaded[bucket])
             for bucket, changes in chosen.items()
@@ -156,3 +162,17 @@ class PartitionState:
         heads = self._heads.values()
         base = sum(head.base_bytes for head in heads)
         return Head((), 0, base, sum(head.tail_bytes for head in heads))
+
+
+def saved_buckets(program: Program, buckets: int) -> Callable[[int, Any], int]:
+    """From state partition and key to one of *buckets* buckets of the state store.
+
+    They are not those of *program*, in which each partition of the query is one bucket.
+    """
+    serial = [program.levels.serial_number(number) for number in range(len(program.partitions))]
+
+    def bucket_in(partition: int, key: Any) -> int:
+        number = serial[partition]
+        return bucket_of(key, buckets) if number is None else number % buckets
+
+    return bucket_in

@@ -52,6 +52,9 @@ class Job:
     """See `Program`."""
     call_limit_s: float
     """Seconds that a function of the application may take for one message; 0 for no limit."""
+    files: Path | None = None
+    """Where the first stage leaves large frames for partitions; None if it shares no memory with
+    all of them."""
 
     def program(self) -> Program:
         """The application, for chunks: in memory each partition is one bucket."""

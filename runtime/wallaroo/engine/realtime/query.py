@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, News, Place
 from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.process_end import how_ended
@@ -58,6 +60,8 @@ class RealTimeQuery:
         self._on_batch = on_batch
         self._on_epochs = on_epochs
         self._directory = Path(tempfile.mkdtemp(prefix="query-", dir=scratch))
+        self._files = fresh_directory(job.checkpoint)
+        job = dataclasses.replace(job, files=self._files)
         (self._directory / JOB).write_bytes(pickle.dumps(job))
         self._jvm: Any = session._jvm
         roles = [READER, *range(job.partitions)]
@@ -118,6 +122,8 @@ class RealTimeQuery:
             self._jvm.wallaroo.realtime.Bridge.forgetAll(str(self._directory))
         for process in self._processes.values():
             process.wait()
+        if self._files is not None:
+            remove(self._files)
 
     def _launched(self, role: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "wallaroo.engine.realtime.process"]

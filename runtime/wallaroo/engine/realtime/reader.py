@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.packing import Packed
@@ -15,26 +15,31 @@ from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
     END_OF_EPOCH,
+    FILE,
     OPEN,
     SAVE,
     FrameSocket,
     pack_bucket,
-    pack_numbered,
+    pack_chunk,
     pack_slot,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.messages import (
     BEGIN,
+    LEVEL,
     TASK,
+    NextLevel,
     Place,
     Report,
     Task,
+    next_in,
     pack_json,
     pack_report,
     task_in,
 )
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.engine.realtime.shared_files import SharedFiles
 
 
 class Reader:
@@ -55,6 +60,9 @@ class Reader:
         self._results = ChunkResults()
         self._router = Router(program, self._results)
         self._housekeeping = Housekeeping()
+        self._files = None if job.files is None else SharedFiles(job.files)
+        self._kept: dict[tuple[int, int], dict[int, list[bytes]]] = {}
+        """What goes to later levels, by chunk and level, and by partition."""
 
     def run(self) -> None:
         """Run epoch after epoch, until Java or the gateway is gone."""
@@ -64,7 +72,9 @@ class Reader:
                 begun = True
                 self._open(start)
             run = (self._job.checkpoint / "metadata").read_text()
-            self._gateway.send(pack_json(BEGIN, [run, *Place.from_json(start)]))
+            self._gateway.send(
+                pack_json(BEGIN, [run, bool(self._program.timed), *Place.from_json(start)])
+            )
             self._run_epoch()
 
     def _open(self, start: bytes) -> None:
@@ -80,6 +90,9 @@ class Reader:
                 self._run_task(task_in(frame))
                 self._housekeeping.between_chunks()
                 continue
+            if frame[:1] == LEVEL:
+                self._hand_on(next_in(frame))
+                continue
             for bucket, slot in enumerate(self._job.slots):
                 self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket))
             self._java.send(pack_slot(END_OF_EPOCH), frame[1:])
@@ -87,19 +100,35 @@ class Reader:
         raise EOFError
 
     def _run_task(self, task: Task) -> None:
-        blobs: dict[int, list[bytes]] = defaultdict(list)
+        by_level: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         for packed in self._route(task):
-            blobs[packed.bucket].append(packed.blob)
-        for partition, of_partition in blobs.items():
-            self._java.send(
-                pack_slot(self._job.slots[partition]),
-                pack_numbered(CHUNK, task.number),
-                b"\1" if task.isolates else b"\0",
-                marshal.dumps(of_partition, 2),
-            )
+            by_level[packed.level][packed.bucket].append(packed.blob)
+        expected = {level: list(of_level) for level, of_level in by_level.items()}
+        self._send(task.number, 1, by_level.pop(1, {}), isolates=task.isolates)
+        for level, of_level in by_level.items():
+            self._kept[task.number, level] = of_level
         outputs, tally = self._results.take()
-        report = Report(task.number, outputs, tally, tuple(blobs))
+        report = Report(task.number, outputs, tally, partitions=expected)
         self._gateway.send(*pack_report(report))
+
+    def _hand_on(self, following: NextLevel) -> None:
+        """Let partitions run the next level of a chunk."""
+        blobs = self._kept.pop((following.number, following.level), {})
+        for partition, sent in following.sent.items():
+            blobs.setdefault(partition, []).extend(sent)
+        self._send(following.number, following.level, blobs, isolates=following.isolates)
+
+    def _send(
+        self, number: int, level: int, blobs: Mapping[int, list[bytes]], *, isolates: bool
+    ) -> None:
+        for partition, of_partition in blobs.items():
+            kind, content = CHUNK, marshal.dumps(of_partition, 2)
+            if self._files is not None:
+                name = f"{number}-{level}-{partition}"
+                if self._files.put(name, content):
+                    kind, content = FILE, name.encode()
+            begin = pack_chunk(kind, number, level, isolates=isolates)
+            self._java.send(pack_slot(self._job.slots[partition]), begin, content)
 
     def _route(self, task: Task) -> Sequence[Packed]:
         if not task.isolates:

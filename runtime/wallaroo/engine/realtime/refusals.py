@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NoReturn
 
-from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
 
 
@@ -28,21 +26,3 @@ def check_master(master: str) -> None:
     """
     if re.match(r"local(\[|$)", master) is None:
         refuse(f"Spark at {master!r}, only local Spark")
-
-
-def check(program: Program) -> None:
-    """Refuse what this engine cannot run.
-
-    Raises:
-        UsageError: The message names what it is.
-    """
-    for what in _unsupported(program):
-        refuse(what)
-
-
-def _unsupported(program: Program) -> Iterator[str]:
-    if program.levels.count > 1:
-        yield "a pipeline whose messages go from one state to another with a different key"
-    if program.timed:
-        name = program.partitions[min(program.timed)].name
-        yield f"windows, such as those of {name!r}"

@@ -1,15 +1,23 @@
-"""Chunks that are handed out and not published yet."""
+"""Chunks that are handed out and not published yet, and the levels that they have reached.
+
+The first stage and the first level of a chunk run as soon as it is handed out. A later level begins
+once all partitions have reported the level before it, and the chunks before have begun it: so the
+messages of a key reach every level in order of arrival.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.engine.realtime.messages import READER, Report
+from wallaroo.engine.realtime.messages import READER, NextLevel, Report
 from wallaroo.gateway.outbox.chunks import FinishedChunk
+
+_Part = tuple[int, int]
+"""A level and the role of a process."""
 
 
 @dataclass
@@ -18,22 +26,55 @@ class _Flight:
 
     number: int
     end: int
+    isolates: bool
     began: float
     """When it was handed out, by the clock that does not run backwards."""
-    reports: dict[int, Report] = field(default_factory=dict)
-    """By the role of the process."""
+    level: int = 1
+    """The level that has begun."""
+    is_finished: bool = False
+    reports: dict[_Part, Report] = field(default_factory=dict)
+    sent: dict[int, dict[int, list[bytes]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    """What partitions have sent, by level and partition."""
+    expected: dict[int, set[int]] | None = None
+    """The partitions that will report, by level; None until the reader has reported."""
 
-    def is_finished(self) -> bool:
-        """Whether all have reported from which the reader expects reports."""
-        first = self.reports.get(READER)
-        return first is not None and all(part in self.reports for part in first.partitions)
+    def take(self, role: int, report: Report) -> None:
+        """Add what the process *role* reports."""
+        self.reports[report.level, role] = report
+        for level, partition, blob in report.sent:
+            self.sent[level][partition].append(blob)
+        if role == READER:
+            self.expected = {level: set(parts) for level, parts in report.partitions.items()}
+
+    def level_is_done(self) -> bool:
+        """Whether all have reported that run the current level."""
+        if self.expected is None:
+            return False
+        partitions = self.expected.get(self.level, set()) | self.sent.get(self.level, {}).keys()
+        return all((self.level, partition) in self.reports for partition in partitions)
+
+    def last_level(self) -> int:
+        """The last level that has messages, as far as is known."""
+        assert self.expected is not None
+        return max([self.level, *self.expected, *self.sent])
+
+    def next_level(self) -> NextLevel | None:
+        """Begin the next level; returns what is to run, None if it has no messages."""
+        assert self.expected is not None
+        self.level += 1
+        sent = self.sent.get(self.level, {})
+        if not sent and not self.expected.get(self.level):
+            return None
+        return NextLevel(self.number, self.level, self.isolates, sent)
 
     def finished(self) -> FinishedChunk:
         """All that was reported."""
         outputs: list[Outputs] = []
         tally = Tally()
         changes: list[tuple[int, bytes]] = []
-        for role, report in sorted(self.reports.items()):
+        for (_, role), report in sorted(self.reports.items()):
             outputs += report.outputs
             tally.merge(report.tally)
             if report.changes:
@@ -51,10 +92,12 @@ class Flights:
         >>> flights = Flights(7)
         >>> flights.begin(100)
         8
-        >>> flights.report(READER, Report(8, [], Tally(), partitions=(0,)))
+        >>> flights.report(READER, Report(8, [], Tally(), partitions={1: [0]}))
+        []
         >>> flights.take()
         []
-        >>> flights.report(0, Report(8, [], Tally(), changes=b"record"))
+        >>> flights.report(0, Report(8, [], Tally(), level=1, changes=b"record"))
+        []
         >>> [chunk.changes for chunk in flights.take()]
         [[(0, b'record')]]
     """
@@ -62,7 +105,7 @@ class Flights:
     def __init__(self, number: int) -> None:
         self._number = number
         self._flights: deque[_Flight] = deque()
-        self._finished: set[int] = set()
+        self._finished = 0
         self._publishing = 0
 
     @property
@@ -73,48 +116,69 @@ class Flights:
     @property
     def under_way(self) -> int:
         """How many chunks are not reported in full."""
-        return len(self._flights) - len(self._finished)
+        return len(self._flights) - self._finished
 
     @property
     def unpublished(self) -> int:
         """How many chunks are not published."""
         return len(self._flights) + self._publishing
 
-    def begin(self, end: int) -> int:
+    def begin(self, end: int, *, isolates: bool = False) -> int:
         """Note a new chunk, up to offset *end*; its number."""
         self._number += 1
-        self._flights.append(_Flight(self._number, end, time.monotonic()))
+        self._flights.append(_Flight(self._number, end, isolates, time.monotonic()))
         return self._number
 
-    def report(self, role: int, report: Report) -> None:
+    def report(self, role: int, report: Report) -> Sequence[NextLevel]:
         """Note what the process *role* reports.
+
+        Returns:
+            What is to run now, in this order.
 
         Raises:
             LookupError: No such chunk is under way, or the process has reported it before.
         """
         place = report.number - self._flights[0].number if self._flights else -1
-        if not 0 <= place < len(self._flights) or role in self._flights[place].reports:
+        if (
+            not 0 <= place < len(self._flights)
+            or (report.level, role) in self._flights[place].reports
+        ):
             msg = f"process {role} reports chunk {report.number}, which is not expected"
             raise LookupError(msg)
-        flight = self._flights[place]
-        flight.reports[role] = report
-        if flight.is_finished():
-            self._finished.add(flight.number)
+        self._flights[place].take(role, report)
+        return self._advance()
 
     def has_finished(self) -> bool:
         """Whether `take` gives something."""
-        return bool(self._flights) and self._flights[0].number in self._finished
+        return bool(self._flights) and self._flights[0].is_finished
 
     def take(self) -> Sequence[FinishedChunk]:
         """The chunks that can be published, in order; `published` is to follow."""
         taken: list[FinishedChunk] = []
         while self.has_finished():
-            flight = self._flights.popleft()
-            self._finished.discard(flight.number)
-            taken.append(flight.finished())
+            taken.append(self._flights.popleft().finished())
+        self._finished -= len(taken)
         self._publishing += len(taken)
         return taken
 
     def published(self, chunks: int) -> None:
         """Note that so many of the chunks taken are published."""
         self._publishing -= chunks
+
+    def _advance(self) -> Sequence[NextLevel]:
+        """Begin the levels that may begin."""
+        begun: list[NextLevel] = []
+        before: int | None = None
+        """The level that the chunks before have begun; None if they need no other."""
+        for flight in self._flights:
+            while not flight.is_finished and flight.level_is_done():
+                if flight.level >= flight.last_level():
+                    flight.is_finished = True
+                    self._finished += 1
+                elif before is not None and flight.level >= before:
+                    break
+                elif (following := flight.next_level()) is not None:
+                    begun.append(following)
+            if not flight.is_finished:
+                before = flight.level if before is None else min(before, flight.level)
+        return begun

@@ -3,7 +3,8 @@
 The gateway hands chunks to the process of the first stage, one after the other, and takes the
 reports of all processes. A chunk that all have reported is published, in order, with all others
 that wait for it, in one transaction. Few chunks are under way at a time: so they grow with the
-load. An epoch ends when all chunks are published; Spark then takes over what they changed.
+load. What partitions send each other for a later level of a chunk goes through the gateway. An
+epoch ends when all chunks are published; Spark then takes over what they changed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -30,10 +32,12 @@ from wallaroo.engine.realtime.messages import (
     RECORD,
     REPORT,
     Hello,
+    NextLevel,
     Place,
     Task,
     json_in,
     pack_json,
+    pack_next,
     pack_task,
     report_in,
 )
@@ -41,6 +45,7 @@ from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.chunks.ticks import Ticks
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal
@@ -103,6 +108,9 @@ class ChunkRun:
         self._changed = threading.Condition()
         self._processes: dict[int, FrameSocket] = {}
         self._flights = Flights(0)
+        self._levels: deque[NextLevel] = deque()
+        """Later levels of chunks that are to run now."""
+        self._ticks = Ticks(journal)
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
         self._begun = Place()
@@ -141,14 +149,14 @@ class ChunkRun:
         if kind == REPORT:
             report = report_in(frame)
             with self._changed:
-                self._flights.report(role, report)
+                self._levels += self._flights.report(role, report)
                 if role >= 0:
                     self._saving_s += _WEIGHT * (report.saving_s - self._saving_s)
                 self._changed.notify_all()
         elif kind == BEGIN and role == READER:
-            query, *place = json_in(frame)
+            query, timed, *place = json_in(frame)
             try:
-                self._begin(query, Place(*place))
+                self._begin(query, Place(*place), timed=timed)
             except LookupError as error:
                 self.fail(str(error), final=True)
         elif kind == CHANGES and role >= 0:
@@ -191,8 +199,14 @@ class ChunkRun:
             driver.send(pack_json(FAILED, {"reason": reason, "final": final}))
         self.close()
 
-    def _begin(self, query: str, place: Place) -> None:
-        """An epoch begins: Spark has all that chunks up to *place* have changed."""
+    def _begin(self, query: str, place: Place, *, timed: bool) -> None:
+        """An epoch begins: Spark has all that chunks up to *place* have changed.
+
+        Args:
+            query: Name of the query.
+            place: How far it is.
+            timed: Whether the application has windows.
+        """
         first = self._query is None
         self._journal.check(place.offset, place.opening)
         with self._outbox.chunks() as table:
@@ -208,7 +222,10 @@ class ChunkRun:
                 self._query = query
                 self._flights = Flights(progress.chunk)
                 self._next = progress.end
-                for work in (self._hand_out, self._publish) if not self._closed else ():
+                if timed:
+                    self._ticks.ask_at_once()
+                works = self._hand_out, self._hand_on, self._publish
+                for work in works if not self._closed else ():
                     thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
                     self._threads.append(thread)
                     thread.start()
@@ -275,13 +292,24 @@ class ChunkRun:
                 last = last_message = time.monotonic()
                 end = chunks[-1].first + chunks[-1].messages
                 with self._changed:
-                    number = self._flights.begin(end)
                     start, self._next = self._next, end
-                suspect = start < self._resumes.suspect_until
+                    suspect = start < self._resumes.suspect_until
+                    number = self._flights.begin(end, isolates=suspect)
+                    self._ticks.handed_out(number, chunks)
                 self._reports.handed_out(start, end)
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
             tail.close()
+
+    def _hand_on(self) -> None:
+        """Let later levels run; a thread of its own, as the reader may be busy."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._levels)
+                if self._closed:
+                    return
+                following = self._levels.popleft()
+            self._processes[READER].send(pack_next(following))
 
     def _gap_s(self) -> float:
         return max(self._pace.gap_s, _SAVING_SHARE * self._saving_s)
@@ -358,6 +386,7 @@ class ChunkRun:
             self._reports.published(self._query, chunks, tally, finished)
             with self._changed:
                 self._flights.published(len(chunks))
+                self._ticks.published(chunks[-1].number, tally.due)
                 self._changed.notify_all()
             self._report()
 

@@ -197,10 +197,16 @@ class Journal:
         with self._changed:
             return self._changed.wait_for(lambda: not self._write_buffer.waiting_bytes, timeout_s)
 
-    def wake(self, at_ns: int | None) -> None:
-        """Add a tick when the wall clock shows *at_ns*; None for never."""
-        with self._database_lock, transaction(self._database):
-            self._store_position("wake", NEVER if at_ns is None else at_ns)
+    def wake(self, at_ns: int | None, *, durably: bool = True) -> None:
+        """Add a tick when the wall clock shows *at_ns*; None for never.
+
+        Args:
+            at_ns: When, in nanoseconds since the Unix epoch.
+            durably: Whether a journal that is opened again is to know of it.
+        """
+        if durably:
+            with self._database_lock, transaction(self._database):
+                self._store_position("wake", NEVER if at_ns is None else at_ns)
         with self._changed:
             self._wake_ns = NEVER if at_ns is None else at_ns
             self._changed.notify_all()

@@ -1,0 +1,69 @@
+"""A fixed rate while other programs take all cores."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.latency import Probe, times_at
+
+_WINDOW_S = 5.0
+_BUSY = "while True: pass"
+
+
+@dataclass(frozen=True)
+class Contended:
+    """How a run went beside other programs."""
+
+    programs: int
+    """How many there were."""
+    lowest: float
+    """Outputs a second, in the five seconds that had fewest."""
+    p50: float
+    """Median latency, in milliseconds."""
+    p99: float
+    """99th percentile of latency, in milliseconds."""
+    drained_s: float
+    """Seconds from their end until all outputs were there."""
+
+
+def contended(
+    probe: Probe,
+    rate: int,
+    seconds: float,
+    workers: int,
+    scratch: Path,
+    options: Sequence[str],
+) -> Contended:
+    """Send the messages of *probe* at *rate* a second beside busy programs; see `at_rate`."""
+    programs = (os.cpu_count() or 1) * 3 // 2
+    times = times_at(probe, rate, seconds, workers, scratch, options, _busy(programs))
+    out = [sent + taken for sent, taken in zip(times.sent, times.taken, strict=True)]
+    windows = Counter(int((at - times.sent[0]) / _WINDOW_S) for at in out)
+    whole = range(int(seconds / _WINDOW_S))
+    steady = sorted(times.taken)
+    return Contended(
+        programs,
+        min(windows[number] for number in whole) / _WINDOW_S,
+        1000 * steady[len(steady) // 2],
+        1000 * steady[int(0.99 * len(steady))],
+        max(out) - times.sent[-1],
+    )
+
+
+@contextmanager
+def _busy(programs: int) -> Iterator[float]:
+    running = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(programs)]
+    try:
+        yield time.monotonic()
+    finally:
+        for program in running:
+            program.kill()
+            program.wait()

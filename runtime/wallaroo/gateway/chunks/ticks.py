@@ -1,0 +1,52 @@
+"""The clock of a real-time query: a tick is due when the next window closes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wallaroo.dataflow.records import TICK_SOURCE, Chunk
+from wallaroo.gateway.journal.journal import Journal
+
+_AT_ONCE = 0
+"""Time of a tick if it is not known which windows must close, so that all partitions report."""
+
+
+class Ticks:
+    """Asks the journal for ticks, one at a time; the caller holds a lock.
+
+    Args:
+        journal: The journal.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._due: dict[tuple[int, int], int | None] = {}
+        """When windows must close, by level and partition."""
+        self._asked = False
+        """Whether the journal is asked for a tick that is not published."""
+        self._chunk: int | None = None
+        """Number of the chunk that has it; None if it is not handed out."""
+
+    def ask_at_once(self) -> None:
+        """Ask for a tick now."""
+        self._ask(_AT_ONCE)
+
+    def handed_out(self, number: int, messages: Sequence[Chunk]) -> None:
+        """Note that *messages* are the chunk *number*."""
+        if any(one.source == TICK_SOURCE for one in messages):
+            self._chunk = number
+
+    def published(self, number: int, due: Mapping[tuple[int, int], int | None]) -> None:
+        """Note that chunks up to *number* are published, which say when windows are *due*."""
+        self._due |= due
+        if self._chunk is not None and number >= self._chunk:
+            self._asked, self._chunk = False, None
+        if self._asked and not self._journal.wakes:
+            return  # a tick is under way: what is due now may not be due after it
+        known = [at for at in self._due.values() if at is not None]
+        if known or self._asked:
+            self._ask(min(known, default=None))
+
+    def _ask(self, at_ns: int | None) -> None:
+        self._asked = at_ns is not None
+        self._journal.wake(at_ns, durably=False)  # the next run asks at once
