@@ -49,7 +49,7 @@ class Scrape:
         return found[0]
 
 
-def check(scrape: Scrape, messages: int, bad: int) -> None:
+def check(scrape: Scrape, messages: int, bad: int, *, batches: bool) -> None:
     """Hold *scrape* against *messages* of two words, with w and x, and *bad* ones."""
     words, step = 2 * messages, "wallaroo_step_messages_total"
     assert scrape.value("wallaroo_source_messages_total", source=SOURCE) == messages + bad
@@ -68,7 +68,8 @@ def check(scrape: Scrape, messages: int, bad: int) -> None:
     assert scrape.value("wallaroo_backlog_messages", source=SOURCE) == 0
     assert scrape.value("wallaroo_backlog_seconds") == 0
     assert scrape.value("wallaroo_state_entities") == 2
-    assert scrape.value("wallaroo_state_log_bytes") > 400 * 5
+    if batches:  # an epoch may be longer than the test
+        assert scrape.value("wallaroo_state_log_bytes") > 400 * 5
     assert (
         0
         < scrape.value("wallaroo_step_duration_seconds_count", step="split into words")
@@ -80,7 +81,7 @@ def check(scrape: Scrape, messages: int, bad: int) -> None:
     assert scrape.value("wallaroo_query_restarts_total") == 0
 
 
-def test_figures_are_exact_also_after_kills(tmp_path: Path) -> None:
+def test_figures_are_exact_also_after_kills(tmp_path: Path, engine_name: str) -> None:
     payloads = [b"w%d x" % (n % 400) for n in range(20_000)]
     state = tmp_path / "state"
     with Receiver("lines") as receiver:
@@ -99,7 +100,7 @@ def test_figures_are_exact_also_after_kills(tmp_path: Path) -> None:
             send(running.sources[SOURCE], [*payloads[15_000:], BAD])
             running.wait_until_accepted(SOURCE, 20_002)
             running.wait_until_processed()
-            check(Scrape(running), 20_000, 2)
+            check(Scrape(running), 20_000, 2, batches=engine_name == MICRO_BATCH)
             assert running.stop() == 0
 
 
