@@ -78,7 +78,8 @@ def check(scrape: Scrape, messages: int, bad: int, *, batches: bool) -> None:
     assert 0 < scrape.value("wallaroo_step_duration_seconds_count", step="Count Word") <= words
     assert scrape.value("wallaroo_step_duration_seconds_sum", step="Count Word") > 0
     assert scrape.value("wallaroo_workers_alive") == 2
-    assert scrape.value("wallaroo_query_restarts_total") == 0
+    # for the real-time engine, a query ends with its gateway
+    assert scrape.value("wallaroo_query_restarts_total") == (0 if batches else 1)
 
 
 def test_figures_are_exact_also_after_kills(tmp_path: Path, engine_name: str) -> None:
