@@ -11,10 +11,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tests.engines import MICRO_BATCH
 from tests.golden import ALL, PRESENT, Golden, entities, real_time
-from tests.helpers import ROOT
-from tests.spark.in_process import InProcess
-from wallaroo.engine.spark.session import Launch, SparkSettings
+from tests.spark.in_process import InProcess, launch
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.transfer import written_entity
@@ -68,10 +67,9 @@ def main() -> None:
     """Make those that are not there."""
     missing = {name: ALL[name] for name in ALL if not (PRESENT / f"{name}.tar.gz").exists()}
     scratch = Path(tempfile.mkdtemp(prefix="golden-"))
-    settings = SparkSettings("local[2]", 1, scratch)
-    spark = Launch("golden", settings, [str(ROOT)]).finish()
+    spark = launch("golden", scratch)
     try:
-        on_spark = InProcess(spark.session, lambda: scratch)
+        on_spark = InProcess(spark.session, lambda: scratch, MICRO_BATCH)
         for name, golden in missing.items():
             make(on_spark, name, golden, scratch)
             print(f"made {PRESENT.name}/{name}")

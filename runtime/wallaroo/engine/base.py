@@ -19,6 +19,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
+from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.pod import Pod
@@ -35,10 +36,25 @@ class Batch:
     """Number of the batch since the state directory was new."""
     tally: Tally
     """What its tasks reported."""
+    timed: Sequence[TimedBatch] = ()
+    """If that is known already, how long it took; it may stand for several, and be the last."""
 
 
-PHASES = ("wait", "plan", "log", "run", "commit")
-"""What a batch spends its time in, in order; the first is waiting for messages."""
+@dataclass(frozen=True)
+class Unit:
+    """What an engine commits at a time, as its metrics describe it.
+
+    The documentation of this interface calls it a batch.
+    """
+
+    name: str
+    """What it is called."""
+    phases: Mapping[str, str]
+    """What it spends its time in, in order, with descriptions."""
+    messages: Metric
+    """Its messages."""
+    seconds: Metric
+    """Its seconds by phase."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,16 @@ class Progress:
     started: float
     """Wall clock at its start, in seconds since the epoch."""
     phases: Mapping[str, float]
-    """Seconds in each of `PHASES`."""
+    """Seconds in each phase."""
+
+
+@dataclass(frozen=True)
+class TimedBatch:
+    """A committed batch with its number of messages and its duration."""
+
+    messages: int
+    """Number of messages from the journal."""
+    progress: Progress
 
 
 OnBatch = Callable[[Batch], None]

@@ -16,7 +16,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE, FrameSocket
-from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, Place, pack_json
+from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, News, Place, pack_json
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
@@ -189,8 +189,10 @@ class RunningQuery:
             fresh_directory(checkpoint),
         )
         self.tally = Tally()
+        self.epochs: list[float] = []
+        """For each epoch that has ended, how long no chunk was handed out."""
         hello = Hello(self._claim, attempt, DRIVER, partitions)
-        self.feed = Feed(gateway.path, hello, lambda tally, _timing: self.tally.merge(tally))
+        self.feed = Feed(gateway.path, hello, self._on_news)
         self._sockets: list[FrameSocket] = []
         repeated = Program(application, self._job.routed).repeated
         java: list[FrameSocket] = []
@@ -204,6 +206,10 @@ class RunningQuery:
         self._stand_in = StandIn(java[0], java[1:])
         self._start(self._stand_in.run, store)
         self._sockets += java
+
+    def _on_news(self, news: News) -> None:
+        self.tally.merge(news.tally)
+        self.epochs += news.epochs
 
     def __enter__(self) -> RunningQuery:
         return self

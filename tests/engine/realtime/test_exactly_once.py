@@ -322,7 +322,7 @@ def test_the_stream_does_not_wait_for_a_driver_that_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Feed, "_receive", lambda _feed: None)
-    monkeypatch.setattr(reports, "_AFTER_S", 0.0)
+    monkeypatch.setattr(reports, "_EVERY_S", 0.0)
     application, count = drawing(), 2_000
     pace = Pace(chunk_bytes=1, gap_s=0.0)  # each message is reported by itself
     with (

@@ -75,7 +75,6 @@ class RealTime(Engine):
     ) -> RunningRealTime:
         """See `Engine.start`."""
         assert isinstance(launched, SparkLaunch)
-        refusals.check(program)
         assert isinstance(connect, Addressed)
         gateway = chunks_socket(connect.location)
         if gateway is None:

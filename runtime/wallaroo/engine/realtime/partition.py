@@ -120,7 +120,7 @@ class Partition:
         began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)
         saving_s = time.thread_time() - began
-        if self._housekeeping.reports():
+        if self._housekeeping.reports(self._state.size()):
             self._note_state()
         outputs, tally = self._results.take()
         to = [packed._replace(bucket=self._partition_of[packed.bucket]) for packed in sent]

@@ -13,7 +13,7 @@ from pathlib import Path
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Batch, EngineSettings, OnBatch, StateLayout
 from wallaroo.engine.batch_sizing import BatchCosts
-from wallaroo.engine.metrics import EngineMetrics
+from wallaroo.engine.realtime.metrics import RealTimeMetrics
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.refusals import refuse
@@ -45,7 +45,7 @@ class RunningRealTime(RunningOnSpark):
         on_batch: OnBatch,
     ) -> None:
         reports = Reports(program.application)
-        self.figures = EngineMetrics()
+        self.figures = figures = RealTimeMetrics()
         self._partitions = layout.partitions
         self._program, self._checkpoint = program, layout.checkpoint
         self._looking_up = threading.Lock()
@@ -76,13 +76,13 @@ class RunningRealTime(RunningOnSpark):
                 self._last.stop()
             fresh = dataclasses.replace(job, attempt=next(attempts))
             name = program.application.name
-            self._last = RealTimeQuery(self._spark.session, fresh, name, scratch, committed)
+            self._last = RealTimeQuery(
+                self._spark.session, fresh, name, scratch, committed, figures.on_epochs
+            )
             return self._last
 
         with self._spark.starting():
-            self._query = SupervisedQuery(
-                start, self._spark.ended, report, self.figures.on_progress
-            )
+            self._query = SupervisedQuery(start, self._spark.ended, report)
 
     def costs(self) -> BatchCosts | None:
         """See `RunningEngine.costs`."""
