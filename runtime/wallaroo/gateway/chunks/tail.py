@@ -8,9 +8,6 @@ from pathlib import Path
 from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.database import connect
 
-_ROWS = 64
-"""Rows that are asked for at a time."""
-
 
 class JournalTail:
     """The messages of a journal from any offset on, for one thread.
@@ -35,13 +32,11 @@ class JournalTail:
             "ORDER BY first",
             (start,),
         )
-        while size < max_bytes and (rows := cursor.fetchmany(_ROWS)):
-            for row in rows:
-                if found and size + len(row[4]) > max_bytes:
-                    size = max_bytes
-                    break
-                found.append(Chunk(*row))
-                size += len(row[4])
+        for row in cursor:  # not several at a time: each may have a megabyte
+            found.append(Chunk(*row))
+            size += len(row[4])
+            if size >= max_bytes:
+                break
         cursor.close()  # it would keep the database from shrinking
         if found and found[0].first != start:
             msg = f"messages {start} to {found[0].first - 1} are not in the journal"
