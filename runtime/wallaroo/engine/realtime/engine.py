@@ -26,6 +26,7 @@ from wallaroo.engine.realtime.messages import Addressed, Place, chunks_socket
 from wallaroo.engine.realtime.running import RunningRealTime
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
@@ -74,6 +75,7 @@ class RealTime(Engine):
             refusals.refuse("--gateway")
         assert connect.claim is not None
         owner.take(layout.checkpoint, self.name)
+        remove_leftovers(layout.checkpoint)
         return RunningRealTime(
             settings, program, layout, gateway, connect.claim, launched, scratch, on_batch
         )
