@@ -15,7 +15,9 @@ from wallaroo.api.addresses import Address
 from wallaroo.dashboard import watch
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
-from wallaroo.engine.metrics import KnownError, TimedBatch
+from wallaroo.engine.base import TimedBatch, Unit
+from wallaroo.engine.metrics import KnownError
+from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
@@ -51,6 +53,8 @@ class Report:
     hot_keys: Sequence[tuple[str, str, float]] = ()
     batches: Sequence[TimedBatch] = ()
     errors: Sequence[KnownError] = ()
+    epochs: Distribution | None = None
+    """For how long the stream stood at the ends of epochs."""
 
     @property
     def accepted(self) -> int:
@@ -85,6 +89,7 @@ class Report:
         decoder, encoder = (PIPELINE, "decoder"), (PIPELINE, "encoder")
         split, count = (PIPELINE, "split into words"), (PIPELINE, "Count Word")
         return [
+            *self._of_epochs(),
             Sample(catalogue.LATENCY, (PIPELINE,), Distribution(tuple(latencies), 0.0)),
             Sample(catalogue.SOURCE_MESSAGES, (PIPELINE,), self.accepted),
             Sample(catalogue.SINK_MESSAGES, (PIPELINE,), self.delivered),
@@ -107,6 +112,12 @@ class Report:
             Sample(catalogue.QUERY_RESTARTS, (), 0),
         ]
 
+    def _of_epochs(self) -> list[Sample]:
+        if self.epochs is None:
+            return []
+        age = Sample(catalogue.EPOCH_AGE, (), 9.0)
+        return [Sample(catalogue.EPOCH_SECONDS, (), self.epochs), age]
+
 
 class Feed:
     """Reports what the last call of `set` gave, and stands in for the module `time` of the watch.
@@ -118,6 +129,7 @@ class Feed:
         self.dead_letters = Letters(self)
         self.entities: Mapping[str, Any] = {"commit": None, "entities": []}
         """What looking up the key `z` yields."""
+        self.engine_unit = BATCH
         self._next = self._polled = Report()
 
     def set(self, seconds: float = 0.0, **changes: Any) -> None:
@@ -146,6 +158,9 @@ class Feed:
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
         return list(self._polled.hot_keys)
+
+    def unit(self) -> Unit:
+        return self.engine_unit
 
     def batches(self) -> Sequence[TimedBatch]:
         return self._polled.batches

@@ -29,7 +29,7 @@ TOKEN = "let me change things"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundRun]:
+def running(tmp_path_factory: pytest.TempPathFactory, engine_name: str) -> Iterator[BackgroundRun]:
     """Word Count after a stream with three messages that are not UTF-8."""
     state = tmp_path_factory.mktemp("state")
     token = state / "token"

@@ -10,8 +10,10 @@ import pytest
 from tests.dashboard.feed import FAST, PIPELINE, SLOW, START, Feed, serving
 from tests.dashboard.viewer import Viewer
 from wallaroo.dataflow.records import FailedMessage
-from wallaroo.engine.base import Progress
-from wallaroo.engine.metrics import KnownError, TimedBatch
+from wallaroo.engine.base import Progress, TimedBatch
+from wallaroo.engine.metrics import KnownError
+from wallaroo.engine.realtime.metrics import PUBLICATION
+from wallaroo.metrics.samples import Distribution
 
 
 @pytest.fixture
@@ -140,3 +142,19 @@ def test_points_are_kept_for_ten_minutes(feed: Feed, viewer: Viewer) -> None:
     with viewer.events() as events:
         times = {point["time"] for point in next(events).data}
     assert times == {START + 300, START + 600, START + 900}
+
+
+def test_what_the_engine_commits_is_described(feed: Feed) -> None:
+    feed.engine_unit = PUBLICATION
+    feed.set(epochs=Distribution((1, 2), 0.45))
+    with serving(feed) as dashboard:
+        viewer = dashboard.viewer
+        snapshot = viewer.snapshot(START)
+        unit = viewer.ask("/application").json["unit"]
+    assert unit["name"] == "publication"
+    assert list(unit["phases"]) == ["run", "commit"]
+    assert snapshot["epochs"] == {"ended": 3, "stood_s": 0.45, "age_s": 9.0}
+
+
+def test_an_engine_without_epochs_shows_none(viewer: Viewer) -> None:
+    assert viewer.snapshot(START)["epochs"] is None

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.dataflow.records import Tally
+from wallaroo.engine.realtime.messages import Publication
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
@@ -143,3 +144,42 @@ def test_few_messages_of_a_large_batch_are_followed(followed: Followed) -> None:
     followed.accept(0, 5_000)
     followed.batch(0, 5_000, sinks=[])
     assert names(followed.told()).count("message") == 20
+
+
+def test_a_message_of_a_publication_waits_for_its_own_chunk(followed: Followed) -> None:
+    followed.accept(0, 30)
+    for start in (0, 10, 20):
+        followed.traces.begin(start, start + 10)
+    assert followed.traces.published(BatchId("run", 2), 20)
+    publication = Publication(2, 2, 20, 1.0, 0.5, 0.25)
+    followed.traces.publication(BatchId("run", 2), publication)
+    told = {span.name: span for span in followed.told()}
+    (*_, whole) = [span for span in told.values() if span.name == "publication"]
+    assert whole.attributes == {
+        "wallaroo.batch": 2,
+        "wallaroo.chunks": 2,
+        "wallaroo.messages": 20,
+    }
+    assert (whole.start_time, whole.end_time) == (1_000_000_000, 1_750_000_000)
+    assert told["commit"].start_time == told["run"].end_time == 1_500_000_000
+    (link,) = told["message"].links
+    assert whole.context is not None
+    assert (link.context.trace_id, link.context.span_id) == (
+        whole.context.trace_id,
+        whole.context.span_id,
+    )
+
+
+def test_a_chunk_that_was_cut_off_is_followed_as_it_is_run_again(followed: Followed) -> None:
+    followed.accept(0, 20)
+    followed.traces.begin(0, 10)
+    followed.traces.begin(10, 20)
+    followed.traces.begin(0, 20)  # by the next run, in one chunk
+    assert followed.traces.published(BatchId("run", 1), 20)
+    assert names(followed.told()).count("message") == 2
+
+
+def test_a_publication_without_a_traced_message_says_so(followed: Followed) -> None:
+    followed.accept(0, 10)
+    followed.traces.begin(1, 10)
+    assert not followed.traces.published(BatchId("run", 1), 10)

@@ -245,4 +245,4 @@ def keys() -> DeclaredApplication:
 
 def application_setup(args: Sequence[str]) -> DeclaredApplication:
     made = {"plain": plain, "states": states, "windows": windows, "classes": classes, "keys": keys}
-    return made[args[0]]()
+    return made[args[-1]]()

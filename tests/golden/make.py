@@ -11,15 +11,14 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tests.golden import ALL, PRESENT, Golden, entities
-from tests.helpers import ROOT
-from tests.spark.in_process import InProcess
-from wallaroo.engine.spark.session import Launch, SparkSettings
+from tests.engines import MICRO_BATCH
+from tests.golden import ALL, PRESENT, Golden, entities, real_time
+from tests.spark.in_process import InProcess, launch
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.transfer import written_entity
 
-_OF_A_RUN = {"lock", "readers"}
+_OF_A_RUN = {"lock", "readers", "gateway.lock"}
 """Files of one run, which the next one makes again."""
 
 
@@ -39,7 +38,19 @@ def make(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
         data = [written_entity(*entity, form) for entity in found]  # type: ignore[arg-type]
         carried = [written for written in data if b"$repr" not in written]
         (PRESENT / f"{name}.{ending}").write_bytes(b"".join(carried))
-    with tarfile.open(PRESENT / f"{name}.tar.gz", "w:gz") as archive:
+    _pack(directory, PRESENT / f"{name}.tar.gz")
+
+
+def make_real_time(name: str, golden: Golden, scratch: Path) -> None:
+    """Make the golden state directory *name* of the real-time engine."""
+    directory = scratch / "real-time" / name
+    real_time.run(golden.application, golden.before, directory)
+    real_time.DIRECTORIES.mkdir(exist_ok=True)
+    _pack(directory, real_time.DIRECTORIES / f"{name}.tar.gz")
+
+
+def _pack(directory: Path, file: Path) -> None:
+    with tarfile.open(file, "w:gz") as archive:
         archive.add(directory, ".", filter=_kept)
 
 
@@ -56,13 +67,16 @@ def main() -> None:
     """Make those that are not there."""
     missing = {name: ALL[name] for name in ALL if not (PRESENT / f"{name}.tar.gz").exists()}
     scratch = Path(tempfile.mkdtemp(prefix="golden-"))
-    settings = SparkSettings("local[2]", 1, scratch)
-    spark = Launch("golden", settings, [str(ROOT)]).finish()
+    spark = launch("golden", scratch)
     try:
-        on_spark = InProcess(spark.session, lambda: scratch)
+        on_spark = InProcess(spark.session, lambda: scratch, MICRO_BATCH)
         for name, golden in missing.items():
             make(on_spark, name, golden, scratch)
             print(f"made {PRESENT.name}/{name}")
+        for name in real_time.NAMES:
+            if not (real_time.DIRECTORIES / f"{name}.tar.gz").exists():
+                make_real_time(name, ALL[name], scratch)
+                print(f"made {PRESENT.name}/real-time/{name}")
     finally:
         spark.stop()
         shutil.rmtree(scratch)

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities
+from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities, real_time
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
@@ -70,10 +71,34 @@ def test_a_run_goes_on_with_the_state_that_is_there(
     assert made.tally.set_aside == 0
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("name", real_time.NAMES)
+def test_a_run_on_the_real_time_engine_goes_on_with_the_state_that_is_there(
+    name: str, on_spark: InProcess, tmp_path: Path
+) -> None:
+    golden = ALL[name]
+    directory = unpacked(real_time.DIRECTORIES / f"{name}.tar.gz", tmp_path / "state")
+    StateDirectory(directory, golden.application.load().name, partitions=1).close()
+    session = on_spark.session.newSession()
+    for setting, value in SETTINGS.items():
+        if setting.startswith("spark.sql."):
+            session.conf.set(setting, value)
+    there = told(entities(session, directory, golden, OPERATORS))
+    assert exported(name, "pickle").items() <= there.items()
+    assert exported(name, "json").items() <= there.items()
+    made = real_time.run(golden.application, golden.after, directory)
+    due = simulate(golden.application.load(), [*golden.before, *golden.after])
+    assert {sink: Counter(outputs) for sink, outputs in made.items()} == {
+        sink: Counter(outputs) for sink, outputs in due.by_sink.items()
+    }
+
+
 def test_there_is_a_state_directory_of_the_present_format_for_each_application() -> None:
     """After a change of the format: `python -m tests.golden.make`."""
     names = {archive.name.partition(".")[0] for archive in PRESENT.glob("*.tar.gz")}
     assert names == set(ALL)
+    names = {file.name.partition(".")[0] for file in real_time.DIRECTORIES.glob("*.tar.gz")}
+    assert names == set(real_time.NAMES)
 
 
 def test_a_directory_of_a_former_version_is_refused_by_its_format(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from structlog.testing import capture_logs
 
 from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
-from wallaroo.engine.base import Batch, Progress
-from wallaroo.engine.metrics import TimedBatch
+from wallaroo.engine.base import Batch, Progress, TimedBatch
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.run.batch_summary import BatchSummary
 

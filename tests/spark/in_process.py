@@ -1,12 +1,14 @@
 """Applications on real Spark whose journal and outbox are in the test's process.
 
 Starting `wallaroo run` takes some seconds, a query on a session that is there takes one: so this is
-for tests of what the engine makes of messages, whatever sources and sinks do.
+for tests of what an engine makes of messages, whatever sources and sinks do.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,22 +16,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.dataflow.harness import cut
-from tests.helpers import framing_of, wait_until
+from tests.engines import MICRO_BATCH, REAL_TIME
+from tests.helpers import ROOT, framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
-from wallaroo.engine.base import Batch
+from wallaroo.engine.base import Batch, OnBatch
 from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.microbatch import job as batch_job
 from wallaroo.engine.microbatch import query
-from wallaroo.engine.microbatch.job import Job, Readers
+from wallaroo.engine.realtime import process as chunk_process
+from wallaroo.engine.realtime.jar import jar
+from wallaroo.engine.realtime.query import RealTimeQuery
+from wallaroo.engine.realtime.settings import SETTINGS
+from wallaroo.engine.spark.session import Launch, Spark, SparkSettings
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.spark.supervised_query import Query
+from wallaroo.gateway.chunks.pace import Pace
+from wallaroo.gateway.chunks.server import ChunkServer
+from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.chunks import ChunkOutbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.wire.framing import Framing
@@ -37,7 +49,18 @@ from wallaroo.wire.framing import Framing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_MASTER = "local[16]"
+"""All tasks of a real-time query run at once."""
+_STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+"""The one setting in which queries of the engines differ, and which Spark reads for each query."""
+
 Sent = Sequence[tuple[str, bytes]]
+
+
+def launch(name: str, scratch: Path) -> Spark:
+    """A local Spark on which queries of all engines run."""
+    settings = SparkSettings(_MASTER, 1, scratch, extra=SETTINGS, jars=(jar(),))
+    return Launch(name, settings, [str(ROOT)]).finish()
 
 
 @dataclass
@@ -49,20 +72,25 @@ class Result:
     tally: Tally
     """What was set aside or dropped."""
     batches: int
-    """How many batches it took."""
+    """How many batches, or chunks, it took."""
 
 
 class InProcess:
     """Runs applications, one after the other, on one Spark session.
 
     Args:
-        session: Spark.
+        session: Spark, from `launch`.
         new_directory: Makes a directory for the journal and the checkpoint of a run.
+        engine: Name of the engine.
     """
 
-    def __init__(self, session: SparkSession, new_directory: Callable[[], Path]) -> None:
+    def __init__(
+        self, session: SparkSession, new_directory: Callable[[], Path], engine: str
+    ) -> None:
         self.session = session
         self._new_directory = new_directory
+        self._start = {MICRO_BATCH: self._batches, REAL_TIME: self._chunks}[engine]
+        self._state_format = SETTINGS[_STATE_FORMAT] if engine == REAL_TIME else "1"
 
     def run(
         self,
@@ -82,7 +110,7 @@ class InProcess:
             reference: The application.
             sent: Messages as pairs of source and payload, in order of arrival.
             workers: Partitions of the state, and readers.
-            max_batch_bytes: Bounds the batches.
+            max_batch_bytes: Bounds the batches, or chunks.
             choose: Decides how the messages are cut into chunks.
             until: What must hold of the outputs by sink.
             directory: Where an earlier run left off, to go on there; else a new one.
@@ -91,22 +119,11 @@ class InProcess:
         application = reference.load()
         program = Program(application, buckets or 8 * workers)
         directory = directory or self._new_directory()
-        edge = _Edge(directory)
-        edge.send(application, sent, choose or random.Random(0))
+        edge = _Edge(directory, application, Pace(chunk_bytes=max_batch_bytes))
+        edge.send(sent, choose or random.Random(0))
+        before = edge.chunks()
         self.session.conf.set("spark.sql.shuffle.partitions", workers)
-        readers = Readers(str(directory / "readers"))
-        readers.set(workers)
-        job = Job(
-            uuid.uuid4().hex,
-            reference,
-            Connector(edge.location),
-            program.buckets,
-            slots_for(program.buckets),
-            readers,
-            program.repeated,
-            BatchLimits(max_batch_bytes),
-            idle_wait_s=0.05,
-        )
+        self.session.conf.set(_STATE_FORMAT, self._state_format)
         tally = Tally()
         batches: list[int] = []
 
@@ -114,38 +131,100 @@ class InProcess:
             tally.merge(batch.tally)
             batches.append(batch.number)
 
-        running = query.start(self.session, program, job, directory / "checkpoint", committed)
+        setting = _Setting(
+            reference, program, workers, directory, BatchLimits(max_batch_bytes), edge
+        )
+        running = self._start(setting, committed)
         try:
             wait_until(
-                lambda: (
-                    running.failure()
-                    or (not edge.journal.backlog and until(edge.outputs(application)))
-                ),
+                lambda: running.failure() or (not edge.journal.backlog and until(edge.outputs())),
                 "the outputs",
                 PATIENCE_S,
             )
             failure = running.failure()
             assert failure is None, failure
             running.finish_batch()
-            return Result(edge.outputs(application), tally, len(batches))
+            taken = edge.chunks() - before or len(batches)
+            return Result(edge.outputs(), tally, taken)
         finally:
             running.stop()
             edge.close()
+
+    def _batches(self, setting: _Setting, on_batch: OnBatch) -> Query:
+        readers = batch_job.Readers(str(setting.directory / "readers"))
+        readers.set(setting.workers)
+        program = setting.program
+        job = batch_job.Job(
+            uuid.uuid4().hex,
+            setting.reference,
+            Connector(setting.edge.location),
+            program.buckets,
+            slots_for(program.buckets),
+            readers,
+            program.repeated,
+            setting.limits,
+            idle_wait_s=0.05,
+        )
+        return query.start(self.session, program, job, setting.directory / "checkpoint", on_batch)
+
+    def _chunks(self, setting: _Setting, on_batch: OnBatch) -> Query:
+        program, edge = setting.program, setting.edge
+        job = chunk_process.Job(
+            setting.reference,
+            str(edge.chunk_socket),
+            edge.leases.claim("driver"),
+            1,
+            setting.directory / "checkpoint",
+            setting.workers,
+            program.buckets,
+            slots_for(program.buckets),
+            program.repeated,
+            60.0,
+        )
+        return RealTimeQuery(self.session, job, program.application.name, edge.sockets, on_batch)
+
+
+@dataclass
+class _Setting:
+    """What a query is started with."""
+
+    reference: ApplicationRef
+    program: Program
+    workers: int
+    directory: Path
+    limits: BatchLimits
+    edge: _Edge
 
 
 class _Edge:
     """Journal, outbox and internal API, without the sockets of sources and sinks."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, application: Application, pace: Pace) -> None:
+        self._application = application
         self.journal = Journal(directory / "journal.db", JournalLimits())
-        self._outbox = Outbox(directory / "outbox.db", 1 << 30)
-        self.location = f"grpc+unix://{directory}/{uuid.uuid4().hex[:8]}.sock"
-        guard = Authenticator(None, Leases(directory / "claim.json"))
-        self._service = Service(self.location, self.journal, self._outbox, {}, guard)
+        self._outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+        self.sockets = Path(tempfile.mkdtemp(prefix="wallaroo-"))  # paths of sockets must be short
+        self.location = f"grpc+unix://{self.sockets}/api.sock"
+        self.chunk_socket = self.sockets / "chunks.sock"
+        self.leases = Leases(directory / "claim.json")
+        self._service = Service(
+            self.location, self.journal, self._outbox, {}, Authenticator(None, self.leases)
+        )
+        self._chunks = ChunkServer(
+            self.chunk_socket,
+            self.journal,
+            directory / "journal.db",
+            self._outbox,
+            self.leases,
+            EvidenceFinder(application, self.journal, {}),
+            pace,
+            lambda _error: None,
+        )
 
-    def send(self, application: Application, sent: Sent, choose: random.Random) -> None:
+    def send(self, sent: Sent, choose: random.Random) -> None:
         """Put *sent* into the journal, in chunks of random sizes."""
-        indices = {source.name: number for number, source in enumerate(application.sources)}
+        sources = self._application.sources
+        indices = {source.name: number for number, source in enumerate(sources)}
         left = list(sent)
         while left:
             size = choose.randint(1, 20)
@@ -153,14 +232,19 @@ class _Edge:
             while left and len(some) < size and left[0][0] == some[0][0]:
                 some.append(left.pop(0))
             index = indices[some[0][0]]
-            framing = framing_of(application.sources[index])
+            framing = framing_of(sources[index])
             frames = b"".join(_frame(framing, payload) for _, payload in some)
             self.journal.submit(index, len(some), frames)
         assert self.journal.flush(10)
 
-    def outputs(self, application: Application) -> dict[str, list[bytes]]:
+    def outputs(self) -> dict[str, list[bytes]]:
         """What was published so far, in order, by sink."""
-        return {sink.name: self._outputs(n) for n, sink in enumerate(application.sinks)}
+        return {sink.name: self._outputs(n) for n, sink in enumerate(self._application.sinks)}
+
+    def chunks(self) -> int:
+        """How many chunks are published."""
+        with self._outbox.chunks() as table:
+            return sum(progress.chunk for progress in table.progress().values())
 
     def _outputs(self, sink: int) -> list[bytes]:
         made: list[bytes] = []
@@ -171,9 +255,11 @@ class _Edge:
         return made
 
     def close(self) -> None:
+        self._chunks.close()
         self._service.shutdown()
         self.journal.close()
         self._outbox.close()
+        shutil.rmtree(self.sockets)
 
 
 def _frame(framing: Framing, payload: bytes) -> bytes:

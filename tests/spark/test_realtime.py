@@ -1,4 +1,4 @@
-"""The tests of the micro-batch engine that the real-time engine passes, and its own."""
+"""What is peculiar to the real-time engine: its processes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,62 +7,18 @@ import signal
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import KILLING, wait_until
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, processes, run, send
-from tests.spark.test_market_spread import (
-    demo,
-    spread,
-    test_an_unknown_symbol_is_dropped_and_said_once,
-    test_interleaved_streams_give_the_oracles_results,
-    test_senders_the_wrong_way_round_are_told_so,
-)
-from tests.spark.test_restart import (
-    test_sigkill_of_the_driver_in_mid_stream_loses_and_doubles_nothing,
-    test_sigterm_in_mid_stream_drains_and_the_restart_goes_on_exactly,
-)
-from tests.spark.test_word_count import (
-    counting,
-    test_a_connection_cut_in_mid_frame_keeps_its_complete_messages,
-    test_a_payload_of_no_bytes_is_an_empty_message,
-    test_a_payload_that_does_not_decode_is_set_aside,
-    test_four_senders_at_once_lose_nothing,
-    test_totals_of_a_text_are_exact,
-)
-from wallaroo.engine.registry import VARIABLE
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, processes, run
 from wallaroo.run.background_run import BackgroundRun
 
-__all__ = [  # tests and fixtures of other modules, which run here on this engine
-    "counting",
-    "demo",
-    "spread",
-    "test_a_connection_cut_in_mid_frame_keeps_its_complete_messages",
-    "test_a_payload_of_no_bytes_is_an_empty_message",
-    "test_a_payload_that_does_not_decode_is_set_aside",
-    "test_an_unknown_symbol_is_dropped_and_said_once",
-    "test_four_senders_at_once_lose_nothing",
-    "test_interleaved_streams_give_the_oracles_results",
-    "test_senders_the_wrong_way_round_are_told_so",
-    "test_sigkill_of_the_driver_in_mid_stream_loses_and_doubles_nothing",
-    "test_sigterm_in_mid_stream_drains_and_the_restart_goes_on_exactly",
-    "test_totals_of_a_text_are_exact",
-]
 pytestmark = pytest.mark.spark
 
 SOURCE = "Split and Count"
 WORDS = 20_000
-
-
-@pytest.fixture(autouse=True, scope="module")
-def real_time() -> Iterator[None]:
-    """All runs of this module are on the real-time engine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, "real-time")
-        yield
 
 
 def _killed(part: str) -> Callable[[BackgroundRun], None]:
@@ -131,21 +87,6 @@ def _go_on(running: BackgroundRun, payloads: list[bytes]) -> None:
     assert client is not None
     while (accepted := client.status().sources[0].accepted) < len(payloads):
         _send(running.sources[SOURCE], payloads[accepted:])
-
-
-def test_a_poisonous_message_becomes_a_dead_letter(tmp_path: Path) -> None:
-    with (
-        Receiver("u32") as receiver,
-        run(KILLING, receiver, tmp_path / "state") as running,
-    ):
-        send(running.sources["in"], [b"a", b"kill", b"b"])
-        assert sorted(receiver.wait_for(2)) == [frame(b"a1"), frame(b"b1")]
-        send(running.sources["in"], [b"a"])
-        assert receiver.wait_for(3)[-1] == frame(b"a2")
-        client = running.client
-        assert client is not None
-        wait_until(lambda: client.status().dead_letters == 1, "the dead letter")
-        assert running.stop() == 0
 
 
 def test_what_the_engine_does_not_have_is_refused(tmp_path: Path) -> None:

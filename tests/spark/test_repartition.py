@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.gateway.harness import Authority
 from tests.helpers import COUNTING, free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
+from wallaroo.engine.registry import ENGINES, VARIABLE
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
@@ -78,7 +79,11 @@ def call(
     return done.returncode, done.stderr
 
 
-def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_command_changes_a_state_directory_or_says_why_not(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, engine)
     state = tmp_path / "state"
     code, said = call(state, 4)
     assert (code, "there is no directory" in said) == (2, True), said
@@ -108,6 +113,27 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     code, said = call(state, 2)
     assert code == 1
     assert "start the application once more with its 4 partitions" in said
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_counts_on_with_more_and_with_fewer_partitions(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, engine)
+    lines = [b"%c %c" % (97 + n % 26, 97 + 5 * n % 26) for n in range(40)]
+    with Receiver("lines") as receiver:
+        for turn, partitions in enumerate((2, 3, 1), 1):
+            if turn > 1:
+                code, said = call(tmp_path, partitions)
+                assert code == 0, said
+            with run(APPS / "word_count", receiver, tmp_path) as running:
+                send(running.sources["Split and Count"], lines)
+                receiver.wait_for(2 * turn * len(lines))
+                assert running.stop() == 0
+    words = Counter(word for line in lines for word in line.split())
+    assert Counter(receiver.messages) == Counter(
+        b"%s => %d\n" % (word, n + 1) for word in words for n in range(3 * words[word])
+    )
 
 
 @contextmanager

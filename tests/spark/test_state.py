@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.spark.harness import APPS, Receiver, called, run, send
+from tests.helpers import wait_until
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, run, send
+from wallaroo.engine.registry import ENGINES, VARIABLE
 from wallaroo.errors import RuntimeFailure
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
 
 APP = str(APPS / "word_count")
 KIND = {"$class": "application:WordTotals"}
+SOURCE = "Split and Count"
+
+
+@pytest.fixture(autouse=True, params=ENGINES)
+def on_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test runs on each engine."""
+    monkeypatch.setenv(VARIABLE, request.param)
+    return str(request.param)
 
 
 def state(command: str, *arguments: str) -> str:
     done = called("state", command, APP, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def words(export: str) -> dict[str, Any]:
+    """The totals that an export tells of."""
+    found: dict[str, Any] = {}
+    for told in map(json.loads, export.splitlines()):
+        found |= told["entity"]["word_totals"]
+    return found
 
 
 def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_stopped(
@@ -30,7 +50,7 @@ def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_sto
     at = ("--state-dir", str(first))
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, first) as running:
         for words in (9, 18):  # when the second batch begins, the first one is committed
-            send(running.sources["Split and Count"], [b"one two two"] * 3)
+            send(running.sources[SOURCE], [b"one two two"] * 3)
             receiver.wait_for(words)
             running.wait_until_processed()
         shown = json.loads(state("show", "t", *at))
@@ -52,7 +72,7 @@ def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_sto
         Receiver("lines") as receiver,
         run(APPS / "word_count", receiver, second, options=options) as running,
     ):
-        send(running.sources["Split and Count"], [b"one two three", b"two"])
+        send(running.sources[SOURCE], [b"one two three", b"two"])
         outputs = receiver.wait_for(4)
         assert running.stop() == 0
     assert sorted(map(bytes.strip, outputs)) == [
@@ -88,3 +108,70 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
         **KIND,
         "word_totals": {"apple": 4},
     }
+
+
+@pytest.mark.parametrize("on_engine", ["real-time"], indirect=True)
+def test_the_state_of_a_killed_application_is_what_its_outputs_say(tmp_path: Path) -> None:
+    """The state store lacks what was published since the last epoch."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    at = ("--state-dir", str(first))
+    with Receiver("lines") as receiver:
+        with run(APPS / "word_count", receiver, first) as running:
+            send(running.sources[SOURCE], [b"one two two"] * 3)
+            receiver.wait_for(9)
+            running.process.kill()
+            running.process.wait()
+        exported = state("export", *at)
+        assert words(exported) == {"one": 3, "two": 6}
+        assert json.loads(state("show", "t", *at))["entity"]["word_totals"] == {"two": 6}
+
+        file = tmp_path / "file"
+        told = {"state": "word totals", "key": "a", "entity": {**KIND, "word_totals": {"apple": 3}}}
+        file.write_text(json.dumps(told))
+        refused = called("state", "import", APP, file, *at)
+        assert refused.returncode == 1
+        assert "start it once more, stop it cleanly" in refused.stderr
+        addresses = ("--in", "127.0.0.1:0", "--out", receiver.address)
+        refused = called("repartition", APP, *addresses, *at, "--partitions", "4")
+        assert refused.returncode == 1
+        assert "start it once more, stop it cleanly" in refused.stderr
+        shutil.copytree(first, second, ignore=shutil.ignore_patterns("outbox.db*"))
+        refused = called("state", "export", APP, "--state-dir", second)
+        assert refused.returncode == 1
+        assert "start it once more, stop it cleanly" in refused.stderr
+        with run(APPS / "word_count", receiver, first) as running:
+            assert running.stop() == 0
+        assert sorted(state("export", *at)) == sorted(exported)
+        (first / "outbox.db").rename(tmp_path / "elsewhere")
+        assert sorted(state("export", *at)) == sorted(exported)
+        (tmp_path / "elsewhere").rename(first / "outbox.db")
+        state("import", str(file), *at)
+        with run(APPS / "word_count", receiver, first) as running:
+            send(running.sources[SOURCE], [b"one apple"])
+            due = {b"one => 4\n", b"apple => 4\n"}  # others may come twice after a kill
+            wait_until(lambda: due <= set(receiver.messages), "the outputs", PATIENCE_S)
+            assert running.stop() == 0
+    assert words(state("export", *at)) == {"one": 4, "two": 6, "apple": 4}
+
+
+def test_entities_go_over_to_the_other_engine(on_engine: str, tmp_path: Path) -> None:
+    first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / "export"
+    (other,) = ENGINES.keys() - {on_engine}
+    with Receiver("lines") as receiver:
+        with run(APPS / "word_count", receiver, first) as running:
+            send(running.sources[SOURCE], [b"one two two"])
+            receiver.wait_for(3)
+            assert running.stop() == 0
+        options = ("--engine", other)
+        with (
+            pytest.raises(RuntimeFailure, match=rf"state import --engine {other}"),
+            run(APPS / "word_count", receiver, first, options=options),
+        ):
+            pass
+        file.write_text(state("export", "--state-dir", str(first)))
+        state("import", str(file), "--state-dir", str(second), *options)
+        with run(APPS / "word_count", receiver, second, options=options) as running:
+            send(running.sources[SOURCE], [b"one two"])
+            assert sorted(receiver.wait_for(5)[3:]) == [b"one => 2\n", b"two => 3\n"]
+            assert running.stop() == 0
+    assert words(state("export", "--state-dir", str(second))) == {"one": 2, "two": 3}

@@ -23,7 +23,7 @@ from wallaroo.cli.options import (
     TOKEN_FILE,
 )
 from wallaroo.engine.base import EngineSettings
-from wallaroo.engine.registry import engine
+from wallaroo.engine.registry import engine_of
 from wallaroo.errors import UsageError
 from wallaroo.observability import logs
 from wallaroo.run.leftover_batch import finish_leftover_batch
@@ -91,11 +91,12 @@ def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any
             return
         state.check_repartition(partitions)
         if not state.is_new:
-            last = engine().last_batch(state.checkpoint)
+            used = engine_of(state.checkpoint)
+            last = used.last_batch(state.layout)
             # one with another number of partitions belongs to an interrupted call of this command
             if gateway is not None and not last.ended and last.partitions == before:
                 finish_leftover_batch(settings, state, gateway)
-            engine().repartition(state.layout, partitions, settings.master, settings.memory)
+            used.repartition(state.layout, partitions, settings.master, settings.memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)
     finally:

@@ -17,8 +17,8 @@ import structlog
 
 from wallaroo.cli.options import PARTITIONS, STATE_DIR, application_without_addresses
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import SavedState
-from wallaroo.engine.registry import engine
+from wallaroo.engine.base import Engine, SavedState
+from wallaroo.engine.registry import ENGINES, engine_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
@@ -37,6 +37,12 @@ _format = click.option(
     show_default=True,
     help="json: one object per line, with the attributes of an entity. pickle: pairs of "
     "(state, key) and entity, pickled one after the other.",
+)
+_engine = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    hidden=True,  # as for `wallaroo run`
+    help="Engine that will run the application, for a new directory.",
 )
 _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 
@@ -97,6 +103,7 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
 @_format
 @PARTITIONS.but(show_default="1, or those of the directory")
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
+@_engine
 @_arguments
 def import_(
     app: str,
@@ -105,6 +112,7 @@ def import_(
     form: Form,
     partitions: int | None,
     replace: bool,
+    engine: str | None,
     app_args: tuple[str, ...],
 ) -> None:
     """Import the entities of FILE (- for standard input), as `wallaroo state export` wrote them.
@@ -139,19 +147,21 @@ def import_(
         else:
             fixed = Fixed.new(application.name, partitions or 1)
         program = Program(application, fixed.buckets)
+        used = engine_of(state_dir / "checkpoint", engine)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        engine().write_rows(program, packer.pack(read_entities(file, form, shown_name)), rows)
+        used.write_rows(program, packer.pack(read_entities(file, form, shown_name)), rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
-            _import(state, program, packer.keys, rows, name, replace)
+            _import(used, state, program, packer.keys, rows, name, replace)
         finally:
             state.close()
         log.info("imported", entities=len(packer.keys), state_dir=str(state.path))
 
 
 def _import(
+    used: Engine,
     state: StateDirectory,
     program: Program,
     keys: set[tuple[str, Any]],
@@ -159,9 +169,9 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    progress = "none" if state.is_new else engine().import_progress(state.checkpoint, name)
+    progress = "none" if state.is_new else used.import_progress(state.layout, name)
     if progress != "done":
-        with engine().open(state.layout) as stopped:
+        with used.open(state.layout) as stopped:
             if progress == "none":
                 if not replace:
                     _check_that_none_exists(stopped.saved(program), state.path, keys)
@@ -190,5 +200,6 @@ def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[Sav
     if fixed.application != application.name:
         msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
         raise UsageError(msg)
-    with engine().open(fixed.layout(readable_checkpoint(state_dir))) as stopped:
+    checkpoint = readable_checkpoint(state_dir)
+    with engine_of(checkpoint).open(fixed.layout(checkpoint)) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 from wallaroo.api.places import place_of
 from wallaroo.dashboard.rates import percentile, rate
-from wallaroo.engine.metrics import KnownError, TimedBatch
+from wallaroo.engine.base import TimedBatch, Unit
+from wallaroo.engine.metrics import KnownError
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.status import GatewayStatus
@@ -51,6 +52,9 @@ class Watched(Protocol):
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
         """State, key and recent messages of the keys with the most messages."""
+
+    def unit(self) -> Unit:
+        """What its engine commits at a time."""
 
     def batches(self) -> Sequence[TimedBatch]:
         """The last batches, the oldest first."""
@@ -115,7 +119,7 @@ class Watch:
 
     def application(self) -> dict[str, Any]:
         """The constant part: name, graph, pipelines, functions."""
-        graph = graph_of(self._application)
+        graph, unit = graph_of(self._application), self.watched.unit()
         return {
             "name": graph.name,
             "groups": [
@@ -128,6 +132,7 @@ class Watch:
             "states": [_shown(node) for node in graph.states],
             "edges": [dataclasses.asdict(edge) for edge in graph.edges],
             "pipelines": [pipeline.name for pipeline in self._application.pipelines],
+            "unit": {"name": unit.name, "phases": dict(unit.phases)},
             "pid": os.getpid(),
             "functions": _functions(self._application),
         }
@@ -246,6 +251,7 @@ class Watch:
             "checkpoint_age_s": of.get(catalogue.CHECKPOINT_AGE.name),
             "batch_limit_s": of.get(catalogue.BATCH_LIMIT.name),
             "batch_fixed_s": of.get(catalogue.BATCH_FIXED.name),
+            "epochs": _epochs(of),
             "restarts": of.get(catalogue.QUERY_RESTARTS.name),
             "hot_keys": self.watched.hot_keys(),
             "errors": [
@@ -348,6 +354,15 @@ def _functions(application: Application) -> dict[str, str]:
 
 def _shown(node: Any) -> dict[str, Any]:
     return dataclasses.asdict(node) | {"place": str(node.place)}
+
+
+def _epochs(of: Mapping[str, Any]) -> dict[str, float] | None:
+    """What is known of the epochs; None for an engine that has none."""
+    ended: Distribution | None = of.get(catalogue.EPOCH_SECONDS.name)
+    if ended is None:
+        return None
+    age_s = of[catalogue.EPOCH_AGE.name]
+    return {"ended": sum(ended.counts), "stood_s": ended.sum, "age_s": age_s}
 
 
 def _batch(batch: TimedBatch) -> dict[str, Any]:

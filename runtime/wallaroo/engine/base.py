@@ -19,6 +19,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
+from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.pod import Pod
@@ -35,10 +36,25 @@ class Batch:
     """Number of the batch since the state directory was new."""
     tally: Tally
     """What its tasks reported."""
+    timed: Sequence[TimedBatch] = ()
+    """If that is known already, how long it took; it may stand for several, and be the last."""
 
 
-PHASES = ("wait", "plan", "log", "run", "commit")
-"""What a batch spends its time in, in order; the first is waiting for messages."""
+@dataclass(frozen=True)
+class Unit:
+    """What an engine commits at a time, as its metrics describe it.
+
+    The documentation of this interface calls it a batch.
+    """
+
+    name: str
+    """What it is called."""
+    phases: Mapping[str, str]
+    """What it spends its time in, in order, with descriptions."""
+    messages: Metric
+    """Its messages."""
+    seconds: Metric
+    """Its seconds by phase."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +66,24 @@ class Progress:
     started: float
     """Wall clock at its start, in seconds since the epoch."""
     phases: Mapping[str, float]
-    """Seconds in each of `PHASES`."""
+    """Seconds in each phase."""
+
+
+@dataclass(frozen=True)
+class TimedBatch:
+    """A committed batch with its number of messages and its duration."""
+
+    messages: int
+    """Number of messages from the journal."""
+    progress: Progress
 
 
 OnBatch = Callable[[Batch], None]
 """Called after each committed batch, in a thread of the engine; must be quick."""
+Published = Callable[[str, int], list[bytes] | None]
+"""Returns what the outbox has published of a query after a number, each as the record of a change.
+
+None if the outbox is not there, or does not know what the query had published up to the number."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +132,8 @@ class StateLayout:
     """Buckets that keys are spread over."""
     checkpoint: Path
     """The engine's own directory."""
+    published: Published | None = None
+    """Knows changes of state that may not be in the directory yet; None if nothing does."""
 
 
 class Commit(NamedTuple):
@@ -120,7 +151,7 @@ class LastBatch(NamedTuple):
     number: int
     """Number of the batch."""
     ended: bool
-    """Whether it is committed."""
+    """Whether it is committed, and all that is published with it."""
     partitions: int
     """Partitions of the state while it ran."""
 
@@ -289,6 +320,10 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def is_new(self, checkpoint: Path) -> bool:
+        """Whether no application has begun to change the state in *checkpoint*."""
+
+    @abstractmethod
     def settle(self, checkpoint: Path) -> bool:
         """Make *checkpoint* usable at its present path; returns whether it was moved or copied."""
 
@@ -301,16 +336,16 @@ class Engine(ABC):
         """Write the entities to import to the file *rows*, for `StoppedState.import_rows`."""
 
     @abstractmethod
-    def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
-        """How far the import *name* is; *checkpoint* has a batch.
+    def import_progress(self, layout: StateLayout, name: str) -> Literal["none", "begun", "done"]:
+        """How far the import *name* is; the state has a batch.
 
         Raises:
-            RuntimeFailure: Another batch has begun but not ended.
+            RuntimeFailure: The application was not stopped cleanly.
         """
 
     @abstractmethod
-    def last_batch(self, checkpoint: Path) -> LastBatch:
-        """The last batch that was planned; *checkpoint* has one."""
+    def last_batch(self, layout: StateLayout) -> LastBatch:
+        """The last batch that was planned; the state has one."""
 
     @abstractmethod
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
@@ -319,5 +354,5 @@ class Engine(ABC):
         A call after one that was interrupted finishes it.
 
         Raises:
-            RuntimeFailure: It failed, or the last batch has begun but not ended.
+            RuntimeFailure: It failed, or the application was not stopped cleanly.
         """

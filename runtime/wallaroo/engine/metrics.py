@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wallaroo.dataflow.records import FailedMessage
-from wallaroo.engine.base import PHASES, Batch, Progress
+from wallaroo.engine.base import Batch, Progress, TimedBatch, Unit
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
 
@@ -19,15 +19,6 @@ _KEPT_ERRORS = 20
 """Number of recent errors to keep individually."""
 _UNTIMED = 100
 """Maximum number of batches whose phases are still unknown."""
-
-
-@dataclass(frozen=True)
-class TimedBatch:
-    """A committed batch with its number of messages and its duration."""
-
-    messages: int
-    """Number of messages from the journal."""
-    progress: Progress
 
 
 @dataclass
@@ -43,37 +34,40 @@ class KnownError:
 
 
 class EngineMetrics:
-    """Collects the metrics of an engine; thread-safe."""
+    """Collects the metrics of an engine; thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        unit: What the engine commits at a time.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        """What the engine commits at a time."""
         self._lock = threading.Lock()
         self._batch_at = time.monotonic()
         self._messages: dict[int, int] = {}
         """Number of messages of batches whose phases are unknown."""
         self._batches: deque[TimedBatch] = deque(maxlen=_KEPT_BATCHES)
         self._errors: dict[tuple[str, str, str], KnownError] = {}
-        self._sizes = Histogram(catalogue.BATCH_MESSAGES)
-        self._phases = {phase: Histogram(catalogue.BATCH_SECONDS, phase) for phase in PHASES}
+        self._sizes = Histogram(unit.messages)
+        self._phases = {phase: Histogram(unit.seconds, phase) for phase in unit.phases}
 
     def on_batch(self, batch: Batch) -> None:
         """Record a committed batch."""
-        messages = sum(batch.tally.metrics.arrivals.values())
         with self._lock:
             self._batch_at = time.monotonic()
-            self._sizes.observe(messages)
-            self._messages[batch.number] = messages
-            while len(self._messages) > _UNTIMED:
-                del self._messages[next(iter(self._messages))]
+            for timed in batch.timed:
+                self._sizes.observe(timed.messages)
+                self._note_timed(timed)
+            if not batch.timed:
+                self._note_size(batch)
             for example in batch.tally.examples:
                 self._note_error(example)
 
     def on_progress(self, progress: Progress) -> None:
         """Record the phases of a batch."""
         with self._lock:
-            messages = self._messages.pop(progress.number, 0)
-            self._batches.append(TimedBatch(messages, progress))
-            for phase, seconds in progress.phases.items():
-                self._phases[phase].observe(seconds)
+            self._note_timed(TimedBatch(self._messages.pop(progress.number, 0), progress))
 
     def samples(self) -> list[Sample]:
         """Return the metrics as samples."""
@@ -94,6 +88,18 @@ class EngineMetrics:
         """Return recent errors of user code, one of each kind, the newest first."""
         with self._lock:
             return sorted(self._errors.values(), key=lambda error: -error.at)
+
+    def _note_size(self, batch: Batch) -> None:
+        messages = sum(batch.tally.metrics.arrivals.values())
+        self._sizes.observe(messages)
+        self._messages[batch.number] = messages
+        while len(self._messages) > _UNTIMED:
+            del self._messages[next(iter(self._messages))]
+
+    def _note_timed(self, batch: TimedBatch) -> None:
+        self._batches.append(batch)
+        for phase, seconds in batch.progress.phases.items():
+            self._phases[phase].observe(seconds)
 
     def _note_error(self, example: FailedMessage) -> None:
         kind = (example.pipeline, example.step, example.place)

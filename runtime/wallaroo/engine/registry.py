@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from pathlib import Path
 
 from wallaroo.engine.base import Engine
+from wallaroo.engine.spark.checkpoint.owner import check, owner_of
 from wallaroo.errors import UsageError
 
 DEFAULT = "micro-batch"
@@ -40,3 +42,14 @@ def engine(name: str | None = None) -> Engine:
     module, _, kind = ENGINES[name].partition(":")
     created: Engine = getattr(importlib.import_module(module), kind)()
     return created
+
+
+def engine_of(checkpoint: Path, name: str | None = None) -> Engine:
+    """Return the engine that the state in *checkpoint* belongs to; if it is new, as `engine` does.
+
+    Raises:
+        UsageError: It belongs to another engine than *name*, or the engine does not exist.
+    """
+    if name is not None:
+        check(checkpoint, name)
+    return engine(name or owner_of(checkpoint))

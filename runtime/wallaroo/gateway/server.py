@@ -164,6 +164,7 @@ class Gateway:
                 evidence,
                 Pace(journal_bytes=settings.traffic.journal.disk_bytes // 4).adjusted(),
                 self._on_failure,
+                self._traces,
             )
         self._service = Service(
             settings.location,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import TICK_SOURCE
+from wallaroo.engine.realtime.messages import Publication
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.spans import Traces
@@ -25,10 +26,19 @@ _TRACED_BATCHES = 100
 """Batches whose outputs are waited for; while a receiver is away, the oldest are dropped."""
 
 
+class _Begun(NamedTuple):
+    """Messages that have begun to be processed."""
+
+    start: int
+    end: int
+    at_ns: int
+
+
 class _Sample(NamedTuple):
     number: int
     source: str
     arrived_ns: int
+    begun_ns: int
 
 
 @dataclass
@@ -36,7 +46,6 @@ class _Batch:
     """A published batch with traced messages."""
 
     id: BatchId
-    begun_ns: int
     published_ns: int
     samples: Sequence[_Sample]
     waiting: dict[int, int]
@@ -77,8 +86,8 @@ class MessageTraces:
         self._outbox = outbox
         self._sources, self._sinks = sources, sinks
         self._one_in = one_in
-        self._begun: dict[int, tuple[int, int]] = {}
-        """By the end of a batch that is not published: its start, and when it began."""
+        self._begun: list[_Begun] = []
+        """Batches, or chunks, that are not published."""
         self._last: BatchId | None = None
         self._positions: Mapping[int, int] = {}
         """Positions of the last outputs of the batches so far, by sink."""
@@ -89,26 +98,48 @@ class MessageTraces:
         outbox.on_delivered = self._delivered
 
     def begin(self, start: int, end: int) -> None:
-        """Note that a batch of the offsets [*start*, *end*) begins."""
+        """Note that a batch, or a chunk, of the offsets [*start*, *end*) begins."""
         with self._lock:
-            self._begun[end] = (start, time.time_ns())
+            self._begun = [one for one in self._begun if one.end <= start]  # in vain, if later
+            self._begun.append(_Begun(start, end, time.time_ns()))
 
-    def published(self, batch: BatchId, end: int) -> None:
-        """Note that *batch*, which ends at offset *end*, is published; a repeat does nothing."""
+    def published(self, batch: BatchId, end: int) -> bool:
+        """Note that *batch*, which ends at offset *end*, is published; a repeat does nothing.
+
+        Returns:
+            Whether some of its messages are traced.
+        """
         if batch == self._last:
-            return
+            return False
         self._last, now_ns = batch, time.time_ns()
         with self._lock:
-            start, begun_ns = self._begun.get(end, (end, 0))
-            self._begun = {later: begun for later, begun in self._begun.items() if later > end}
+            begun = [one for one in self._begun if one.end <= end]
+            self._begun = [one for one in self._begun if one.end > end]
         before, self._positions = self._positions, dict(self._outbox.last_positions)
         waiting = dict(self._positions.items() - before.items())
-        if samples := self._samples(start, end):
+        samples = [sample for one in begun for sample in self._samples(one)][:_OF_A_BATCH]
+        if samples:
             with self._lock:
-                self._batches.append(_Batch(batch, begun_ns, now_ns, samples, waiting))
+                self._batches.append(_Batch(batch, now_ns, samples, waiting))
                 for sink, (position, at_ns) in self._taken.items():
                     self._batches[-1].take(sink, position, at_ns)
                 self._report_finished()
+        return bool(samples)
+
+    def publication(self, batch: BatchId, publication: Publication) -> None:
+        """Send a span of a publication of the real-time engine, with its parts."""
+        started_ns = int(publication.started * 1e9)
+        reported_ns = started_ns + int(publication.run_s * 1e9)
+        end_ns = reported_ns + int(publication.commit_s * 1e9)
+        attributes = {
+            "wallaroo.batch": publication.last,
+            "wallaroo.chunks": publication.chunks,
+            "wallaroo.messages": publication.messages,
+        }
+        parts = [Span("run", started_ns, reported_ns), Span("commit", reported_ns, end_ns)]
+        with self._lock:
+            whole = Span("publication", started_ns, end_ns, attributes)
+            self._traces.export(whole, parts, batch=batch)
 
     def close(self) -> None:
         """Send the remaining traces."""
@@ -122,13 +153,13 @@ class MessageTraces:
                 batch.take(sink, position, now_ns)
             self._report_finished()
 
-    def _samples(self, start: int, end: int) -> list[_Sample]:
-        first = -(-start // self._one_in) * self._one_in
+    def _samples(self, begun: _Begun) -> list[_Sample]:
+        first = -(-begun.start // self._one_in) * self._one_in
         samples: list[_Sample] = []
-        for number in range(first, end, self._one_in)[:_OF_A_BATCH]:
+        for number in range(first, begun.end, self._one_in)[:_OF_A_BATCH]:
             found = self._journal.chunks.arrival(number)
             if found is not None and found[0] != TICK_SOURCE:
-                samples.append(_Sample(number, self._sources[found[0]], found[1]))
+                samples.append(_Sample(number, self._sources[found[0]], found[1], begun.at_ns))
         return samples
 
     def _report_finished(self) -> None:
@@ -150,8 +181,8 @@ class MessageTraces:
             },
         )
         parts = [
-            Span("wait", sample.arrived_ns, batch.begun_ns),
-            Span("process", batch.begun_ns, batch.published_ns),
+            Span("wait", sample.arrived_ns, sample.begun_ns),
+            Span("process", sample.begun_ns, batch.published_ns),
         ]
         for sink, taken_ns in batch.taken_ns.items():
             named = {"wallaroo.sink": self._sinks[sink]}

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 LATENCY_BOUNDS_S = (
+    *(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015),
     *(0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0),
     *(7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0, 1800.0),
 )
-"""Upper bounds of latency buckets: fine-grained in the usual range, up to half an hour for a
-backlog."""
+"""Upper bounds of latency buckets: fine-grained in the usual range of each engine, up to half an
+hour for a backlog."""
 BATCH_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 BATCH_BOUNDS_MESSAGES = (1.0, 10.0, 100.0, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6)
+PUBLICATION_BOUNDS_S = (
+    *(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.2, 0.5),
+    *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
+)
+EPOCH_BOUNDS_S = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,8 @@ STATE_BYTES = _metric(
     "state",
 )
 
-# from the driver: since it started
+# from the driver: since it started; of batches by the micro-batch engine, of publications and
+# epochs by the real-time engine
 BATCH_MESSAGES = _metric(
     "wallaroo_batch_messages", "histogram", "Messages per batch.", bounds=BATCH_BOUNDS_MESSAGES
 )
@@ -139,6 +146,27 @@ BATCH_SECONDS = _metric(
     "phase",
     bounds=BATCH_BOUNDS_S,
 )
+PUBLICATION_MESSAGES = _metric(
+    "wallaroo_publication_messages",
+    "histogram",
+    "Messages per publication.",
+    bounds=BATCH_BOUNDS_MESSAGES,
+)
+PUBLICATION_SECONDS = _metric(
+    "wallaroo_publication_seconds",
+    "histogram",
+    "Seconds that a publication spends in a phase: run (its chunks, from handing out the first), "
+    "commit.",
+    "phase",
+    bounds=PUBLICATION_BOUNDS_S,
+)
+EPOCH_SECONDS = _metric(
+    "wallaroo_epoch_end_seconds",
+    "histogram",
+    "Seconds for which the stream stands while an epoch ends.",
+    bounds=EPOCH_BOUNDS_S,
+)
+EPOCH_AGE = _metric("wallaroo_epoch_age_seconds", "gauge", "Seconds since the epoch began.")
 BATCH_LIMIT = _metric(
     "wallaroo_batch_limit_seconds",
     "gauge",
@@ -150,7 +178,9 @@ BATCH_FIXED = _metric(
     "Seconds that a batch takes regardless of the number of its messages.",
 )
 CHECKPOINT_AGE = _metric(
-    "wallaroo_checkpoint_age_seconds", "gauge", "Seconds since the last batch was committed."
+    "wallaroo_checkpoint_age_seconds",
+    "gauge",
+    "Seconds since the last batch, or publication, was committed.",
 )
 WORKERS_WANTED = _metric("wallaroo_workers_wanted", "gauge", "Requested number of workers.")
 WORKERS_ALIVE = _metric("wallaroo_workers_alive", "gauge", "Workers that accept tasks.")

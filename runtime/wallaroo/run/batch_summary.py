@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from wallaroo.engine.base import Batch
-from wallaroo.engine.metrics import TimedBatch
+from wallaroo.engine.base import Batch, TimedBatch
 from wallaroo.gateway.internal_api.status import GatewayStatus
 
 EVERY_S = 60.0
@@ -54,7 +53,7 @@ class BatchSummary:
     def on_batch(self, batch: Batch) -> None:
         """Count a committed batch."""
         with self._lock:
-            self._batches += 1
+            self._batches += len(batch.timed) or 1
             self._messages += sum(batch.tally.metrics.arrivals.values())
 
     def report(self) -> None:

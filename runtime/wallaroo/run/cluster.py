@@ -15,8 +15,7 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch
-from wallaroo.engine.metrics import TimedBatch
+from wallaroo.engine.base import Batch, TimedBatch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient

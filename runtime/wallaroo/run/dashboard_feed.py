@@ -10,8 +10,8 @@ import structlog
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
-from wallaroo.engine.base import RunningEngine
-from wallaroo.engine.metrics import KnownError, TimedBatch
+from wallaroo.engine.base import RunningEngine, TimedBatch, Unit
+from wallaroo.engine.metrics import KnownError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
@@ -51,6 +51,10 @@ class DashboardFeed:
     def hot_keys(self) -> list[tuple[str, str, float]]:
         """State partition, key and number of recent messages of the busiest keys."""
         return self._client.hot_keys()
+
+    def unit(self) -> Unit:
+        """What the engine commits at a time."""
+        return self._engine.figures.unit
 
     def batches(self) -> Sequence[TimedBatch]:
         """The last batches."""

@@ -10,7 +10,7 @@ import structlog
 
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import EngineSettings
-from wallaroo.engine.registry import engine
+from wallaroo.engine.registry import engine_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
@@ -46,12 +46,13 @@ def finish_leftover_batch(
     lease = renewal.acquire(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
     connector = Connector(gateway.location, lease.number, gateway.patience_s)
+    used = engine_of(state.checkpoint)
     try:
-        agree(state, GatewayFiles(gateway.location, lease.number))
+        agree(state, GatewayFiles(gateway.location, lease.number), used)
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
             scratch, layout = Path(directory), state.layout
-            launched = engine().launch(settings, layout, scratch)
-            running = engine().start(settings, program, layout, connector, launched, scratch)
+            launched = used.launch(settings, layout, scratch)
+            running = used.start(settings, program, layout, connector, launched, scratch)
             try:
                 running.hold()
                 running.finish_batch()

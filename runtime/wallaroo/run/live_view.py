@@ -74,11 +74,13 @@ def seconds(value: float | None) -> str:
     """A duration with few digits.
 
     Example:
-        >>> seconds(0.25), seconds(2.5), seconds(90), seconds(None)
-        ('250 ms', '2.50 s', '1.5 min', '–')
+        >>> seconds(0.0025), seconds(0.25), seconds(2.5), seconds(90), seconds(None)
+        ('2.5 ms', '250 ms', '2.50 s', '1.5 min', '–')
     """
     if value is None:
         return "–"
+    if value < 0.01:  # noqa: PLR2004
+        return f"{1000 * value:.1f} ms"
     if value < 1:
         return f"{1000 * value:.0f} ms"
     return f"{value:.2f} s" if value < 60 else f"{value / 60:.1f} min"  # noqa: PLR2004

@@ -16,7 +16,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE, FrameSocket
-from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, Place, pack_json
+from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, News, Place, pack_json
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
@@ -169,11 +169,12 @@ class RunningQuery:
         checkpoint: Path,
         attempt: int,
         partitions: int,
+        buckets: int | None = None,
     ) -> None:
         checkpoint.mkdir(exist_ok=True)
         (checkpoint / "metadata").write_text(RUN)
         self._claim = gateway.claim
-        buckets = 8 * partitions
+        buckets = buckets or 8 * partitions
         self._job = Job(
             ApplicationRef(""),  # programs are made below
             str(gateway.path),
@@ -188,21 +189,27 @@ class RunningQuery:
             fresh_directory(checkpoint),
         )
         self.tally = Tally()
+        self.epochs: list[float] = []
+        """For each epoch that has ended, how long no chunk was handed out."""
         hello = Hello(self._claim, attempt, DRIVER, partitions)
-        self.feed = Feed(gateway.path, hello, lambda tally, _timing: self.tally.merge(tally))
+        self.feed = Feed(gateway.path, hello, self._on_news)
         self._sockets: list[FrameSocket] = []
-        repeated = Program(application, partitions).repeated
+        repeated = Program(application, self._job.routed).repeated
         java: list[FrameSocket] = []
         self._threads: list[threading.Thread] = []
         for role in (READER, *range(partitions)):
             ours, theirs = map(FrameSocket, socket.socketpair())
             java.append(ours)
-            program = Program(application, partitions, repeated)
+            program = Program(application, self._job.routed, repeated)
             process = self._process(gateway.path, role, program, theirs)
             self._start(self._until_gone, process, theirs)
         self._stand_in = StandIn(java[0], java[1:])
         self._start(self._stand_in.run, store)
         self._sockets += java
+
+    def _on_news(self, news: News) -> None:
+        self.tally.merge(news.tally)
+        self.epochs += news.epochs
 
     def __enter__(self) -> RunningQuery:
         return self

@@ -101,21 +101,26 @@ def run_through(
     choose: random.Random,
     directory: Path,
 ) -> Store:
-    """Process *sent* by a query that is cut off a few times, at any moment."""
+    """Process *sent* by a query that is cut off a few times, at any moment.
+
+    When Spark has all, it goes on with another number of partitions.
+    """
     store, partitions, accepted = Store(), choose.randint(1, 3), 0
+    buckets = choose.choice([4, 8, 24])
     for attempt, piece in enumerate(pieces(choose, sent), 1):
         with RunningQuery(
-            gateway, application, store, directory / "checkpoint", attempt, partitions
+            gateway, application, store, directory / "checkpoint", attempt, partitions, buckets
         ) as query:
             submit(gateway, application, piece)
             accepted += len(piece)
             if choose.random() < 0.3:
                 wait_until_processed(gateway, accepted)
                 query.feed.finish_epoch()
+                partitions = choose.randint(1, 3)
             elif choose.random() < 0.5:
                 time.sleep(choose.random() / 200)  # any moment will do
     with RunningQuery(
-        gateway, application, store, directory / "checkpoint", 99, partitions
+        gateway, application, store, directory / "checkpoint", 99, partitions, buckets
     ) as query:
         wait_until_processed(gateway, len(sent))
         query.feed.finish_epoch()
@@ -317,7 +322,7 @@ def test_the_stream_does_not_wait_for_a_driver_that_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Feed, "_receive", lambda _feed: None)
-    monkeypatch.setattr(reports, "_AFTER_S", 0.0)
+    monkeypatch.setattr(reports, "_EVERY_S", 0.0)
     application, count = drawing(), 2_000
     pace = Pace(chunk_bytes=1, gap_s=0.0)  # each message is reported by itself
     with (

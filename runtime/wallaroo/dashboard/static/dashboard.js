@@ -4,8 +4,6 @@ import { drawGraph, showMetrics } from "./graph.js";
 import { initDeadLetters, updateDeadLetters } from "./letters.js";
 import { initStateForm } from "./state.js";
 
-const PHASES = ["wait", "plan", "log", "run", "commit"];
-const PHASE_TITLES = { wait: "waiting for messages", plan: "planning", log: "writing the plan", run: "processing", commit: "committing" };
 const MAX_POINTS = 700;
 
 const format = {
@@ -17,7 +15,7 @@ const format = {
   exact: (value) => Math.round(value).toLocaleString("en"),
   seconds(value) {
     if (value == null) return "–";
-    if (value < 1) return `${Math.round(value * 1000)} ms`;
+    if (value < 1) return `${value < 0.01 ? (value * 1000).toFixed(1) : Math.round(value * 1000)} ms`;
     if (value < 60) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
     if (value < 3600) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
     return `${Math.floor(value / 3600)} h ${Math.round((value % 3600) / 60)} min`;
@@ -34,6 +32,7 @@ const format = {
 const application = await (await fetch("application")).json();
 document.title = `${application.name} · Wallaroo`;
 $("name").textContent = application.name;
+const unit = application.unit, phases = Object.keys(unit.phases);
 let graph = drawGraph(application, $("graph"));
 initDeadLetters(application.changeable);
 initStateForm();
@@ -43,9 +42,10 @@ let plots = {};
 
 for (const name of application.pipelines) $("pipeline").add(new Option(name, name));
 $("pipeline").addEventListener("change", () => redraw());
-$("phases").replaceChildren(...PHASES.map((phase) => {
+$("batches-title").textContent = `Last ${unit.name === "batch" ? "batches" : `${unit.name}s`}`;
+$("phases").replaceChildren(...phases.map((phase) => {
   const entry = element("li"), colour = element("i", "", phase);
-  entry.append(colour, `${phase}: ${PHASE_TITLES[phase]}`);
+  entry.append(colour, `${phase}: ${unit.phases[phase]}`);
   return entry;
 }));
 
@@ -104,7 +104,7 @@ function show() {
     ["workers", `${workers.alive ?? "–"}`, `of ${workers.wanted ?? "–"}`, workers.alive < workers.wanted],
     ["connections", format.count(snapshot.connections)],
     ["dead-lettered", format.count(snapshot.set_aside), snapshot.unknown_key + snapshot.late ? `${format.count(snapshot.unknown_key + snapshot.late)} dropped` : "", snapshot.set_aside > 0],
-    ["last batch", format.seconds(snapshot.checkpoint_age_s), "ago"],
+    [`last ${unit.name}`, format.seconds(snapshot.checkpoint_age_s), "ago"],
   ]);
   showMetrics(graph, snapshot.nodes, format);
   ends();
@@ -112,6 +112,7 @@ function show() {
   errors();
   updateDeadLetters(snapshot);
   batches();
+  epochs();
   redraw();
 }
 
@@ -157,22 +158,29 @@ function errors() {
 
 function batches() {
   const last = snapshot.batches.slice(-12).reverse();
-  const total = (batch) => PHASES.reduce((sum, phase) => sum + (batch.phases[phase] ?? 0), 0);
+  const total = (batch) => phases.reduce((sum, phase) => sum + (batch.phases[phase] ?? 0), 0);
   const longest = Math.max(...last.map(total), 0.001);
   body("batches", last.map((batch) => {
     const spans = element("div", "", "spans");
-    for (const phase of PHASES) {
+    for (const phase of phases) {
       const span = element("span", "", phase);
       span.style.width = `${(100 * (batch.phases[phase] ?? 0)) / longest}%`;
       span.title = `${phase}: ${format.seconds(batch.phases[phase] ?? 0)}`;
       spans.append(span);
     }
     spans.role = "img";
-    spans.ariaLabel = PHASES.map((phase) => `${phase} ${format.seconds(batch.phases[phase] ?? 0)}`).join(", ");
+    spans.ariaLabel = phases.map((phase) => `${phase} ${format.seconds(batch.phases[phase] ?? 0)}`).join(", ");
     const cell = element("td", "", "bars");
     cell.append(spans);
     return row([String(batch.number), number(format.exact(batch.messages)), number(format.seconds(total(batch))), cell]);
   }));
+}
+
+function epochs() {
+  const known = snapshot.epochs;
+  if (!known) return;
+  const stood = known.ended ? `${known.ended === 1 ? "one epoch has" : `${format.exact(known.ended)} epochs have`} ended, for which the stream stood ${format.seconds(known.stood_s / known.ended)} on average` : "no epoch has ended";
+  $("epochs").textContent = `Since the start, ${stood}. This epoch began ${format.seconds(known.age_s)} ago.`;
 }
 
 function makePlots() {

@@ -24,7 +24,12 @@ from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
-from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
+from wallaroo.engine.spark.checkpoint.partitions import (
+    has_batch,
+    is_needed,
+    last_batch,
+    repartition,
+)
 from wallaroo.engine.spark.checkpoint.progress import progress_of
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
@@ -88,6 +93,10 @@ class MicroBatch(Engine):
         owner.check(checkpoint, self.name)
         return progress_of(checkpoint)
 
+    def is_new(self, checkpoint: Path) -> bool:
+        """See `Engine.is_new`."""
+        return not has_batch(checkpoint)
+
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""
         return relocate(checkpoint)
@@ -104,15 +113,15 @@ class MicroBatch(Engine):
 
         write_rows(program, packed, rows)
 
-    def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
+    def import_progress(self, layout: StateLayout, name: str) -> Literal["none", "begun", "done"]:
         """See `Engine.import_progress`."""
         from wallaroo.engine.microbatch.state_import import progress
 
-        return progress(checkpoint, name)
+        return progress(layout.checkpoint, name)
 
-    def last_batch(self, checkpoint: Path) -> LastBatch:
+    def last_batch(self, layout: StateLayout) -> LastBatch:
         """See `Engine.last_batch`."""
-        return last_batch(checkpoint)
+        return last_batch(layout.checkpoint)
 
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
         """See `Engine.repartition`."""

@@ -30,7 +30,7 @@ _PHASES = {
     "run": ("addBatch",),
     "commit": ("commitOffsets", "commitBatch"),
 }
-"""Phases of a batch, and Spark's names for their parts."""
+"""Spark's names for the parts of a phase."""
 
 
 _AT_ONCE = 0

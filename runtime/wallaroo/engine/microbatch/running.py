@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import (
-    PHASES,
     Batch,
     EngineSettings,
     OnBatch,
     Progress,
     StateLayout,
+    TimedBatch,
 )
 from wallaroo.engine.batch_sizing import BatchCosts, CostsFile
 from wallaroo.engine.gateway_api import Connect
-from wallaroo.engine.metrics import EngineMetrics, TimedBatch
+from wallaroo.engine.metrics import EngineMetrics
 from wallaroo.engine.microbatch.job import Job, Readers
+from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.progress import run_of
@@ -55,7 +56,7 @@ class RunningMicroBatch(RunningOnSpark):
 
         reference = settings.application
         reports = Reports(program.application)
-        self.figures = EngineMetrics()
+        self.figures = EngineMetrics(BATCH)
         self._workers = settings.workers
         self._program, self._checkpoint = program, layout.checkpoint
         self._looking_up = threading.Lock()
@@ -161,8 +162,8 @@ def _report(traces: Traces, checkpoint: Path, batch: TimedBatch) -> None:
     progress = batch.progress
     at_ns = started_ns = int(progress.started * 1e9)
     phases = []
-    for phase in PHASES:
-        begun_ns, at_ns = at_ns, at_ns + int(progress.phases[phase] * 1e9)
+    for phase, seconds in progress.phases.items():
+        begun_ns, at_ns = at_ns, at_ns + int(seconds * 1e9)
         phases.append(Span(phase, begun_ns, at_ns))
     attributes = {"wallaroo.batch": progress.number, "wallaroo.messages": batch.messages}
     whole = Span("batch", started_ns, at_ns, attributes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -17,27 +17,36 @@ from wallaroo.engine.base import (
     Launch,
     OnBatch,
     StateLayout,
-    StoppedState,
 )
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.realtime import refusals
+from wallaroo.engine.realtime.checkpoint import (
+    check_partitions,
+    check_that_spark_has_all,
+    has_begun,
+    is_imported,
+    place_of,
+)
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.messages import Addressed, Place, chunks_socket
 from wallaroo.engine.realtime.running import RunningRealTime
+from wallaroo.engine.realtime.settings import SETTINGS, local_master
+from wallaroo.engine.realtime.stopped import Stopped, session_for
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
+from wallaroo.engine.spark.checkpoint.partitions import (
+    has_batch,
+    is_needed,
+    last_batch,
+    repartition,
+)
+from wallaroo.engine.spark.checkpoint.progress import run_of
+from wallaroo.engine.spark.checkpoint.reader import last_commit
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.system.pod import Pod
-
-_SETTINGS = {
-    # each row leaves at once, and the thread that flushes buffers sleeps
-    "spark.shuffle.streaming.networkBufferSize": "32",
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-}
 
 
 class RealTime(Engine):
@@ -48,9 +57,8 @@ class RealTime(Engine):
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
         refusals.check_master(settings.master)
-        # all tasks run at once, and mostly wait
-        master = f"local[{layout.partitions + 1},1]"
-        chosen = {**_SETTINGS, **settings.spark}
+        chosen = {**SETTINGS, **settings.spark}
+        master = local_master(layout.partitions)
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )
@@ -68,12 +76,12 @@ class RealTime(Engine):
     ) -> RunningRealTime:
         """See `Engine.start`."""
         assert isinstance(launched, SparkLaunch)
-        refusals.check(program)
         assert isinstance(connect, Addressed)
         gateway = chunks_socket(connect.location)
         if gateway is None:
             refusals.refuse("--gateway")
         assert connect.claim is not None
+        check_partitions(layout)
         owner.take(layout.checkpoint, self.name)
         remove_leftovers(layout.checkpoint)
         return RunningRealTime(
@@ -89,37 +97,54 @@ class RealTime(Engine):
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
-        offsets = checkpoint / "offsets"
-        numbers = [int(file.name) for file in offsets.glob("*") if file.name.isdecimal()]
-        if not numbers:
+        commit = last_commit(checkpoint)
+        if commit is None:
             return CheckpointProgress()
-        text = (offsets / str(max(numbers))).read_text()
-        place = Place.from_json(text.splitlines()[-1])
-        run = (checkpoint / "metadata").read_text()
+        place = place_of(checkpoint, commit)
         # what the outbox has published, the gateway compares when the query begins
         reached = {JOURNAL: place.offset}
-        return CheckpointProgress(run, max(numbers), reached, place.opening, reached)
+        return CheckpointProgress(run_of(checkpoint), commit.batch, reached, place.opening, reached)
+
+    def is_new(self, checkpoint: Path) -> bool:
+        """See `Engine.is_new`."""
+        return not (has_batch(checkpoint) or has_begun(checkpoint, Place()))
 
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""
         return relocate(checkpoint)
 
-    def open(self, layout: StateLayout) -> AbstractContextManager[StoppedState]:
+    @contextmanager
+    def open(self, layout: StateLayout) -> Iterator[Stopped]:
         """See `Engine.open`."""
-        refusals.refuse("a look at the state of a stopped application")
+        with session_for(layout.application, layout.partitions) as session:
+            yield Stopped(session, layout)
 
     def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
         """See `Engine.write_rows`."""
-        refusals.refuse("an import of state")
+        from wallaroo.engine.realtime.state_import import write_rows
 
-    def import_progress(self, checkpoint: Path, name: str) -> Literal["none", "begun", "done"]:
-        """See `Engine.import_progress`."""
-        refusals.refuse("an import of state")
+        write_rows(packed, rows)
 
-    def last_batch(self, checkpoint: Path) -> LastBatch:
+    def import_progress(self, layout: StateLayout, name: str) -> Literal["none", "begun", "done"]:
+        """See `Engine.import_progress`; Spark drops an import that was interrupted."""
+        if is_imported(layout.checkpoint, name):
+            return "done"
+        check_partitions(layout)
+        check_that_spark_has_all(layout)
+        return "none"
+
+    def last_batch(self, layout: StateLayout) -> LastBatch:
         """See `Engine.last_batch`."""
-        refusals.refuse("another number of partitions")
+        checkpoint = layout.checkpoint
+        if not has_batch(checkpoint):
+            return LastBatch(-1, ended=False, partitions=layout.partitions)
+        last = last_batch(checkpoint)
+        place = place_of(checkpoint, last_commit(checkpoint))
+        return last._replace(ended=last.ended and not has_begun(checkpoint, place))
 
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
         """See `Engine.repartition`."""
-        refusals.refuse("another number of partitions")
+        check_that_spark_has_all(layout)
+        if last_commit(layout.checkpoint) is not None and is_needed(layout.checkpoint, partitions):
+            with session_for("repartition", partitions, master, memory) as session:
+                repartition(session, layout.checkpoint, partitions)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Failure
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import (
@@ -17,8 +16,9 @@ from wallaroo.engine.realtime.messages import (
     HELLO,
     PUBLISHED,
     Hello,
-    Timing,
+    News,
     json_in,
+    news_in,
     pack_json,
 )
 from wallaroo.errors import RuntimeFailure
@@ -32,21 +32,18 @@ class Feed:
     Args:
         path: The gateway's socket for chunks.
         hello: Which query it is.
-        on_published: Called, in a thread, with what was reported of published chunks, and how
-            long the last publication took.
+        on_news: Called, in a thread, with what was published since the last call.
 
     Raises:
         OSError: The gateway is not there.
     """
 
-    def __init__(
-        self, path: Path, hello: Hello, on_published: Callable[[Tally, Timing], None]
-    ) -> None:
+    def __init__(self, path: Path, hello: Hello, on_news: Callable[[News], None]) -> None:
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(path))
         self._frames = FrameSocket(connection)
         self._frames.send(pack_json(HELLO, hello))
-        self._on_published = on_published
+        self._on_news = on_news
         self._changed = threading.Condition()
         self._asked = self._done = 0
         """Requests to end an epoch: made, and answered."""
@@ -85,8 +82,7 @@ class Feed:
             while (frame := self._frames.receive()) is not None:
                 kind = frame[:1]
                 if kind == PUBLISHED:
-                    tally, *timing = json_in(frame)
-                    self._on_published(Tally.from_json(tally), Timing(*timing))
+                    self._on_news(news_in(frame))
                 elif kind == FINISH:
                     with self._changed:
                         self._done = json_in(frame)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Sequence
 
 _COLLECTS_AFTER_S = 5.0
 """Seconds between two garbage collections."""
-_REPORTS_AFTER_S = 1.0
-"""Seconds between two reports of the size of the state."""
 
 
 class Housekeeping:
@@ -16,7 +15,7 @@ class Housekeeping:
 
     def __init__(self) -> None:
         self._collected = time.monotonic()
-        self._reported = 0.0
+        self._reported: Sequence[int] = ()
 
     def between_chunks(self) -> None:
         """Collect garbage if it is time; live objects are not examined again."""
@@ -26,10 +25,7 @@ class Housekeeping:
             gc.freeze()
             self._collected = time.monotonic()
 
-    def reports(self) -> bool:
-        """Whether it is time to report the size of the state."""
-        now = time.monotonic()
-        if now - self._reported < _REPORTS_AFTER_S:
-            return False
-        self._reported = now
-        return True
+    def reports(self, size: Sequence[int]) -> bool:
+        """Whether the *size* of the state is to be reported, because it has changed."""
+        changed, self._reported = size != self._reported, size
+        return changed

@@ -59,6 +59,8 @@ class Place(NamedTuple):
     """Number of the last chunk."""
     opening: str | None = None
     """Opening of the journal under which it was planned; None for none."""
+    imported: str | None = None
+    """Name of the import that the epoch before was; None if it was none."""
 
     def to_json(self) -> str:
         """As Spark keeps it."""
@@ -136,15 +138,32 @@ class Report(NamedTuple):
     """Seconds that it took to make that record."""
 
 
-class Timing(NamedTuple):
-    """How long a publication took, and what it published."""
+class Publication(NamedTuple):
+    """What was published in one transaction, and how long that took."""
 
-    started: float = 0.0
+    last: int
+    """Number of its last chunk."""
+    chunks: int
+    """How many chunks it has."""
+    messages: int
+    """How many messages these have."""
+    started: float
     """Wall clock when its first chunk was handed out, in seconds since the epoch."""
-    run_s: float = 0.0
-    """Seconds from then until all processes had reported its chunks."""
-    commit_s: float = 0.0
+    run_s: float
+    """Seconds from then until the transaction began: all processes had reported."""
+    commit_s: float
     """Seconds of the transaction."""
+
+
+class News(NamedTuple):
+    """What the gateway reports to the driver, at most every 100 ms."""
+
+    tally: Tally
+    """What processes have reported of published chunks."""
+    publications: Sequence[Publication] = ()
+    """How these were published."""
+    epochs: Sequence[float] = ()
+    """For each epoch that has ended, the seconds for which no chunk was handed out."""
 
 
 def pack_json(kind: bytes, value: Any) -> bytes:
@@ -155,6 +174,17 @@ def pack_json(kind: bytes, value: Any) -> bytes:
 def json_in(frame: bytes) -> Any:
     """The value in a frame of `pack_json`."""
     return json.loads(frame[1:])
+
+
+def pack_news(news: News) -> bytes:
+    """A frame with *news*."""
+    return pack_json(PUBLISHED, [news.tally.to_json(), news.publications, news.epochs])
+
+
+def news_in(frame: bytes) -> News:
+    """The news in a frame of `pack_news`."""
+    tally, publications, epochs = json_in(frame)
+    return News(Tally.from_json(tally), [Publication(*one) for one in publications], epochs)
 
 
 def pack_task(task: Task) -> bytes:

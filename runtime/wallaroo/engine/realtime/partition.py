@@ -54,6 +54,7 @@ class Partition:
         self._limit_s = job.call_limit_s
         self._program = program
         self._number = number
+        self._partition_of = job.partition_of()
         self._gateway = gateway
         self._java = java
         self._files = None if job.files is None else SharedFiles(job.files)
@@ -119,10 +120,11 @@ class Partition:
         began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)
         saving_s = time.thread_time() - began
-        if self._housekeeping.reports():
+        if self._housekeeping.reports(self._state.size()):
             self._note_state()
         outputs, tally = self._results.take()
-        report = Report(number, outputs, tally, level, sent=sent, changes=record, saving_s=saving_s)
+        to = [packed._replace(bucket=self._partition_of[packed.bucket]) for packed in sent]
+        report = Report(number, outputs, tally, level, sent=to, changes=record, saving_s=saving_s)
         fault("partition-before-report")
         self._gateway.send(*pack_report(report))
         fault("partition-after-report")

@@ -50,7 +50,7 @@ class PartitionState:
         self._heads[bucket] = head or Head()
         for record in records:
             self.cache._apply(record, self.bucket)
-        self.bucket.head = self._size()
+        self.bucket.head = self._logs()
 
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
@@ -89,7 +89,11 @@ class PartitionState:
         for keys in (*self._changed, *self._forgotten):
             keys.clear()
         self._answers = None
-        self.bucket.head = self._size()
+        self.bucket.head = self._logs()
+
+    def size(self) -> Sequence[int]:
+        """Numbers of entities by state partition, and the bytes of all logs."""
+        return [*map(len, self.bucket.entities), self.bucket.head.log_bytes]
 
     def _note(self, changed: Sequence[Mapping[Any, Any]], forgotten: Sequence[set[Any]]) -> None:
         for number, entities in enumerate(changed):
@@ -157,7 +161,7 @@ class PartitionState:
             for bucket, changes in chosen.items()
         }
 
-    def _size(self) -> Head:
+    def _logs(self) -> Head:
         """A head that says how large all logs are, for the metrics."""
         heads = self._heads.values()
         base = sum(head.base_bytes for head in heads)

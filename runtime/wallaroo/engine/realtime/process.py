@@ -20,6 +20,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import HELLO, READER, Hello, pack_json
+from wallaroo.engine.spark.slots import spark_hash
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability import log_channel
 from wallaroo.system.lifeline import die_with_starter
@@ -57,8 +58,19 @@ class Job:
     all of them."""
 
     def program(self) -> Program:
-        """The application, for chunks: in memory each partition is one bucket."""
-        return Program(self.application.load(), self.partitions, self.repeated)
+        """The application, for chunks."""
+        return Program(self.application.load(), self.routed, self.repeated)
+
+    @property
+    def routed(self) -> int:
+        """Buckets that chunks are routed to: each partition is one, if it has as many as others."""
+        return self.buckets if self.buckets % self.partitions else self.partitions
+
+    def partition_of(self) -> tuple[int, ...]:
+        """For each bucket that chunks are routed to, the partition that Spark sends it to."""
+        if self.routed == self.partitions:
+            return tuple(range(self.partitions))
+        return tuple(spark_hash(slot) % self.partitions for slot in self.slots)
 
 
 def socket_of(directory: Path, role: int) -> Path:

@@ -8,17 +8,17 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.base import PHASES, Batch, Failure, OnBatch, Progress
+from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, Place, Timing
+from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, News, Place
+from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
 from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
@@ -27,13 +27,9 @@ from wallaroo.system.process_end import how_ended
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LONGEST_EPOCH_MS = 24 * 3600 * 1000
-"""Spark's bound of an epoch; the gateway ends epochs long before."""
 _START_S = 60.0
 """Time for the Python processes to start."""
 _LOOK_EVERY_S = 0.01
-_KEPT = 10
-"""Publications that are reported one by one."""
 
 
 class RealTimeQuery:
@@ -45,18 +41,23 @@ class RealTimeQuery:
         name: Name of the application.
         scratch: Directory for temporary files.
         on_batch: Called with what was published.
+        on_epochs: Called when epochs have ended, with the seconds for which the stream stood.
 
     Raises:
         RuntimeFailure: It did not start.
     """
 
     def __init__(
-        self, session: SparkSession, job: Job, name: str, scratch: Path, on_batch: OnBatch
+        self,
+        session: SparkSession,
+        job: Job,
+        name: str,
+        scratch: Path,
+        on_batch: OnBatch,
+        on_epochs: Callable[[Sequence[float]], None] = lambda _seconds: None,
     ) -> None:
         self._on_batch = on_batch
-        self._published = 0
-        self._progress: list[Progress] = []
-        self._lock = threading.Lock()
+        self._on_epochs = on_epochs
         self._directory = Path(tempfile.mkdtemp(prefix="query-", dir=scratch))
         self._files = fresh_directory(job.checkpoint)
         job = dataclasses.replace(job, files=self._files)
@@ -67,7 +68,7 @@ class RealTimeQuery:
         self._query: Any = None
         try:
             hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
-            self._feed = Feed(Path(job.gateway), hello, self._on_published)
+            self._feed = Feed(Path(job.gateway), hello, self._on_news)
             self._wait_for_processes()
             self._query = self._jvm.wallaroo.realtime.Query.start(
                 session._jsparkSession,
@@ -75,7 +76,7 @@ class RealTimeQuery:
                 str(self._directory),
                 str(job.checkpoint),
                 Place().to_json(),
-                _LONGEST_EPOCH_MS,
+                LONGEST_EPOCH_MS,
             )
         except BaseException:
             self.stop()
@@ -96,10 +97,8 @@ class RealTimeQuery:
         return Failure(reason)
 
     def progress(self) -> Sequence[Progress]:
-        """How the publications went since this was asked last."""
-        with self._lock:
-            recent, self._progress = self._progress, []
-        return recent
+        """Nothing: each `Batch` has it."""
+        return ()
 
     def waits(self) -> bool:
         """Whether nothing is under way as far as is known here."""
@@ -141,11 +140,9 @@ class RealTimeQuery:
                     raise RuntimeFailure(msg)
             time.sleep(_LOOK_EVERY_S)
 
-    def _on_published(self, tally: Tally, timing: Timing) -> None:
-        self._published += 1
-        phases = dict.fromkeys(PHASES, 0.0) | {"run": timing.run_s, "commit": timing.commit_s}
-        with self._lock:
-            self._progress = [*self._progress, Progress(self._published, timing.started, phases)][
-                -_KEPT:
-            ]
-        self._on_batch(Batch(self._published, tally))
+    def _on_news(self, news: News) -> None:
+        if news.publications:
+            publications = [timed(one) for one in news.publications]
+            self._on_batch(Batch(news.publications[-1].last, news.tally, publications))
+        if news.epochs:
+            self._on_epochs(news.epochs)

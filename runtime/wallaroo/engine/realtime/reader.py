@@ -11,6 +11,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.router import Router
+from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
@@ -40,6 +41,7 @@ from wallaroo.engine.realtime.messages import (
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
+from wallaroo.engine.spark.slots import slots_for
 from wallaroo.system.failpoints import fault
 
 
@@ -58,6 +60,9 @@ class Reader:
         self._program = program
         self._gateway = gateway
         self._java = java
+        self._partition_of = job.partition_of()
+        self._slots = slots_for(job.partitions)
+        """For each partition, a number that Spark sends to it."""
         self._results = ChunkResults()
         self._router = Router(program, self._results)
         self._housekeeping = Housekeeping()
@@ -73,23 +78,26 @@ class Reader:
                 begun = True
                 self._open(start)
             run = (self._job.checkpoint / "metadata").read_text()
+            place = Place.from_json(start)
             fault("reader-before-begin")
-            self._gateway.send(
-                pack_json(BEGIN, [run, bool(self._program.timed), *Place.from_json(start)])
-            )
-            self._run_epoch()
+            self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *place]))
+            self._run_epoch(place)
 
     def _open(self, start: bytes) -> None:
         """Let the partitions read their state, as of *start*."""
         for bucket, slot in enumerate(self._job.slots):
             self._java.send(pack_slot(slot), pack_bucket(OPEN, bucket))
         fault("reader-in-open")
-        for slot in self._job.slots[: self._job.partitions]:
+        for slot in self._slots:
             self._java.send(pack_slot(slot), APPLY, start)
 
-    def _run_epoch(self) -> None:
+    def _run_epoch(self, start: Place) -> None:
+        noted = False
         while (frame := self._gateway.receive()) is not None:
             if frame[:1] == TASK:
+                if not noted:
+                    note_begun(self._job.checkpoint, start)
+                    noted = True
                 self._run_task(task_in(frame))
                 self._housekeeping.between_chunks()
                 continue
@@ -106,7 +114,8 @@ class Reader:
     def _run_task(self, task: Task) -> None:
         by_level: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         for packed in self._route(task):
-            by_level[packed.level][packed.bucket].append(packed.blob)
+            partition = self._partition_of[packed.bucket]
+            by_level[packed.level][partition].append(packed.blob)
         expected = {level: list(of_level) for level, of_level in by_level.items()}
         self._send(task.number, 1, by_level.pop(1, {}), isolates=task.isolates)
         for level, of_level in by_level.items():
@@ -134,7 +143,7 @@ class Reader:
                 if self._files.put(name, content):
                     kind, content = FILE, name.encode()
             begin = pack_chunk(kind, number, level, isolates=isolates)
-            self._java.send(pack_slot(self._job.slots[partition]), begin, content)
+            self._java.send(pack_slot(self._slots[partition]), begin, content)
 
     def _route(self, task: Task) -> Sequence[Packed]:
         if not task.isolates:

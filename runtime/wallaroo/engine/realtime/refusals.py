@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NoReturn
 
-from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
-from wallaroo.observability.tracing import traces_for
 
 
 def refuse(what: str) -> NoReturn:
@@ -29,18 +26,3 @@ def check_master(master: str) -> None:
     """
     if re.match(r"local(\[|$)", master) is None:
         refuse(f"Spark at {master!r}, only local Spark")
-
-
-def check(program: Program) -> None:
-    """Refuse what this engine cannot run.
-
-    Raises:
-        UsageError: The message names what it is.
-    """
-    for what in _unsupported(program):
-        refuse(what)
-
-
-def _unsupported(program: Program) -> Iterator[str]:
-    if traces_for(program.application.name) is not None:
-        yield "traces"

@@ -13,10 +13,11 @@ from pathlib import Path
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Batch, EngineSettings, OnBatch, StateLayout
 from wallaroo.engine.batch_sizing import BatchCosts
-from wallaroo.engine.metrics import EngineMetrics
+from wallaroo.engine.realtime.metrics import RealTimeMetrics
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.refusals import refuse
+from wallaroo.engine.realtime.settings import OPERATORS
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.running import RunningOnSpark
@@ -44,7 +45,7 @@ class RunningRealTime(RunningOnSpark):
         on_batch: OnBatch,
     ) -> None:
         reports = Reports(program.application)
-        self.figures = EngineMetrics()
+        self.figures = figures = RealTimeMetrics()
         self._partitions = layout.partitions
         self._program, self._checkpoint = program, layout.checkpoint
         self._looking_up = threading.Lock()
@@ -75,13 +76,13 @@ class RunningRealTime(RunningOnSpark):
                 self._last.stop()
             fresh = dataclasses.replace(job, attempt=next(attempts))
             name = program.application.name
-            self._last = RealTimeQuery(self._spark.session, fresh, name, scratch, committed)
+            self._last = RealTimeQuery(
+                self._spark.session, fresh, name, scratch, committed, figures.on_epochs
+            )
             return self._last
 
         with self._spark.starting():
-            self._query = SupervisedQuery(
-                start, self._spark.ended, report, self.figures.on_progress
-            )
+            self._query = SupervisedQuery(start, self._spark.ended, report)
 
     def costs(self) -> BatchCosts | None:
         """See `RunningEngine.costs`."""
@@ -96,7 +97,9 @@ class RunningRealTime(RunningOnSpark):
         """See `RunningEngine.saved_state`."""
         with self._looking_up:
             self._query.finish_batch()
-            yield CheckpointState(self._spark.session, self._checkpoint, self._program)
+            yield CheckpointState(
+                self._spark.session, self._checkpoint, self._program, operators=OPERATORS
+            )
 
     def finish_batch(self) -> None:
         """See `RunningEngine.finish_batch`."""

@@ -1,45 +1,89 @@
-"""What the driver of a real-time query is told of publications, now and then."""
+"""Reports of publications: to the driver, which makes metrics of them, and as traces."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from wallaroo.dataflow.records import Tally
-from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import PUBLISHED, Timing, pack_json
+from wallaroo.engine.realtime.messages import News, Publication, pack_news
+from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.observability.tracing import BatchId
 
-_AFTER_S = 0.1
-"""Time between two reports."""
+if TYPE_CHECKING:
+    from wallaroo.gateway.traces import MessageTraces
+
+_EVERY_S = 0.1
+"""Time between two reports to the driver, and between two spans of publications of which no
+message is traced."""
 
 
-class Reports:
-    """Gathers what was published, and reports it; may be used by several threads."""
+class PublicationReports:
+    """Gathers what was published since the last report; for any thread.
 
-    def __init__(self) -> None:
+    Args:
+        traces: Traces sampled messages; None for no traces.
+    """
+
+    def __init__(self, traces: MessageTraces | None) -> None:
+        self._traces = traces
         self._lock = threading.Lock()
-        self._unreported = Tally()
-        self._timing = Timing()
-        """How long the last publication took."""
-        self._last = 0.0
+        self._tally = Tally()
+        self._publications: list[Publication] = []
+        self._epochs: list[float] = []
+        self._reported_at = self._traced_at = 0.0
 
-    def add(self, tally: Tally, timing: Timing) -> None:
-        """Note a publication."""
-        with self._lock:
-            self._unreported.merge(tally)
-            self._timing = timing
+    def handed_out(self, start: int, end: int) -> None:
+        """Note that the messages from offset *start* up to *end* are handed out."""
+        if self._traces is not None:
+            self._traces.begin(start, end)
 
-    def send(self, driver: FrameSocket) -> None:
-        """Report to *driver* what was published, if it is time.
+    def published(
+        self, query: str, chunks: Sequence[FinishedChunk], tally: Tally, finished: float
+    ) -> None:
+        """Note that *chunks* have just been published.
 
-        Raises:
-            OSError: It is gone.
+        Args:
+            query: Name of the query.
+            chunks: The chunks.
+            tally: What was reported of them.
+            finished: When all had been reported, by the clock that does not run backwards.
         """
+        now, began, last = time.monotonic(), chunks[0].began, chunks[-1]
+        publication = Publication(
+            last.number,
+            len(chunks),
+            sum(tally.metrics.arrivals.values()),
+            time.time() - (now - began),
+            finished - began,
+            now - finished,
+        )
+        with self._lock:
+            self._tally.merge(tally)
+            self._publications.append(publication)
+        if self._traces is None:
+            return
+        batch = BatchId(query, last.number)
+        if self._traces.published(batch, last.end) or now - self._traced_at > _EVERY_S:
+            self._traced_at = now
+            self._traces.publication(batch, publication)
+
+    def epoch_ended(self, stood_s: float) -> None:
+        """Note that an epoch has ended, and that no chunk was handed out for *stood_s* seconds."""
+        with self._lock:
+            self._epochs.append(stood_s)
+
+    def take(self, *, at_once: bool = False) -> bytes | None:
+        """A frame for the driver with what there is to report, if it is time or *at_once*."""
         now = time.monotonic()
         with self._lock:
-            if not self._unreported or now - self._last < _AFTER_S:
-                return
-            if not driver.is_ready():  # it stands still, and the stream is not to wait for it
-                return
-            tally, self._unreported, self._last = self._unreported, Tally(), now
-        driver.send(pack_json(PUBLISHED, [tally.to_json(), *self._timing]))
+            if not (self._publications or self._epochs):
+                return None
+            if not at_once and now - self._reported_at < _EVERY_S:
+                return None
+            news = News(self._tally, self._publications, self._epochs)
+            self._tally, self._publications, self._epochs = Tally(), [], []
+            self._reported_at = now
+        return pack_news(news)

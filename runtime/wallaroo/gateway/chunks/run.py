@@ -33,7 +33,6 @@ from wallaroo.engine.realtime.messages import (
     NextLevel,
     Place,
     Task,
-    Timing,
     json_in,
     pack_json,
     pack_next,
@@ -43,7 +42,7 @@ from wallaroo.engine.realtime.messages import (
 from wallaroo.gateway.chunks.agreement import check_agreement
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
-from wallaroo.gateway.chunks.reports import Reports
+from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
@@ -79,6 +78,7 @@ class ChunkRun:
         evidence: Says what becomes of messages that are set aside.
         resumes: What runs before have left; changed.
         pace: How much is under way at a time.
+        reports: Takes what is published.
         on_failure: Called when the outbox cannot be written.
     """
 
@@ -91,6 +91,7 @@ class ChunkRun:
         evidence: EvidenceFinder,
         resumes: Resumes,
         pace: Pace,
+        reports: PublicationReports,
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.order = (hello.claim, hello.attempt)
@@ -102,6 +103,7 @@ class ChunkRun:
         self._evidence = evidence
         self._resumes = resumes
         self._pace = pace
+        self._reports = reports
         self._on_failure = on_failure
         self._changed = threading.Condition()
         self._processes: dict[int, FrameSocket] = {}
@@ -125,7 +127,8 @@ class ChunkRun:
         """The same of the request that the next epoch's beginning answers."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
-        self._reports = Reports()
+        self._stands_since = 0.0
+        """When the end of an epoch began."""
         self._closed = False
         self._threads: list[threading.Thread] = []
 
@@ -230,6 +233,8 @@ class ChunkRun:
             # a run before may have handed out any number of them
             self._handed_bytes = self._pace.journal_bytes if self._next > place.offset else 0
             self._began_at = time.monotonic()
+            if not first:
+                self._reports.epoch_ended(self._began_at - self._stands_since)
             answered, self._answers = self._answers, 0
             self._changed.notify_all()
         self._answer(answered)
@@ -282,6 +287,7 @@ class ChunkRun:
                     number = self._flights.begin(end, isolates=suspect)
                     self._ticks.handed_out(number, chunks)
                 self._handed_bytes += sum(len(chunk.data) for chunk in chunks)
+                self._reports.handed_out(start, end)
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
             tail.close()
@@ -332,6 +338,7 @@ class ChunkRun:
 
     def _end_epoch(self) -> None:
         """Let all that is under way be published, then let Spark have it."""
+        self._stands_since = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or not self._flights.unpublished)
             if self._closed:
@@ -351,6 +358,7 @@ class ChunkRun:
     def _answer(self, number: int) -> None:
         """Let the driver know that what it asked for is done; 0 if it did not ask."""
         if number:
+            self._report(at_once=True)  # it may be about to stop
             self._processes[DRIVER].send(pack_json(FINISH, number))
 
     # --- what they led to is published -------------------------------------------------------
@@ -370,14 +378,12 @@ class ChunkRun:
                 self.fail(str(error), final=True)
                 return
             self._journal.note_published(chunks[-1].end)
+            assert self._query is not None
+            self._reports.published(self._query, chunks, tally, finished)
             with self._changed:
                 self._flights.published(len(chunks))
                 self._ticks.published(chunks[-1].number, tally.due)
                 self._changed.notify_all()
-            now = time.monotonic()
-            began = time.time() - (now - chunks[0].began)
-            timing = Timing(began, finished - chunks[0].began, now - finished)
-            self._reports.add(tally, timing)
             self._report()
 
     def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
@@ -386,12 +392,13 @@ class ChunkRun:
         assert query is not None
         return self._with_room(lambda: self._outbox.publish_chunks(query, chunks, self._evidence))
 
-    def _report(self) -> None:
-        """Report to the driver what was published, if it is time."""
-        with self._changed:
-            driver = self._processes.get(DRIVER)
-        if driver is not None:
-            self._reports.send(driver)
+    def _report(self, *, at_once: bool = False) -> None:
+        """Report to the driver what was published, if it is time or *at_once*."""
+        driver = self._processes.get(DRIVER)
+        if driver is None or not (at_once or driver.is_ready()):
+            return  # if it stands still, the stream is not to wait for it
+        if (frame := self._reports.take(at_once=at_once)) is not None:
+            driver.send(frame)
 
     def _with_room(self, transact: Callable[[], _Result]) -> _Result:
         return with_room(transact, lambda: self._closed)

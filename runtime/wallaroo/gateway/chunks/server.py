@@ -8,18 +8,23 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.run import ChunkRun
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox
+
+if TYPE_CHECKING:
+    from wallaroo.gateway.traces import MessageTraces
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -36,6 +41,7 @@ class ChunkServer:
         evidence: Says what becomes of messages that are set aside.
         pace: How much is under way at a time.
         on_failure: Called when the outbox cannot be written.
+        traces: Traces sampled messages; None for no traces.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class ChunkServer:
         evidence: EvidenceFinder,
         pace: Pace,
         on_failure: Callable[[Exception], None],
+        traces: MessageTraces | None = None,
     ) -> None:
         self._journal, self._journal_file = journal, journal_file
         self._outbox = outbox
@@ -55,6 +62,7 @@ class ChunkServer:
         self._evidence = evidence
         self._pace = pace
         self._on_failure = on_failure
+        self._reports = PublicationReports(traces)
         self._lock = threading.Lock()
         self._run: ChunkRun | None = None
         self._resumes = Resumes()
@@ -134,6 +142,7 @@ class ChunkServer:
                     self._evidence,
                     self._resumes,
                     self._pace,
+                    self._reports,
                     self._on_failure,
                 )
             run = self._run

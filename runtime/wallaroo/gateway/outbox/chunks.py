@@ -92,6 +92,13 @@ class ChunkTable:
         )
         return [record for (record,) in rows]
 
+    def all_changes(self, run: str, after: int) -> list[bytes]:
+        """What the chunks of *run* after number *after* changed in any partition, in order."""
+        rows = self._database.execute(
+            "SELECT change FROM change WHERE run = ? AND epoch > ? ORDER BY id", (run, after)
+        )
+        return [record for (record,) in rows]
+
     def forget(self, run: str, until: int) -> None:
         """Forget what the chunks of *run* up to number *until* changed."""
         self._database.execute("DELETE FROM change WHERE run = ? AND epoch <= ?", (run, until))

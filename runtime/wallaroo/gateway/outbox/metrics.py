@@ -27,9 +27,13 @@ CREATE TABLE IF NOT EXISTS state_figure (
 _HOT_KEYS = 20
 """Number of keys with the most messages that are reported."""
 _FADING = 0.9
-"""What is left, at each batch, of a key's messages: hot is what was hot a moment ago."""
+"""Part of a key's messages that is left each time: hot is what was hot a moment ago."""
+_FADING_NS = 150_000_000
+"""Time between two fadings at least; longer if nothing is published."""
 _LATENCY_SUM = -1
-"""In the place of a class of latencies: the sum of all."""
+"""In the place of a bucket of latencies: the sum of all."""
+_FIRST = LATENCY_BOUNDS_S.index(0.025)
+"""The bucket that is saved as number 0; those before it, added later, have numbers below -1."""
 _Count = tuple[str, tuple[str | int, ...]]
 
 
@@ -39,6 +43,7 @@ class MetricsTable:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._hot: Counter[tuple[str, str]] = Counter()
+        self._faded_ns = 0
 
     def add(self, tally: Tally, now_ns: int) -> None:
         """Add what the tasks of a batch, which is published at *now_ns*, reported."""
@@ -51,7 +56,7 @@ class MetricsTable:
             counted["seconds", step] += metrics.seconds  # type: ignore[assignment]
         for (source, arrived_ns), messages in tally.metrics.arrivals.items():
             seconds = max(0.0, (now_ns - arrived_ns) / 1e9)
-            place = bisect_left(LATENCY_BOUNDS_S, seconds)
+            place = _saved(bisect_left(LATENCY_BOUNDS_S, seconds))
             counted[catalogue.LATENCY.name, (source, place)] += messages
             total = seconds * messages
             counted[catalogue.LATENCY.name, (source, _LATENCY_SUM)] += total  # type: ignore[assignment]
@@ -72,7 +77,7 @@ class MetricsTable:
             "INSERT OR REPLACE INTO state_figure VALUES (?, ?, ?, ?)",
             [(name, *slot, value) for name, slots in gauges for slot, value in slots.items()],
         )
-        self._note_hot(tally)
+        self._note_hot(tally, now_ns)
 
     def hot_keys(self) -> list[tuple[str, str, float]]:
         """State, key and recent messages of the keys with the most, the first first."""
@@ -109,7 +114,7 @@ class MetricsTable:
     ) -> Iterator[Sample]:
         for source, names in enumerate(pipelines):
             places = [
-                int(counts.get((catalogue.LATENCY.name, (source, place)), 0))
+                int(counts.get((catalogue.LATENCY.name, (source, _saved(place))), 0))
                 for place in range(len(LATENCY_BOUNDS_S) + 1)
             ]
             total = counts.get((catalogue.LATENCY.name, (source, _LATENCY_SUM)), 0.0)
@@ -123,9 +128,16 @@ class MetricsTable:
         ):
             yield Sample(metric, (state,), value)
 
-    def _note_hot(self, tally: Tally) -> None:
-        for key in list(self._hot):
-            self._hot[key] *= _FADING  # type: ignore[assignment]
-            if self._hot[key] < 1:
-                del self._hot[key]
+    def _note_hot(self, tally: Tally, now_ns: int) -> None:
+        if now_ns - self._faded_ns > _FADING_NS:
+            self._faded_ns = now_ns
+            for key in list(self._hot):
+                self._hot[key] *= _FADING  # type: ignore[assignment]
+                if self._hot[key] < 1:
+                    del self._hot[key]
         self._hot.update(tally.metrics.hot_keys)
+
+
+def _saved(bucket: int) -> int:
+    """The number that a bucket of latencies is saved as."""
+    return bucket - _FIRST if bucket >= _FIRST else bucket - _FIRST - 1

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from wallaroo.engine.base import Engine
 from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -38,12 +39,15 @@ class Files(Protocol):
         """Let them continue from the *progress* of the checkpoint."""
 
 
-def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> None:
+def agree(
+    state: StateDirectory, files: Files, used: Engine | None = None, *, accept_lost: bool = False
+) -> None:
     """Refuse to start if journal, outbox and checkpoint do not belong together.
 
     Args:
         state: The state directory with the checkpoint; its query must not be running.
         files: Journal and outbox.
+        used: The engine that will run it; None for the one that the environment names.
         accept_lost: Whether to start even if the journal or the outbox is lost or too old, or if
             the journal still has everything that the checkpoint lacks.
 
@@ -52,7 +56,7 @@ def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> 
         RuntimeFailure: They cannot be read.
     """
     held = files.held()  # waits for a previous gateway, which may still be writing
-    progress = engine().progress(state.checkpoint)
+    progress = (used or engine()).progress(state.checkpoint)
     problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
         return

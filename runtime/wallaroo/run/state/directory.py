@@ -16,8 +16,10 @@ from pathlib import Path
 import structlog
 
 from wallaroo.engine.base import StateLayout
-from wallaroo.engine.registry import engine
+from wallaroo.engine.registry import engine_of
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.consistency.agreement import OUTBOX
+from wallaroo.gateway.outbox.published import PublishedChanges
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
@@ -49,7 +51,8 @@ class Fixed:
 
     def layout(self, checkpoint: Path) -> StateLayout:
         """The layout of the state in *checkpoint*, for an engine."""
-        return StateLayout(self.application, self.partitions, self.buckets, checkpoint)
+        published = PublishedChanges(checkpoint.with_name(OUTBOX))
+        return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
 
 def read_fixed(path: Path) -> Fixed:
@@ -82,7 +85,7 @@ def readable_checkpoint(path: Path) -> Path:
     with contextlib.suppress(RuntimeFailure, OSError):  # it is in use or read-only
         lock = hold(path / "lock", "stop it", wait_s=0.0)
         try:
-            engine().settle(path / "checkpoint")
+            engine_of(path / "checkpoint").settle(path / "checkpoint")
         finally:
             os.close(lock)
     return path / "checkpoint"
@@ -124,7 +127,7 @@ class StateDirectory:
                 "same file again to finish it"
             )
             raise UsageError(msg)
-        if engine().settle(self.checkpoint):
+        if engine_of(self.checkpoint).settle(self.checkpoint):
             log.info("state directory was moved", now=str(self.path))
 
     def check_partitions(self, partitions: int) -> None:
@@ -189,8 +192,8 @@ class StateDirectory:
 
     @property
     def is_new(self) -> bool:
-        """Whether no batch has been planned in it yet."""
-        return not any(file.name.isdigit() for file in self.checkpoint.glob("offsets/*"))
+        """Whether no application has begun to change its state."""
+        return engine_of(self.checkpoint).is_new(self.checkpoint)
 
     def close(self) -> None:
         """Release the directory."""

@@ -17,19 +17,25 @@ def take(checkpoint: Path, engine: str) -> None:
     (checkpoint / _FILE).write_text(engine)
 
 
+def owner_of(checkpoint: Path) -> str | None:
+    """Name of the engine that *checkpoint* belongs to; None if it is new."""
+    if not (checkpoint / "metadata").exists():
+        return None
+    file = checkpoint / _FILE
+    return file.read_text() if file.exists() else _FIRST
+
+
 def check(checkpoint: Path, engine: str) -> None:
     """Refuse a *checkpoint* of another engine than *engine*.
 
     Raises:
         UsageError: It is one.
     """
-    if not (checkpoint / "metadata").exists():
-        return
-    file = checkpoint / _FILE
-    owner = file.read_text() if file.exists() else _FIRST
-    if owner != engine:
+    owner = owner_of(checkpoint)
+    if owner not in (None, engine):
         msg = (
-            f"the state in {checkpoint} is of the {owner} engine: use --engine {owner}, or give "
-            "another --state-dir"
+            f"the state in {checkpoint} is of the {owner} engine: use --engine {owner}; or give "
+            f"another --state-dir, into which `wallaroo state import --engine {engine}` brings the "
+            "entities that `wallaroo state export` writes of this one"
         )
         raise UsageError(msg)

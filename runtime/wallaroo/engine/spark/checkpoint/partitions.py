@@ -61,6 +61,11 @@ def repartition(session: SparkSession, checkpoint: Path, partitions: int) -> Non
         raise RuntimeFailure(msg) from error
 
 
+def has_batch(checkpoint: Path) -> bool:
+    """Return whether a batch has been planned in *checkpoint*, which need not exist."""
+    return any(file.name.isdigit() for file in checkpoint.glob("offsets/*"))
+
+
 def last_batch(checkpoint: Path) -> LastBatch:
     """Return the last batch in *checkpoint*."""
     numbers = [int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()]

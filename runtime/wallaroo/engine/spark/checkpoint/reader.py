@@ -26,7 +26,7 @@ def last_commit(checkpoint: Path) -> Commit | None:
 
 
 def read_state(
-    session: SparkSession, checkpoint: Path, batch: int, levels: int, cache: EntityCache
+    session: SparkSession, checkpoint: Path, batch: int, operators: int, cache: EntityCache
 ) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded]]]:
     """Yield, per bucket and state: name, entities by key, and entities that cannot be loaded.
 
@@ -34,14 +34,14 @@ def read_state(
         session: The Spark session.
         checkpoint: Directory of the query's checkpoint; the query may be running.
         batch: A recent batch; the state is that at its end.
-        levels: Number of levels of the program.
+        operators: Number of stateful operators of the query.
         cache: Defines the partitions and the serialization of their entities.
 
     Raises:
         RuntimeFailure: Spark failed to read the state.
     """
     with plain_path(checkpoint) as path:
-        for operator in range(levels):
+        for operator in range(operators):
             try:
                 rows = (
                     session.read.format("statestore")

@@ -21,9 +21,17 @@ class CheckpointState:
         session: The Spark session; may be that of the query.
         checkpoint: Directory of the query's checkpoint.
         program: The program of the query.
+        operators: Number of stateful operators of the query; None for one for each level.
     """
 
-    def __init__(self, session: SparkSession, checkpoint: Path, program: Program) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        checkpoint: Path,
+        program: Program,
+        operators: int | None = None,
+    ) -> None:
+        self._operators = program.levels.count if operators is None else operators
         self._session = session
         self._checkpoint = checkpoint
         self._program = program
@@ -43,8 +51,9 @@ class CheckpointState:
         program = self._program
         names = [partition.name for partition in program.partitions]
         cache = EntityCache(names, codecs_of(program))
-        levels, batch = program.levels.count, self.commit.batch
-        states = read_state(self._session, self._checkpoint, batch, levels, cache)
+        states = read_state(
+            self._session, self._checkpoint, self.commit.batch, self._operators, cache
+        )
         for name, entities, unloaded in states:
             self.unloaded += unloaded
             for key, entity in entities.items():

@@ -1,0 +1,122 @@
+"""What the checkpoint of a real-time query says, read without Spark.
+
+Spark notes the position of an epoch when the epoch ends, just before it commits the state. A
+position without a commit is that of an epoch whose end was cut off: it counts for nothing, and
+Spark drops it when the query is started again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wallaroo.engine.base import Commit, StateLayout
+from wallaroo.engine.realtime.messages import Place
+from wallaroo.engine.spark.checkpoint.partitions import has_batch, last_batch
+from wallaroo.engine.spark.checkpoint.progress import run_of
+from wallaroo.engine.spark.checkpoint.reader import last_commit
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.atomic_write import write_durably
+
+_MARK = "begun"
+"""File with the number of the last chunk that Spark had when a later one was begun."""
+
+
+def place_of(checkpoint: Path, commit: Commit | None) -> Place:
+    """How far the state of *commit* is.
+
+    Raises:
+        UsageError: The file that says so is damaged.
+    """
+    if commit is None:
+        return Place()
+    file = checkpoint / "offsets" / str(commit.batch)
+    try:
+        return Place.from_json(file.read_text().splitlines()[-1])
+    except (OSError, ValueError, TypeError, IndexError) as error:
+        msg = f"{file} is corrupt ({error}); restore the state directory from a backup"
+        raise UsageError(msg) from error
+
+
+def is_imported(checkpoint: Path, name: str) -> bool:
+    """Whether the last committed epoch was the import *name*."""
+    return place_of(checkpoint, last_commit(checkpoint)).imported == name
+
+
+def note_begun(checkpoint: Path, place: Place) -> None:
+    """Note, durably, that a chunk after *place* is about to run.
+
+    What it changes is published before Spark has it; so `has_begun` holds until Spark commits an
+    epoch that ends after *place*.
+    """
+    file = checkpoint / _MARK
+    if not file.exists() or file.read_text() != str(place.chunk):
+        write_durably(file, str(place.chunk))
+
+
+def has_begun(checkpoint: Path, place: Place) -> bool:
+    """Whether chunks after *place*, the end of the last committed epoch, may be published."""
+    file = checkpoint / _MARK
+    return file.exists() and int(file.read_text()) >= place.chunk
+
+
+def published_after(layout: StateLayout) -> tuple[Commit | None, list[bytes]]:
+    """The last commit, and the records of what was published after it, in order.
+
+    The query may be running: what Spark commits meanwhile, the gateway forgets.
+
+    Raises:
+        RuntimeFailure: The outbox with what was published is not at hand.
+        UsageError: The checkpoint is damaged.
+    """
+    while True:
+        commit = last_commit(layout.checkpoint)
+        records = _records(layout, place_of(layout.checkpoint, commit))
+        if last_commit(layout.checkpoint) == commit:
+            if records is None:
+                raise RuntimeFailure(outstanding(layout.checkpoint))
+            return commit, records
+
+
+def check_that_spark_has_all(layout: StateLayout) -> None:
+    """Refuse a state of which Spark does not have all that is published.
+
+    Raises:
+        RuntimeFailure: It is such a state.
+    """
+    if published_after(layout)[1]:
+        raise RuntimeFailure(outstanding(layout.checkpoint))
+
+
+def check_partitions(layout: StateLayout) -> None:
+    """Refuse a state whose division into other partitions was interrupted.
+
+    Raises:
+        RuntimeFailure: It is such a state.
+    """
+    if not has_batch(layout.checkpoint):
+        return
+    partitions = last_batch(layout.checkpoint).partitions
+    if partitions != layout.partitions:
+        msg = (
+            f"a change of the state in {layout.checkpoint} from {layout.partitions} to "
+            f"{partitions} partitions was interrupted: run `wallaroo repartition --partitions "
+            f"{partitions}` again to finish it"
+        )
+        raise RuntimeFailure(msg)
+
+
+def outstanding(checkpoint: Path) -> str:
+    """The message that Spark does not have all that is published."""
+    return (
+        "the application was not stopped cleanly: its last changes of state are published, and "
+        f"not in {checkpoint} yet; start it once more, stop it cleanly, and repeat the command"
+    )
+
+
+def _records(layout: StateLayout, place: Place) -> list[bytes] | None:
+    """What was published after *place*; None if that cannot be known."""
+    if not has_begun(layout.checkpoint, place):
+        return []
+    if layout.published is None:
+        return None
+    return layout.published(run_of(layout.checkpoint), place.chunk)

@@ -1,0 +1,19 @@
+"""How Spark is set up for a real-time query, and for the state of one."""
+
+from __future__ import annotations
+
+SETTINGS = {
+    # each row leaves at once, and the thread that flushes buffers sleeps
+    "spark.shuffle.streaming.networkBufferSize": "32",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
+OPERATORS = 1
+"""Stateful operators of the query: one has the entities of all levels of an application."""
+LONGEST_EPOCH_MS = 24 * 3600 * 1000
+"""Spark's bound of an epoch; the gateway ends epochs long before."""
+
+
+def local_master(partitions: int) -> str:
+    """The master for a query of so many *partitions*: all tasks run at once, and mostly wait."""
+    return f"local[{partitions + 1},1]"

@@ -1,0 +1,221 @@
+"""Import of entities into the state of a query that does not run, as an epoch of the query.
+
+Threads take the place of the processes that run the application. The epoch has no chunks, and ends
+where the last one ended; Spark commits what it appends to the logs of buckets whole, or drops it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import tempfile
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wallaroo.dataflow.entities import Head
+from wallaroo.dataflow.packing import Packed
+from wallaroo.engine.base import StateLayout
+from wallaroo.engine.realtime.checkpoint import is_imported
+from wallaroo.engine.realtime.frames import (
+    DONE,
+    END_OF_EPOCH,
+    HEAD,
+    OPEN,
+    SAVE,
+    Appended,
+    FrameSocket,
+    bucket_in,
+    head_in,
+    pack_appended,
+    pack_bucket,
+    pack_slot,
+)
+from wallaroo.engine.realtime.messages import READER, Place
+from wallaroo.engine.realtime.process import socket_of
+from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
+from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.errors import RuntimeFailure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_RECORD = struct.Struct(">II")
+"""Bucket and size of a record, which follows."""
+_LOOK_EVERY_S = 0.05
+"""Pause between looks at how far the query is."""
+
+
+class _Part(NamedTuple):
+    """Where a record is in the file."""
+
+    start: int
+    size: int
+
+
+def write_rows(packed: Iterable[Sequence[Packed]], file: Path) -> None:
+    """Write the records to append to logs of buckets to *file*, for `import_state`."""
+    with file.open("wb") as out:
+        for batch in packed:
+            for one in batch:
+                out.write(_RECORD.pack(one.bucket, len(one.blob)))
+                out.write(one.blob)
+
+
+def import_state(session: SparkSession, layout: StateLayout, file: Path, name: str) -> None:
+    """Append to the logs of buckets; Spark drops what an interrupted call has appended.
+
+    Args:
+        session: Spark, with a task for the first stage and for each partition at a time.
+        layout: The state; the query must not run.
+        file: What `write_rows` wrote.
+        name: Name of the import.
+
+    Raises:
+        RuntimeFailure: Spark failed.
+    """
+    owner.take(layout.checkpoint, "real-time")
+    job = ImportJob(file, name, slots_for(layout.buckets))
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="wallaroo-") as directory,
+            _serving(job, Path(directory), layout.partitions),
+        ):
+            _run(session, Path(directory), layout, name)
+    except Exception as error:
+        msg = f"Spark did not import into {layout.checkpoint}: {cause_of(str(error))}"
+        raise RuntimeFailure(msg) from error
+
+
+def _run(session: SparkSession, directory: Path, layout: StateLayout, name: str) -> None:
+    """Run the query until the import is committed."""
+    jvm: Any = session._jvm
+    query = jvm.wallaroo.realtime.Query.start(
+        session._jsparkSession,
+        layout.application,
+        str(directory),
+        str(layout.checkpoint),
+        Place().to_json(),
+        LONGEST_EPOCH_MS,
+    )
+    try:
+        while not is_imported(layout.checkpoint, name):
+            if not query.isActive():
+                error = query.exception()
+                reason = "the query stopped" if error.isEmpty() else str(error.get().toString())
+                raise RuntimeError(reason)
+            time.sleep(_LOOK_EVERY_S)
+    finally:
+        query.stop()
+        jvm.wallaroo.realtime.Bridge.forgetAll(str(directory))
+
+
+@dataclass(frozen=True)
+class ImportJob:
+    """What serves Java in the place of the processes of a query."""
+
+    file: Path
+    """What `write_rows` wrote."""
+    name: str
+    """Name of the import."""
+    slots: tuple[int, ...]
+    """For each bucket, the number that Spark's exchange hashes."""
+
+    def serve(self, role: int, java: FrameSocket) -> None:
+        """Be the process *role*, until Java closes the connection.
+
+        Raises:
+            OSError: The connection is broken.
+        """
+        with self.file.open("rb") as opened:
+            parts = _parts(opened.fileno())
+            if role == READER:
+                self._serve_reader(parts, java)
+            else:
+                _serve_partition(opened.fileno(), parts, java)
+
+    def _serve_reader(self, parts: dict[int, deque[_Part]], java: FrameSocket) -> None:
+        """Let the partitions append all records, and end the epoch; the next one never ends."""
+        start = java.receive()
+        if start is None:
+            return
+        for bucket, of_bucket in parts.items():
+            slot = pack_slot(self.slots[bucket])
+            java.send(slot, pack_bucket(OPEN, bucket))
+            for _ in of_bucket:
+                java.send(slot, pack_bucket(SAVE, bucket))
+        place = Place.from_json(start)._replace(imported=self.name)
+        java.send(pack_slot(END_OF_EPOCH), place.to_json().encode())
+        while java.receive() is not None:
+            pass
+
+
+def _serve_partition(file: int, parts: dict[int, deque[_Part]], java: FrameSocket) -> None:
+    heads: dict[int, Head] = {}
+    while (frame := java.receive()) is not None:
+        bucket = bucket_in(frame)
+        if frame[:1] == OPEN:
+            heads[bucket] = _head(java)
+        else:
+            part = parts[bucket].popleft()
+            record = os.pread(file, part.size, part.start)
+            heads[bucket] = heads[bucket].appended(len(record))
+            java.send(*pack_appended(Appended(heads[bucket], record)))
+
+
+def _head(java: FrameSocket) -> Head:
+    """The head of the log that *java* sends."""
+    head = Head()
+    while (frame := java.receive()) is not None and frame[:1] != DONE:
+        if frame[:1] == HEAD:
+            head = head_in(frame)
+    return head
+
+
+def _parts(file: int) -> dict[int, deque[_Part]]:
+    """By bucket, where its records are in *file*."""
+    found: dict[int, deque[_Part]] = defaultdict(deque)
+    place = 0
+    while header := os.pread(file, _RECORD.size, place):
+        bucket, size = _RECORD.unpack(header)
+        place += _RECORD.size
+        found[bucket].append(_Part(place, size))
+        place += size
+    return found
+
+
+@contextlib.contextmanager
+def _serving(job: ImportJob, directory: Path, partitions: int) -> Iterator[None]:
+    """Let threads serve Java at the sockets in *directory*."""
+    listeners: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def serve(role: int, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # Java is gone, or has not come
+            connection, _ = listener.accept()
+            with contextlib.closing(FrameSocket(connection)) as java:
+                job.serve(role, java)
+
+    for role in (READER, *range(partitions)):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(socket_of(directory, role)))
+        listener.listen(1)
+        listeners.append(listener)
+        threads.append(threading.Thread(target=serve, args=(role, listener), daemon=True))
+        threads[-1].start()
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        for thread in threads:
+            thread.join()

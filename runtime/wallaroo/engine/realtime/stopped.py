@@ -1,0 +1,125 @@
+"""The state of an application that the real-time engine runs, while it does not run."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wallaroo.dataflow.entities import Bucket, EntityCache, Unloaded
+from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.engine.base import StateLayout
+from wallaroo.engine.realtime.checkpoint import published_after
+from wallaroo.engine.realtime.jar import jar
+from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS, local_master
+from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.session import Launch, SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Stopped:
+    """See `StoppedState`."""
+
+    def __init__(self, session: SparkSession, layout: StateLayout) -> None:
+        self._session, self._layout = session, layout
+
+    def saved(self, program: Program) -> PublishedState:
+        """See `StoppedState.saved`."""
+        return PublishedState(self._session, self._layout, program)
+
+    def import_rows(self, program: Program, rows: Path, name: str) -> None:  # noqa: ARG002
+        """See `StoppedState.import_rows`."""
+        from wallaroo.engine.realtime.state_import import import_state
+
+        import_state(self._session, self._layout, rows, name)
+
+
+class PublishedState:
+    """The state as of the last published chunk; see `SavedState`.
+
+    It is what Spark has committed, and what was published after that.
+
+    Args:
+        session: Spark.
+        layout: The state.
+        program: The application.
+
+    Raises:
+        RuntimeFailure: The outbox with what was published is not at hand.
+        UsageError: The checkpoint is damaged.
+    """
+
+    def __init__(self, session: SparkSession, layout: StateLayout, program: Program) -> None:
+        self.commit, records = published_after(layout)
+        self.unloaded: list[Unloaded] = []
+        """Entities that `entities` has reached so far and could not load."""
+        self._committed = CheckpointState(session, layout.checkpoint, program, operators=OPERATORS)
+        self._committed.commit = self.commit  # there may be another one by now
+        cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
+        self._names = cache.partitions
+        self._later = cache.read(records)
+        self._changed = _keys(records)
+
+    def entities(self) -> Iterator[tuple[str, Any, Any]]:
+        """See `SavedState.entities`.
+
+        Raises:
+            RuntimeFailure: Spark failed to read the state.
+        """
+        for name, key, entity in self._committed.entities():
+            if (name, key) not in self._changed:
+                yield name, key, entity
+        self.unloaded += [
+            one for one in self._committed.unloaded if (one.state, one.key) not in self._changed
+        ]
+        self.unloaded += self._later.unloaded.values()
+        yield from _entities(self._names, self._later)
+
+
+def _keys(records: list[bytes]) -> set[tuple[str, Any]]:
+    """State and key of each entity that *records* tell something of."""
+    found: set[tuple[str, Any]] = set()
+    for record in records:
+        for name, (changed, forgotten, *kept) in pickle.loads(record).items():
+            keys = [*Saved(*changed).keys, *forgotten]
+            for _, unloaded in kept[0] if kept else ():
+                keys += unloaded
+            found.update((name, key) for key in keys)
+    return found
+
+
+def _entities(names: Any, bucket: Bucket) -> Iterator[tuple[str, Any, Any]]:
+    for name, entities in zip(names, bucket.entities, strict=True):
+        for key, entity in entities.items():
+            yield name, key, entity
+
+
+@contextmanager
+def session_for(
+    name: str, partitions: int, master: str | None = None, memory: str = "1g"
+) -> Iterator[SparkSession]:
+    """A Spark for the state of an application that does not run.
+
+    Args:
+        name: What it is called.
+        partitions: Partitions of the state.
+        master: Spark master URL; None for one that the query itself can run on.
+        memory: Its Java heap.
+    """
+    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
+        url = local_master(partitions) if master is None else master
+        settings = SparkSettings(
+            url, partitions, Path(scratch, "spark"), memory, SETTINGS, (jar(),)
+        )
+        spark = Launch(name, settings, (), Reports().spark_line).finish()
+        try:
+            yield spark.session
+        finally:
+            spark.stop()

@@ -1,0 +1,92 @@
+"""An import is an epoch of the query, and nothing else of the state changes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.engine.realtime.harness import StandIn, Store
+from tests.helpers import wait_until
+from wallaroo.dataflow.packing import Packed
+from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.messages import READER, Place
+from wallaroo.engine.realtime.process import socket_of
+from wallaroo.engine.realtime.state_import import ImportJob, _serving, write_rows
+from wallaroo.engine.spark.slots import slots_for
+
+PARTITIONS, BUCKETS = 2, 16
+SLOTS = slots_for(BUCKETS)
+PACKED = [
+    [Packed(1, 3, b"one"), Packed(1, 4, b"two"), Packed(2, 3, b"")],
+    [Packed(1, 3, b"three" * 100_000), Packed(2, 15, b"four")],
+]
+RECORDS = {3: [b"one", b"", b"three" * 100_000], 4: [b"two"], 15: [b"four"]}
+"""By bucket, in order."""
+
+
+def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], name: str) -> None:
+    """Import *packed* into what the stand-in for Spark has committed."""
+    write_rows(packed, directory / "rows")
+    job = ImportJob(directory / "rows", name, SLOTS)
+    ends: list[FrameSocket] = []
+    served: list[FrameSocket] = []
+    threads: list[threading.Thread] = []
+    for role in (READER, *range(PARTITIONS)):
+        java, ours = map(FrameSocket, socket.socketpair())
+        ends.append(java)
+        served.append(ours)
+        threads.append(threading.Thread(target=job.serve, args=(role, ours)))
+    threads.append(threading.Thread(target=StandIn(ends[0], ends[1:]).run, args=(store,)))
+    before = store.commits
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: store.commits > before, "the commit")
+    for java in ends:
+        java.close()
+    for thread in threads:
+        thread.join()
+    for one in served:
+        one.close()
+    assert store.commits == before + 1
+
+
+def logs(store: Store) -> dict[int, list[bytes]]:
+    """By bucket, the records of its log in order."""
+    return {
+        SLOTS.index(slot): [record for _, record in sorted(records.items())]
+        for slot, (_, records) in store.logs.items()
+    }
+
+
+def test_records_are_appended_and_the_place_stays(tmp_path: Path) -> None:
+    store = Store()
+    store.place = Place(70, 7, "opening").to_json()
+    imported(tmp_path, store, PACKED, "first")
+    assert logs(store) == RECORDS
+    assert Place.from_json(store.place) == Place(70, 7, "opening", "first")
+
+    imported(tmp_path, store, [[Packed(1, 4, b"more"), Packed(1, 5, b"new")]], "second")
+    assert logs(store) == {**RECORDS, 4: [b"two", b"more"], 5: [b"new"]}
+    assert Place.from_json(store.place) == Place(70, 7, "opening", "second")
+
+
+def test_an_import_of_nothing_is_noted(tmp_path: Path) -> None:
+    store = Store()
+    imported(tmp_path, store, [], "nothing")
+    assert logs(store) == {}
+    assert Place.from_json(store.place) == Place(imported="nothing")
+
+
+def test_threads_that_serve_java_end_with_the_import(tmp_path: Path) -> None:
+    write_rows(PACKED, tmp_path / "rows")
+    before = threading.active_count()
+    with _serving(ImportJob(tmp_path / "rows", "name", SLOTS), tmp_path, PARTITIONS):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(socket_of(tmp_path, READER)))  # no other one comes
+        java = FrameSocket(connection)
+        java.send(Place().to_json().encode())
+        assert java.receive() is not None
+        java.close()
+    assert threading.active_count() == before

@@ -1,0 +1,103 @@
+"""The state of a killed application: what Spark has, changed by what is published after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.realtime.test_checkpoint import committed
+from tests.golden import ALL
+from wallaroo.dataflow.entities import Changes, EntityCache, Unloaded
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import StateLayout
+from wallaroo.engine.realtime.checkpoint import note_begun
+from wallaroo.engine.realtime.messages import Place
+from wallaroo.engine.realtime.stopped import PublishedState
+from wallaroo.engine.spark.checkpoint import saved_state
+
+Found = Sequence[tuple[str, Mapping[Any, Any], Sequence[Unloaded]]]
+
+
+class Unloadable:
+    """Cannot be loaded once it is saved."""
+
+    loads = True
+
+    def __setstate__(self, state: object) -> None:
+        if not self.loads:
+            raise ValueError
+
+    def __getstate__(self) -> object:
+        return 1
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program(ALL["plain"].application.load(), 16)
+
+
+def record(changed: Mapping[Any, Any], *forgotten: Any) -> bytes:
+    changes = Changes([dict(changed)], [set(forgotten)])
+    return EntityCache(["totals"]).record(changes.changed, changes.forgotten)
+
+
+def state_of(
+    program: Program,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    logged: Found,
+    records: list[bytes],
+) -> PublishedState:
+    """The state of which Spark has *logged*, and the outbox *records*."""
+    committed(directory, 3, Place(50, 5))
+    note_begun(directory, Place(50, 5))
+
+    def read_state(
+        _session: Any, _path: Path, batch: int, operators: int, _cache: Any
+    ) -> Iterator[Any]:
+        assert (batch, operators) == (3, 1)
+        yield from logged
+
+    monkeypatch.setattr(saved_state, "read_state", read_state)
+    layout = StateLayout("application", 2, 16, directory, lambda _run, _after: records)
+    return PublishedState(None, layout, program)
+
+
+def test_later_changes_take_the_place_of_what_spark_has(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: Found = [("totals", {"a": 1, "b": 1}, []), ("totals", {"c": 1, "d": 1}, [])]
+    records = [
+        record({"a": 2, "b": 2}),
+        record({"a": 3, "new": 3}, "c"),
+        record({}, "b", "gone"),
+        record({"gone": 4}),
+    ]
+    state = state_of(program, tmp_path, monkeypatch, logged, records)
+    assert state.commit is not None
+    assert state.commit.batch == 3
+    found = list(state.entities())
+    assert len(found) == 4
+    assert {(name, key): entity for name, key, entity in found} == {
+        ("totals", "a"): 3,
+        ("totals", "d"): 1,
+        ("totals", "new"): 3,
+        ("totals", "gone"): 4,
+    }
+
+
+def test_what_cannot_be_loaded_is_told_unless_it_was_replaced(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = EntityCache(["totals"])
+    damaged = record({"a": Unloadable(), "b": Unloadable(), "c": Unloadable()})
+    late = record({"d": Unloadable(), "a": 1})
+    monkeypatch.setattr(Unloadable, "loads", False)
+    unloaded = list(first.read([damaged]).unloaded.values())
+    assert {one.key for one in unloaded} == {"a", "b", "c"}
+    state = state_of(program, tmp_path, monkeypatch, [("totals", {}, unloaded)], [late])
+    assert list(state.entities()) == [("totals", "a", 1)]
+    assert sorted(one.key for one in state.unloaded) == ["b", "c", "d"]

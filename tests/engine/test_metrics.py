@@ -1,0 +1,58 @@
+"""Metrics of an engine: what is known of a batch at once, and what comes later."""
+
+from __future__ import annotations
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.dataflow.task_metrics import TaskMetrics
+from wallaroo.engine.base import Batch, Progress
+from wallaroo.engine.metrics import EngineMetrics
+from wallaroo.engine.microbatch.metrics import BATCH
+from wallaroo.engine.realtime.messages import Publication
+from wallaroo.engine.realtime.metrics import RealTimeMetrics, timed
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.catalogue import Metric
+from wallaroo.metrics.samples import Distribution
+
+
+def tally(messages: int) -> Tally:
+    return Tally(metrics=TaskMetrics(arrivals={(0, 0): messages}))
+
+
+def distribution(metrics: EngineMetrics, metric: Metric, *labels: str) -> tuple[int, float]:
+    """Number and sum of the values of *metric*."""
+    (found,) = [
+        sample.value
+        for sample in metrics.samples()
+        if (sample.metric, sample.labels) == (metric, labels)
+    ]
+    assert isinstance(found, Distribution)
+    return sum(found.counts), found.sum
+
+
+def test_a_batch_whose_duration_comes_later_has_its_messages() -> None:
+    metrics = EngineMetrics(BATCH)
+    metrics.on_batch(Batch(7, tally(40)))
+    assert distribution(metrics, catalogue.BATCH_MESSAGES) == (1, 40)
+    assert metrics.batches() == []
+    metrics.on_progress(Progress(7, 1.0, {"run": 0.5}))
+    (batch,) = metrics.batches()
+    assert (batch.messages, batch.progress.number) == (40, 7)
+    assert distribution(metrics, catalogue.BATCH_SECONDS, "run") == (1, 0.5)
+
+
+def test_publications_that_are_reported_together_count_one_by_one() -> None:
+    metrics = RealTimeMetrics()
+    published = [Publication(2, 2, 30, 1.0, 0.25, 0.5), Publication(3, 1, 10, 2.0, 0.5, 1.0)]
+    metrics.on_batch(Batch(3, tally(40), [timed(one) for one in published]))
+    assert [(one.messages, one.progress.number) for one in metrics.batches()] == [(30, 2), (10, 3)]
+    assert distribution(metrics, catalogue.PUBLICATION_MESSAGES) == (2, 40)
+    assert distribution(metrics, catalogue.PUBLICATION_SECONDS, "run") == (2, 0.75)
+    assert distribution(metrics, catalogue.PUBLICATION_SECONDS, "commit") == (2, 1.5)
+
+
+def test_the_ends_of_epochs_are_counted_with_the_time_that_the_stream_stood() -> None:
+    metrics = RealTimeMetrics()
+    metrics.on_epochs([0.125, 0.25])
+    assert distribution(metrics, catalogue.EPOCH_SECONDS) == (2, 0.375)
+    (age,) = [s.value for s in metrics.samples() if s.metric is catalogue.EPOCH_AGE]
+    assert isinstance(age, float)

@@ -1,0 +1,41 @@
+"""Which engines a test of a running application runs on: all of them, with the exceptions here."""
+
+from __future__ import annotations
+
+from wallaroo.engine.registry import DEFAULT, ENGINES
+
+MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
+
+ON_ONE: dict[str, tuple[str, str]] = {
+    # what only one engine has
+    "tests/golden/": (MICRO_BATCH, "the golden state directories are its own"),
+    "tests/spark/test_realtime.py": (REAL_TIME, "what is peculiar to it"),
+    "tests/spark/test_restart.py::test_a_run_outlives_the_processes_that_plan_its_batches": (
+        MICRO_BATCH,
+        "no process plans chunks",
+    ),
+    "tests/spark/test_workers.py::test_a_key_stays": (MICRO_BATCH, "a partition is a process"),
+    "tests/spark/test_workers.py::test_all_stages": (MICRO_BATCH, "the daemon of its workers"),
+    # what the real-time engine does not have yet
+    "tests/spark/test_copies.py": (MICRO_BATCH, "it reads its checkpoint's files"),
+    "tests/spark/test_directories.py": (MICRO_BATCH, "stopped state"),
+    "tests/spark/test_driver.py": (MICRO_BATCH, "--gateway"),
+    "tests/spark/test_entities.py::test_an_entity": (MICRO_BATCH, "stopped state"),
+    "tests/spark/test_repartition.py": (MICRO_BATCH, "stopped state"),
+    "tests/spark/test_state.py": (MICRO_BATCH, "stopped state"),
+    # what no engine has a part in
+    "tests/chaos/": (DEFAULT, "the harness chooses"),
+    "tests/cli/": (DEFAULT, "commands"),
+    "tests/spark/test_logs.py::test_a_part_has": (DEFAULT, "levels of the log"),
+    "tests/spark/test_logs.py::test_a_port": (DEFAULT, "the address of the dashboard"),
+    "tests/spark/test_logs.py::test_a_run_goes_on": (DEFAULT, "the log of the driver"),
+    "tests/spark/test_session.py": (DEFAULT, "the session of the tests"),
+    "tests/spark/test_tutorial.py": (DEFAULT, "what is typed, and what commands answer"),
+    "tests/spark/test_workers.py::test_a_run_that": (DEFAULT, "the sockets of the gateway"),
+}
+"""By the beginning of its id, the one engine of a test, and the reason."""
+
+
+def engines_of(test: str) -> list[str]:
+    """The engines that the test with the id *test* runs on."""
+    return next(([one] for start, (one, _) in ON_ONE.items() if test.startswith(start)), [*ENGINES])

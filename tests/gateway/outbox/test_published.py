@@ -1,0 +1,58 @@
+"""What is published of a query is told only by the outbox that has published it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wallaroo.dataflow.records import Tally
+from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.published import PublishedChanges
+
+
+def chunk(number: int, *changes: tuple[int, bytes]) -> FinishedChunk:
+    return FinishedChunk(number, number, (), Tally(), changes)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """An outbox that has published three chunks of a query."""
+    outbox = ChunkOutbox(tmp_path / "outbox.db", 1 << 20)
+    outbox.publish_chunks("run", [chunk(1, (0, b"one")), chunk(2, (1, b"two"), (0, b"three"))])
+    outbox.publish_chunks("run", [chunk(3)])
+    outbox.close()
+    return tmp_path / "outbox.db"
+
+
+def test_changes_of_all_partitions_come_in_order(file: Path) -> None:
+    published = PublishedChanges(file)
+    assert published("run", 0) == [b"one", b"two", b"three"]
+    assert published("run", 1) == [b"two", b"three"]
+    assert published("run", 3) == []
+
+
+def test_an_outbox_that_has_published_less_or_something_else_does_not_know(file: Path) -> None:
+    published = PublishedChanges(file)
+    assert published("run", 4) is None
+    assert published("another", 0) is None
+    assert PublishedChanges(file.with_name("none"))("run", 0) is None
+
+
+def test_an_outbox_that_has_published_nothing_knows_that(tmp_path: Path) -> None:
+    ChunkOutbox(tmp_path / "chunks", 1 << 20).close()
+    Outbox(tmp_path / "batches", 1 << 20).close()
+    for name in ("chunks", "batches"):
+        assert PublishedChanges(tmp_path / name)("run", 0) == []
+        assert PublishedChanges(tmp_path / name)("run", 1) is None
+
+
+def test_an_outbox_in_use_is_read(file: Path) -> None:
+    outbox = ChunkOutbox(file, 1 << 20)
+    outbox.publish_chunks("run", [chunk(4, (1, b"four"))])
+    assert PublishedChanges(file)("run", 3) == [b"four"]
+    with outbox.chunks() as table:
+        table.forget("run", 4)
+    assert PublishedChanges(file)("run", 3) == []
+    outbox.close()
