@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.catalogue import FAULTS, FAULTS_OF
+from tests.chaos.catalogue import FAULTS, FAULTS_OF, faults_of
 from tests.chaos.report import Report, write
 from tests.chaos.system import APPLICATIONS, System
 from tests.chaos.trial import Wrong, inject
@@ -34,7 +34,7 @@ def main() -> int:
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
     print(f"seed {seed}", flush=True)
     chance, report = random.Random(seed), Report()
-    names = chosen.fault or [*FAULTS_OF[chosen.engine]]
+    names = chosen.fault or [*faults_of(chosen.engine, chosen.application)]
     failed = False
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as directory,

@@ -33,8 +33,6 @@ PROCESS_PLACES = (
     "partition-after-report",
     "partition-in-save",
 )
-LEVEL_PLACES = ("reader-before-level",)
-"""Places that only applications with several levels pass."""
 START_PLACES = (
     "reader-before-begin",
     "reader-in-open",
@@ -175,7 +173,6 @@ SEAMS: Mapping[str, Fault] = {
     **{f"stop {NAMES[kind]} for 20 s": _stopping(kind, LONG_S) for kind in NAMES},
     **{f"kill at {place}": _killing_at(place) for place in GATEWAY_PLACES},
     **{f"kill at {place}": _killing_at(place) for place in PROCESS_PLACES},
-    **{f"kill at {place}": _killing_at(place) for place in LEVEL_PLACES},
     **{f"kill at {place}": _killing_at_start(place) for place in START_PLACES},
     **{
         f"kill {NAMES[kind]} while an epoch is committed": _killing_in_commit(kind)
@@ -194,3 +191,7 @@ SEAMS: Mapping[str, Fault] = {
     "cut the connection of a partition and Java": _cutting(TO_PARTITION, "worker", "java"),
 }
 """By name."""
+BETWEEN_LEVELS: Mapping[str, Fault] = {
+    "kill at reader-before-level": _killing_at("reader-before-level"),
+}
+"""The same for applications with several levels."""

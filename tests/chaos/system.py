@@ -24,6 +24,7 @@ from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
 from tests.helpers import processes_below
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
+from wallaroo.engine.registry import VARIABLE
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
@@ -103,6 +104,7 @@ class System:
     def __enter__(self) -> Self:
         environment = {
             "WALLAROO_FAULTS": str(self.faults),
+            VARIABLE: self.engine,
             "WALLAROO_PACE": PACE,
             "PYTHONPATH": os.pathsep.join([str(CLOCK), os.environ.get("PYTHONPATH", "")]),
         }

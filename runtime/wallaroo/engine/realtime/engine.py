@@ -34,6 +34,7 @@ from wallaroo.engine.realtime.settings import SETTINGS, local_master
 from wallaroo.engine.realtime.stopped import Stopped, session_for
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
 from wallaroo.engine.spark.checkpoint.partitions import (
     has_batch,
     is_needed,
@@ -82,6 +83,7 @@ class RealTime(Engine):
         assert connect.claim is not None
         check_partitions(layout)
         owner.take(layout.checkpoint, self.name)
+        remove_leftovers(layout.checkpoint)
         return RunningRealTime(
             settings, program, layout, gateway, connect.claim, launched, scratch, on_batch
         )
