@@ -23,6 +23,8 @@ class Pace:
     """Bytes of messages in a chunk; at least what one connection has sent at once."""
     gap_s: float = 0.001
     """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
+    longest_gap_s: float = 0.02
+    """The same at most, if chunks take long."""
     quiet_s: float = 0.5
     """Time without messages after which an epoch may end."""
     epoch_least_s: float = 30.0

@@ -61,8 +61,13 @@ _SAVING_SHARE = 5
 _FREED_PART = 2
 """An epoch that ends because of the journal frees one part of so many of the journal's share."""
 
+_UNDER_WAY = 2
+"""Chunks are so far apart that so many are under way."""
+_FULL = 0.75
+"""Part of a chunk's limit from which on the next one need not wait to become larger."""
+
 _WEIGHT = 0.2
-"""Weight of the last time that saving took, of all."""
+"""Weight of the last time that something took, of all."""
 
 _Result = TypeVar("_Result")
 
@@ -103,6 +108,8 @@ class ChunkRun:
         self._evidence = evidence
         self._resumes = resumes
         self._pace = pace
+        self._run_s = 0.0
+        """Time from handing out a chunk until it can be published, about."""
         self._reports = reports
         self._on_failure = on_failure
         self._changed = threading.Condition()
@@ -264,6 +271,7 @@ class ChunkRun:
     def _hand_out(self) -> None:
         tail = self._tail()
         last = last_message = time.monotonic()
+        full = False
         try:
             while self._wait_for_room():
                 if self._is_epoch_over(time.monotonic() - last_message):
@@ -271,7 +279,7 @@ class ChunkRun:
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report()
-                early = last + self._gap_s() - time.monotonic()
+                early = last + self._gap_s() - time.monotonic() if not full else 0.0
                 if early > 0:
                     time.sleep(early)
                 if not self._outbox.wait_for_room(_WAIT_S):
@@ -280,13 +288,15 @@ class ChunkRun:
                 if not chunks:
                     continue
                 last = last_message = time.monotonic()
+                size = sum(len(chunk.data) for chunk in chunks)
+                full = size > _FULL * self._pace.chunk_bytes
                 end = chunks[-1].first + chunks[-1].messages
                 with self._changed:
                     start, self._next = self._next, end
                     suspect = start < self._resumes.suspect_until
                     number = self._flights.begin(end, isolates=suspect)
                     self._ticks.handed_out(number, chunks)
-                self._handed_bytes += sum(len(chunk.data) for chunk in chunks)
+                self._handed_bytes += size
                 self._reports.handed_out(start, end)
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
@@ -303,7 +313,9 @@ class ChunkRun:
             self._processes[READER].send(pack_next(following))
 
     def _gap_s(self) -> float:
-        return max(self._pace.gap_s, _SAVING_SHARE * self._saving_s)
+        """Time from one chunk to the next: under load they take longer, and become larger."""
+        paced = min(self._run_s / _UNDER_WAY, self._pace.longest_gap_s)
+        return max(self._pace.gap_s, paced, _SAVING_SHARE * self._saving_s)
 
     def _wait_for_room(self) -> bool:
         """Wait until a chunk may be handed out; returns whether the run continues."""
@@ -371,6 +383,7 @@ class ChunkRun:
                     return
                 chunks = self._flights.take()
             finished = time.monotonic()
+            self._run_s += _WEIGHT * (finished - chunks[-1].began - self._run_s)
             fault("chunks-before-publish")
             try:
                 tally = self._published(chunks)
