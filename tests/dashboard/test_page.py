@@ -11,8 +11,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.feed import START, Feed, serving
+from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, run, send
+from wallaroo.engine.microbatch.metrics import BATCH
+from wallaroo.engine.realtime.metrics import PUBLICATION
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = [
@@ -116,13 +119,25 @@ def test_the_charts_draw_and_say_what_they_show(page: Page) -> None:
     assert drawn
 
 
-def test_batches_are_shown_with_their_phases(page: Page) -> None:
+UNITS = {MICRO_BATCH: BATCH, REAL_TIME: PUBLICATION}
+"""What each engine commits at a time."""
+
+
+def test_what_is_committed_is_shown_with_its_phases(page: Page, engine_name: str) -> None:
+    unit = UNITS[engine_name]
     row = page.locator("#batches tbody tr").last
-    expect(row.locator("[role=img]")).to_have_attribute(
-        "aria-label", re.compile("^wait .*, plan .*, log .*, run .*, commit ")
-    )
-    messages = page.locator("#batches tbody tr td:nth-child(2)").all_inner_texts()
-    assert sum(int(text.replace(",", "")) for text in messages) == MESSAGES + 3
+    phases = " .*, ".join(unit.phases)
+    expect(row.locator("[role=img]")).to_have_attribute("aria-label", re.compile(f"^{phases} "))
+    counts = page.locator("#batches tbody tr td:nth-child(2)").all_inner_texts()
+    shown = sum(int(text.replace(",", "")) for text in counts)
+    if unit is BATCH:
+        expect(page.locator("#batches-title")).to_have_text("Last batches")
+        expect(page.locator("#epochs")).to_be_empty()
+        assert shown == MESSAGES + 3
+    else:
+        expect(page.locator("#batches-title")).to_have_text("Last publications")
+        expect(page.locator("#epochs")).to_contain_text("This epoch began ")
+        assert 0 < shown <= MESSAGES + 3  # of the last twelve
 
 
 def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
