@@ -10,11 +10,7 @@ import time
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.auth import (
-    AUTHORITIES_VARIABLE,
-    TOKEN_FILE_VARIABLE,
-    read_token,
-)
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE, read_token
 from wallaroo.gateway.internal_api.client import Lease, LeaseClient
 from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S

@@ -13,7 +13,7 @@ import structlog
 
 from wallaroo.engine.base import Batch, EngineSettings, Launch, RunningEngine
 from wallaroo.engine.registry import engine
-from wallaroo.gateway.internal_api.auth import read_token
+from wallaroo.system.credentials import read_token
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard

@@ -19,12 +19,8 @@ from wallaroo.engine.base import Batch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.internal_api.auth import (
-    AUTHORITIES_VARIABLE,
-    TOKEN_VARIABLE,
-    location_of,
-    read_token,
-)
+from wallaroo.gateway.internal_api.auth import location_of
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import GatewayStatus
@@ -282,7 +278,10 @@ class LocalRun(Lifecycle):
             token_file = scratch / "token"
             token_file.touch(mode=0o600)
             token_file.write_text(secrets.token_urlsafe(32))
-        return GatewaySettings(state.path, location, token_file, tls, traffic=settings.traffic)
+        chunks_port = 0 if engine().takes_chunks else None
+        return GatewaySettings(
+            state.path, location, token_file, tls, chunks_port, traffic=settings.traffic
+        )
 
     def _set_credentials(self, gateway: GatewaySettings) -> dict[str, str]:
         """Set, and return, the environment variables with the credentials for *gateway*."""

@@ -9,7 +9,8 @@ import pytest
 
 from tests.gateway.harness import Authority
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, Authenticator
+from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.leases import Leases

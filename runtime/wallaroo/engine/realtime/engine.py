@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
@@ -22,9 +24,11 @@ from wallaroo.engine.base import (
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.realtime import refusals
 from wallaroo.engine.realtime.jar import jar
-from wallaroo.engine.realtime.messages import Addressed, Place, chunks_socket
+from wallaroo.engine.realtime.messages import Addressed, Place
+from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.realtime.running import RunningRealTime
 from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.session import Launch as SparkLaunch
@@ -36,20 +40,39 @@ _SETTINGS = {
     "spark.shuffle.streaming.networkBufferSize": "32",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.plugins": "wallaroo.realtime.Plugin",
+    "spark.wallaroo.python": sys.executable,
 }
+_ON_EXECUTORS = {
+    # a task that fails is not tried again alone: the gateway has cut off the others
+    "spark.task.maxFailures": "1",
+    # a partition stays where its process is
+    "spark.locality.wait": "3s",
+}
+_CORES, _CORES_REQUESTED = "spark.executor.cores", "spark.kubernetes.executor.request.cores"
 
 
 class RealTime(Engine):
     """Runs applications in chunks on Spark's real-time mode."""
 
     name = "real-time"
+    takes_chunks = True
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
-        refusals.check_master(settings.master)
-        # all tasks run at once, and mostly wait
-        master = f"local[{layout.partitions + 1},1]"
+        slots = layout.partitions + 1  # all tasks run at once, and mostly wait
         chosen = {**_SETTINGS, **settings.spark}
+        chosen |= {f"spark.executorEnv.{name}": value for name, value in settings.environment.items()}
+        if is_local(settings.master):
+            master = f"local[{slots},1]"
+        else:
+            master = settings.master
+            chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
+            chosen["spark.executor.instances"] = str(settings.workers)
+        if master.startswith("k8s://"):
+            # one executor is enough, and the tasks are spread over all that are there
+            chosen.setdefault(_CORES_REQUESTED, chosen.get(_CORES, "1"))
+            chosen[_CORES] = str(slots)
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )
@@ -69,20 +92,15 @@ class RealTime(Engine):
         assert isinstance(launched, SparkLaunch)
         refusals.check(program)
         assert isinstance(connect, Addressed)
-        gateway = chunks_socket(connect.location)
-        if gateway is None:
-            refusals.refuse("--gateway")
-        assert connect.claim is not None
         owner.take(layout.checkpoint, self.name)
-        return RunningRealTime(
-            settings, program, layout, gateway, connect.claim, launched, scratch, on_batch
-        )
+        return RunningRealTime(settings, program, layout, connect, launched, scratch, on_batch)
 
     def on_kubernetes(
         self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
     ) -> dict[str, str]:
         """See `Engine.on_kubernetes`."""
-        refusals.refuse("Kubernetes")
+        os.environ["SPARK_LOCAL_IP"] = pod.ip
+        return kubernetes.settings(pod, image, prefix, template, token_file)
 
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
@@ -121,3 +139,8 @@ class RealTime(Engine):
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
         """See `Engine.repartition`."""
         refusals.refuse("another number of partitions")
+
+
+def _with_jar(chosen: Mapping[str, str]) -> str:
+    """The jars that executors fetch from the driver: this engine's, and those that were chosen."""
+    return ",".join([str(jar()), *filter(None, [chosen.get("spark.jars")])])

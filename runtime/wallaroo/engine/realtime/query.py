@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import subprocess
-import sys
-import tempfile
+import re
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import PHASES, Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, Place, Timing
-from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.realtime.messages import DRIVER, Hello, Place, Timing
+from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
 from wallaroo.engine.spark.errors import cause_of
-from wallaroo.errors import RuntimeFailure
+from wallaroo.engine.spark.supervised_query import NotYet
 from wallaroo.system.process_end import how_ended
 
 if TYPE_CHECKING:
@@ -27,11 +24,12 @@ if TYPE_CHECKING:
 
 _LONGEST_EPOCH_MS = 24 * 3600 * 1000
 """Spark's bound of an epoch; the gateway ends epochs long before."""
-_START_S = 60.0
-"""Time for the Python processes to start."""
-_LOOK_EVERY_S = 0.01
+_REASON_S = 3.0
+"""Time for Spark to report why a query ends that the gateway has cut off."""
 _KEPT = 10
 """Publications that are reported one by one."""
+_ENDED = re.compile(r"process (-?\d+) ended: (-?\d+)")
+"""What a task says whose process has ended; see `Processes.scala`."""
 
 
 class RealTimeQuery:
@@ -41,34 +39,36 @@ class RealTimeQuery:
         session: Spark.
         job: What the processes need.
         name: Name of the application.
-        scratch: Directory for temporary files.
         on_batch: Called with what was published.
 
     Raises:
-        RuntimeFailure: It did not start.
+        NotYet: The gateway is not there.
+        Exception: It did not start.
     """
 
-    def __init__(
-        self, session: SparkSession, job: Job, name: str, scratch: Path, on_batch: OnBatch
-    ) -> None:
+    def __init__(self, session: SparkSession, job: Job, name: str, on_batch: OnBatch) -> None:
         self._on_batch = on_batch
+        self._attempt = job.attempt
         self._published = 0
         self._progress: list[Progress] = []
         self._lock = threading.Lock()
-        self._directory = Path(tempfile.mkdtemp(prefix="query-", dir=scratch))
-        (self._directory / JOB).write_bytes(pickle.dumps(job))
         self._jvm: Any = session._jvm
-        roles = [READER, *range(job.partitions)]
-        self._processes = {role: self._launched(role) for role in roles}
         self._query: Any = None
+        self._cut_off_at: float | None = None
+        """When the gateway was found to have cut it off."""
+        hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
         try:
-            hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
-            self._feed = Feed(Path(job.gateway), hello, self._on_published)
-            self._wait_for_processes()
+            self._feed = Feed(job.gateway, hello, self._on_published)
+        except OSError as error:
+            msg = f"the gateway cannot be reached: {error}"
+            raise NotYet(msg) from error
+        try:
             self._query = self._jvm.wallaroo.realtime.Query.start(
                 session._jsparkSession,
                 name,
-                str(self._directory),
+                job.attempt,
+                pickle.dumps(job),
+                job.partitions,
                 str(job.checkpoint),
                 Place().to_json(),
                 _LONGEST_EPOCH_MS,
@@ -79,16 +79,24 @@ class RealTimeQuery:
 
     def failure(self) -> Failure | None:
         """Why it stopped by itself; None while it runs."""
-        if self._feed.failure is not None and self._feed.failure.final:
-            return self._feed.failure
-        for role, process in self._processes.items():
-            if (code := process.poll()) is not None:
-                which = "the first stage" if role == READER else f"partition {role}"
-                return Failure(f"the process of {which} {how_ended(code)}")
+        cut_off = self._feed.failure
+        if cut_off is not None and cut_off.final:
+            return cut_off
+        if ended := str(self._jvm.wallaroo.realtime.Agent.firstEnded()):
+            return Failure(_in_words(*map(int, ended.split())))
         if self._query.isActive():
-            return self._feed.failure
+            if cut_off is None:
+                return None
+            now = time.monotonic()
+            self._cut_off_at = self._cut_off_at or now
+            return cut_off if now - self._cut_off_at > _REASON_S else None
         error = self._query.exception()
         reason = "the query stopped" if error.isEmpty() else cause_of(str(error.get().toString()))
+        if (known := _ENDED.search(reason)) is not None:
+            role, code = map(int, known.groups())
+            reason = _in_words(role, code)
+            if code == CUT_OFF and cut_off is not None:
+                reason = cut_off.reason
         return Failure(reason)
 
     def progress(self) -> Sequence[Progress]:
@@ -101,39 +109,22 @@ class RealTimeQuery:
         """Whether nothing is under way as far as is known here."""
         return True
 
+    def hold(self) -> None:
+        """Let the gateway hand out no more chunks."""
+        self._feed.hold()
+
     def finish_batch(self) -> None:
         """Wait until Spark has the state as of all that is published."""
         self._feed.finish_epoch()
 
     def stop(self) -> None:
         """Stop it, and its processes."""
-        if hasattr(self, "_feed"):
-            self._feed.close()
-        for process in self._processes.values():
-            process.kill()
+        self._feed.close()  # upon which the gateway cuts off the processes
+        with contextlib.suppress(Exception):  # Java may be gone
+            self._jvm.wallaroo.realtime.Agent.end(self._attempt)
         if self._query is not None:
-            with contextlib.suppress(Exception):  # Java may be gone
+            with contextlib.suppress(Exception):
                 self._query.stop()
-        with contextlib.suppress(Exception):
-            self._jvm.wallaroo.realtime.Bridge.forgetAll(str(self._directory))
-        for process in self._processes.values():
-            process.wait()
-
-    def _launched(self, role: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "wallaroo.engine.realtime.process"]
-        return subprocess.Popen([*command, str(self._directory), str(role)])
-
-    def _wait_for_processes(self) -> None:
-        deadline = time.monotonic() + _START_S
-        missing = dict(self._processes)
-        while missing:
-            for role, process in list(missing.items()):
-                if socket_of(self._directory, role).exists():
-                    del missing[role]
-                elif process.poll() is not None or time.monotonic() > deadline:
-                    msg = "a process of the query did not start"
-                    raise RuntimeFailure(msg)
-            time.sleep(_LOOK_EVERY_S)
 
     def _on_published(self, tally: Tally, timing: Timing) -> None:
         self._published += 1
@@ -143,3 +134,9 @@ class RealTimeQuery:
                 -_KEPT:
             ]
         self._on_batch(Batch(self._published, tally))
+
+
+def _in_words(role: int, code: int) -> str:
+    """That the process *role* has ended with *code*."""
+    how = "was cut off" if code == CUT_OFF else how_ended(code)
+    return f"the process of {name_of(role)} {how}"

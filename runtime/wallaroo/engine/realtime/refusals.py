@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -19,16 +18,6 @@ def refuse(what: str) -> NoReturn:
     """
     msg = f"the real-time engine does not support {what}; use --engine micro-batch"
     raise UsageError(msg)
-
-
-def check_master(master: str) -> None:
-    """Refuse another Spark than a local one.
-
-    Raises:
-        UsageError: It is another one.
-    """
-    if re.match(r"local(\[|$)", master) is None:
-        refuse(f"Spark at {master!r}, only local Spark")
 
 
 def check(program: Program) -> None:

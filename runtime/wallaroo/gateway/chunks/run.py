@@ -26,6 +26,7 @@ from wallaroo.engine.realtime.messages import (
     END,
     FAILED,
     FINISH,
+    HOLD,
     PUBLISHED,
     READER,
     RECORD,
@@ -115,6 +116,8 @@ class ChunkRun:
         """Number of the driver's last request that the epoch ends; 0 where it is answered."""
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
+        self._held = False
+        """Whether no more chunks are handed out."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
         self._unreported = Tally()
@@ -160,6 +163,10 @@ class ChunkRun:
             for record in records:
                 self._processes[role].send(RECORD, record)
             self._processes[role].send(DONE)
+        elif kind == HOLD and role == DRIVER:
+            with self._changed:
+                self._held = True
+                self._changed.notify_all()
         elif kind == FINISH and role == DRIVER:
             with self._changed:
                 self._asked = json_in(frame)
@@ -262,6 +269,10 @@ class ChunkRun:
                 if self._is_epoch_over(time.monotonic() - last_message):
                     self._end_epoch()
                     continue
+                if self._held:
+                    self._report(None)
+                    self._wait_for_request()
+                    continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report(None)
                 early = last + self._gap_s() - time.monotonic()
@@ -301,6 +312,11 @@ class ChunkRun:
                 )
             )
             return not self._closed
+
+    def _wait_for_request(self) -> None:
+        """Wait until the driver asks for the end of the epoch, or the run ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._asked, _WAIT_S)
 
     def _is_epoch_over(self, quiet_s: float) -> bool:
         chunk = self._flights.last
