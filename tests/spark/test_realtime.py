@@ -146,15 +146,3 @@ def test_a_poisonous_message_becomes_a_dead_letter(tmp_path: Path) -> None:
         assert client is not None
         wait_until(lambda: client.status().dead_letters == 1, "the dead letter")
         assert running.stop() == 0
-
-
-def test_what_the_engine_does_not_have_is_refused(tmp_path: Path) -> None:
-    with Receiver("u32") as receiver:
-        running = run(
-            APPS / "word_count", receiver, tmp_path, options=["--master", "local-cluster[1,1,512]"]
-        )
-        assert running.process.wait(PATIENCE_S) == 2
-        running._reader.join()
-    said = running.events[-1]["event"]
-    assert "local Spark" in said
-    assert "--engine micro-batch" in said

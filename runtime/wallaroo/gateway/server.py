@@ -28,7 +28,6 @@ from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
-from wallaroo.system.credentials import read_token
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
@@ -42,6 +41,7 @@ from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
 from wallaroo.observability.health import Health, HealthServer
 from wallaroo.observability.tracing import traces_for
+from wallaroo.system.credentials import read_token
 
 if TYPE_CHECKING:  # needs packages that may not be installed
     from wallaroo.gateway.traces import MessageTraces

@@ -1,7 +1,7 @@
 """TLS over a stream socket on which one thread receives while others send.
 
 `ssl.SSLSocket` is not made for that: OpenSSL's state of a connection has no lock, or has one that a
-thread holds while it waits for data. Here the state is only touched between two calls of the system.
+thread holds while it waits for data. Here the state only changes between calls of the system.
 """
 
 from __future__ import annotations

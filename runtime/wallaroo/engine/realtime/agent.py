@@ -6,9 +6,9 @@ processes end with it.
 
 Java writes frames to standard input, with parts that a zero byte separates: `start`, the name of a
 process, its role, the socket at which Java waits for it and the directory of distributed files,
-followed by a frame with the pickled `Job`; or `kill` and a name. On standard output the agent prints
-the private directory in which Java is to listen, and then for each process that ended its name and
-exit code, negative for a signal.
+followed by a frame with the pickled `Job`; or `kill` and a name. On standard output the agent
+prints the private directory in which Java is to listen, and then for each process that ended its
+name and exit code, negative for a signal.
 """
 
 from __future__ import annotations

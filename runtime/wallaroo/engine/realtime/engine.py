@@ -62,7 +62,9 @@ class RealTime(Engine):
         """See `Engine.launch`."""
         slots = layout.partitions + 1  # all tasks run at once, and mostly wait
         chosen = {**_SETTINGS, **settings.spark}
-        chosen |= {f"spark.executorEnv.{name}": value for name, value in settings.environment.items()}
+        chosen |= {
+            f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
+        }
         if is_local(settings.master):
             master = f"local[{slots},1]"
         else:

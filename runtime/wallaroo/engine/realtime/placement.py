@@ -65,12 +65,14 @@ class Placement:
         found = set(self._executors.running())
         available = self._executors.slots()
         if available < self._slots:
-            msg = f"{self._slots} tasks run at the same time, and executors have room for {available}"
+            msg = (
+                f"{self._slots} tasks run at the same time, and executors have room for {available}"
+            )
             raise NotYet(msg)
-        if not self._has_started and len(found) < self._executors.wanted:
-            if self._clock() - self._since < _ALL_S:
-                msg = f"{len(found)} of {self._executors.wanted} executors are there"
-                raise NotYet(msg)
+        is_first = not self._has_started and self._clock() - self._since < _ALL_S
+        if is_first and len(found) < self._executors.wanted:
+            msg = f"{len(found)} of {self._executors.wanted} executors are there"
+            raise NotYet(msg)
         self._has_started = True
         self._used = found
 

@@ -58,7 +58,7 @@ class ChunkServer:
         self._lock = threading.Lock()
         self._run: ChunkRun | None = None
         self._resumes = Resumes()
-        self._served: dict[threading.Thread, FrameSocket] = {}
+        self._served: dict[threading.Thread, socket.socket] = {}
         """Connections, by the threads that serve them."""
         self._closed = False
         self._listener = listener
