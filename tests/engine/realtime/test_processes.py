@@ -197,9 +197,9 @@ def test_the_processes_end_with_java_and_tell_how_they_ended(
         assert agent.directory.stat().st_mode & 0o777 == 0o700
         children = psutil.Process(agent.process.pid).children()
         agent.kill("1.0")
-        assert agent.report() == "1.0 -9"
         # the gateway misses one, and cuts off the others
-        assert {agent.report(), agent.report()} == {f"1.-1 {CUT_OFF}", f"1.1 {CUT_OFF}"}
+        reports = {agent.report() for _ in range(1 + PARTITIONS)}
+        assert reports == {"1.0 -9", f"1.-1 {CUT_OFF}", f"1.1 {CUT_OFF}"}
         agent.close()
     assert not psutil.wait_procs(children, 20)[1]
     assert not agent.directory.exists()

@@ -140,12 +140,10 @@ def test_few_strangers_are_served_at_a_time() -> None:
 def _connects(served: Echo) -> Callable[[], bool]:
     def connects() -> bool:
         with contextlib.suppress(OSError):
-            frames = connect(f"tcp://127.0.0.1:{served.listener.port}")
-            frames.send(b"hello")
-            frames.send(b"frame")
-            answer = frames.receive()
-            frames.close()
-            return answer == b"frame"
+            with contextlib.closing(connect(f"tcp://127.0.0.1:{served.listener.port}")) as frames:
+                frames.send(b"hello")
+                frames.send(b"frame")
+                return frames.receive() == b"frame"
         return False
 
     return connects

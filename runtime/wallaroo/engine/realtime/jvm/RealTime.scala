@@ -165,7 +165,9 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
     head = getHandle.getValueState("head", Encoders.product[Head], TTLConfig.NONE)
     log = getHandle.getMapState(
       "log", Encoders.product[Place], Encoders.product[Record], TTLConfig.NONE)
-    bridge = Agent.bridge(job, TaskContext.getPartitionId()).guarded()
+    // the driver calls this as well, to learn what state there is
+    if (TaskContext.get() != null)
+      bridge = Agent.bridge(job, TaskContext.getPartitionId()).guarded()
   }
 
   override def handleInputRows(
