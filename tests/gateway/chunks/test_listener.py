@@ -139,12 +139,15 @@ def test_few_strangers_are_served_at_a_time() -> None:
 
 def _connects(served: Echo) -> Callable[[], bool]:
     def connects() -> bool:
-        with contextlib.suppress(OSError):
-            with contextlib.closing(connect(f"tcp://127.0.0.1:{served.listener.port}")) as frames:
-                frames.send(b"hello")
-                frames.send(b"frame")
-                return frames.receive() == b"frame"
-        return False
+        frames = connect(f"tcp://127.0.0.1:{served.listener.port}")
+        try:
+            frames.send(b"hello")
+            frames.send(b"frame")
+            return frames.receive() == b"frame"
+        except OSError:
+            return False
+        finally:
+            frames.close()
 
     return connects
 
