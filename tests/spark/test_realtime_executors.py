@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections import Counter
@@ -130,3 +132,15 @@ def forked(running: BackgroundRun) -> list[int]:
     """The processes that run user code: what agents have forked."""
     agents = processes(running, "realtime.agent")
     return sorted(pid for pid in agents if psutil.Process(pid).ppid() in agents)
+
+
+def test_messages_flow_while_executors_come_and_go(tmp_path: Path, executors: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.scaled", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert ran.returncode == 0, ran.stderr[-2_000:]
+    told = json.loads(ran.stdout.splitlines()[-1])
+    for key, numbers in told["outputs"].items():
+        assert numbers == [str(n + 1) for n in range(len(numbers))], key
+    assert sum(map(len, told["outputs"].values())) == told["sent"]
+    moves = [line for line in ran.stderr.splitlines() if "query moves" in line]
+    assert len(moves) >= 2  # to three executors, and back to one
