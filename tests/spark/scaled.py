@@ -25,8 +25,9 @@ from wallaroo.engine.realtime.engine import RealTime
 from wallaroo.model.loader import ApplicationRef
 
 PARTITIONS, KEYS = 4, 10
-SCALES = (3, 1)
-_PATIENCE_S = 60.0
+SCALES = (1, 3)
+"""Numbers of executors after the first, which is three."""
+_PATIENCE_S = 120.0
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Scaled:
         settings = EngineSettings(
             reference,
             "local-cluster[3,5,1024]",
+            workers=3,
             spark={"spark.decommission.enabled": "true"},
             everywhere=True,
         )
@@ -66,10 +68,17 @@ class Scaled:
         self.running: RunningEngine = engine.start(
             settings, program, layout, connect, launched, directory, self._on_batch
         )
-        self.running.scale(1)
-        self._threads = [threading.Thread(target=work) for work in (self._supervise, self._send)]
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._supervise, self._send)
+        ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def moves(self) -> int:
+        """How often the query was started."""
+        run = self._gateway.server._run
+        return 0 if run is None else run.order[1]
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
@@ -116,17 +125,17 @@ def main(directory: Path) -> None:
     gaps = []
     with gateway_side(directory, reference.load()) as gateway:
         scaled = Scaled(directory, gateway, reference)
-        scaled.wait_for(lambda: scaled.running.workers() == (1, 1), "one executor")
+        scaled.wait_for(lambda: scaled.running.workers() == (3, 3), "three executors")
         scaled.wait_for_output()
         for number in SCALES:
-            began = len(scaled.published)
+            began, moves = len(scaled.published), scaled.moves
             scaled.running.scale(number)
             scaled.wait_for(
                 lambda number=number: scaled.running.workers() == (number, number),  # type: ignore[misc]
                 f"{number} executors",
             )
+            scaled.wait_for(lambda moves=moves: scaled.moves > moves, "a move")  # type: ignore[misc]
             scaled.wait_for_output()
-            time.sleep(8)  # the query moves a moment after the executors have come
             times = scaled.published[began - 1 :]
             gaps.append(max(after - before for before, after in itertools.pairwise(times)))
         outputs = scaled.finish()

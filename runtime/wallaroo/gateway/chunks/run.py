@@ -59,7 +59,6 @@ _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
 _SAVING_SHARE = 5
 """Chunks are so far apart that saving changes takes one part of so many of the time."""
-
 _WEIGHT = 0.2
 """Weight of the last time that saving took, of all."""
 
@@ -271,7 +270,8 @@ class ChunkRun:
                     continue
                 if self._held:
                     self._report(None)
-                    self._wait_for_request()
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._closed or self._asked, _WAIT_S)
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report(None)
@@ -312,11 +312,6 @@ class ChunkRun:
                 )
             )
             return not self._closed
-
-    def _wait_for_request(self) -> None:
-        """Wait until the driver asks for the end of the epoch, or the run ends."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._asked, _WAIT_S)
 
     def _is_epoch_over(self, quiet_s: float) -> bool:
         chunk = self._flights.last
