@@ -1,7 +1,7 @@
 """An application whose number of executors changes while messages arrive: a program for one test.
 
 Prints, as JSON, the longest time without a publication for each number of executors that it was
-given, and the outputs by key.
+given, how often the query was started, and the outputs by key.
 """
 
 from __future__ import annotations
@@ -138,8 +138,10 @@ def main(directory: Path) -> None:
             scaled.wait_for_output()
             times = scaled.published[began - 1 :]
             gaps.append(max(after - before for before, after in itertools.pairwise(times)))
+        starts = scaled.moves
         outputs = scaled.finish()
-    print(json.dumps({"gaps": gaps, "sent": scaled.sent, "outputs": outputs}))
+    told = {"gaps": gaps, "starts": starts, "sent": scaled.sent, "outputs": outputs}
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":

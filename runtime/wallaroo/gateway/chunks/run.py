@@ -115,8 +115,7 @@ class ChunkRun:
         """Number of the driver's last request that the epoch ends; 0 where it is answered."""
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
-        self._held = False
-        """Whether no more chunks are handed out."""
+        self._held = False  # no more chunks are handed out
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
         self._unreported = Tally()
