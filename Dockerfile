@@ -17,8 +17,8 @@ RUN apt-get update -qq \
       --add-modules java.compiler,java.desktop,java.instrument,java.management,java.naming,java.net.http,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,jdk.crypto.ec,jdk.jfr,jdk.management,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs \
  && /opt/java/bin/java -XX:+UseSerialGC -Xshare:dump >/dev/null
 
-# --- Python: the locked packages, Spark among them, without what is not reached ------------------
-FROM ${BASE} AS python
+# --- Python: the locked packages, Spark among them -----------------------------------------------
+FROM ${BASE} AS packages
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
       python3 python3-venv python3-pip ca-certificates >/dev/null
@@ -30,18 +30,28 @@ RUN python3 -m venv /build/tools \
  && python3 requirements.py pyproject.toml requirements.lock kubernetes >runtime.txt \
  && tools/bin/pip install -q --disable-pip-version-check --no-deps --require-hashes -r tools.txt \
  && tools/bin/pip wheel -q --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes \
-      -r runtime.txt -w wheels
-COPY image/trim.py ./
-RUN python3 -m venv --without-pip /opt/python \
+      -r runtime.txt -w wheels \
+ && python3 -m venv --without-pip /opt/python \
  && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
-      --no-index --no-deps wheels/*.whl \
- && python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+      --no-index --no-deps wheels/*.whl
+
+# --- the real-time engine's jar, compiled by the compiler that Spark brings ----------------------
+FROM packages AS jar
+COPY --from=java /opt/java /opt/java
+COPY runtime runtime
+RUN JAVA_HOME=/opt/java PYTHONPATH=runtime /opt/python/bin/python -m wallaroo.engine.realtime.jar
+
+# --- the packages without what is not reached ----------------------------------------------------
+FROM packages AS python
+COPY image/trim.py ./
+RUN python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
  && tools/bin/pip --python /opt/python/bin/python list --format freeze >installed.txt
 
 # --- the runtime, the application, and what it needs besides -------------------------------------
 FROM python AS application
 COPY README.md LICENSE ./
 COPY runtime runtime
+COPY --from=jar /build/runtime/wallaroo/engine/realtime/jvm runtime/wallaroo/engine/realtime/jvm
 RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w own . \
  && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
       --no-index --no-deps --target /opt/wallaroo own/*.whl

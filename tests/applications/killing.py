@@ -1,8 +1,10 @@
-"""Counts each message by itself; a message `kill` ends the process that counts it."""
+"""Counts each message by itself; `kill` ends the process that counts it, `hang` keeps it busy."""
 
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 from typing import Any
 
 import wallaroo
@@ -21,6 +23,9 @@ def key(message: str) -> str:
 def count(message: str, seen: Seen) -> str:
     if message == "kill":
         os._exit(3)
+    if message.startswith("hang "):
+        Path(message.removeprefix("hang ")).touch()
+        time.sleep(3600)
     seen.count += 1
     return f"{message}{seen.count}"
 

@@ -71,6 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
         "token": {"existingSecret": "mine"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
+    "the real-time engine": {"engine": "real-time", "networkPolicy": {"enabled": True}},
     "TLS inside": {"tls": {"door": {"secretName": "inner"}}},
     "shared storage": {
         "storage": {
@@ -412,6 +413,28 @@ def test_network_policies_open_what_has_to_be_reached_and_nothing_else(helm: Hel
     assert opened("-driver") == {(7078, 7079): [own], (7980,): []}
     assert opened("-executor") == {(): [own]}
     assert opened("-receiver") == {(7002, 7981): [own]}
+
+
+def test_the_real_time_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:
+    values = {"engine": "real-time", "networkPolicy": {"enabled": True}, "repartition": True}
+    objects = helm.objects("word-count", values)
+    usual = helm.objects("word-count", {"networkPolicy": {"enabled": True}})
+
+    def ports(made: list[dict[str, Any]]) -> dict[str, int]:
+        return {p["name"]: p["port"] for p in one(made, "Service", "-gateway")["spec"]["ports"]}
+
+    def pod(name: str) -> Any:
+        return one(objects, "StatefulSet", name)["spec"]["template"]["spec"]
+
+    assert ports(objects) == {**ports(usual), "chunks": 7901}
+    (gateway,) = pod("-gateway")["containers"]
+    assert {"name": "chunks", "containerPort": 7901, "protocol": "TCP"} in gateway["ports"]
+    assert "--chunks-port=7901" in gateway["args"]
+    for container in (*pod("-driver")["containers"], *pod("-driver")["initContainers"]):
+        assert "--engine=real-time" in container["args"]
+    inner = [{"port": 7900, "protocol": "TCP"}, {"port": 7901, "protocol": "TCP"}]
+    rules = one(objects, "NetworkPolicy", "-gateway")["spec"]["ingress"]
+    assert [len(rule["from"]) for rule in rules if rule["ports"] == inner] == [1]
 
 
 def test_monitors_are_for_clusters_that_know_them(helm: Helm) -> None:

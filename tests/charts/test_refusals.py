@@ -11,6 +11,7 @@ from tests.charts.harness import HELM, Helm, RefusedError
 AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"workers": 0}, "workers", "greater than or equal to 1|minimum"),
     ({"workers": "two"}, "workers", "integer"),
+    ({"engine": "batch"}, "engine", "micro-batch"),
     ({"wrokers": 2}, "wrokers", "not allowed"),
     ({"driver": {"cores": 2}}, "cores", "not allowed"),
     ({"partitions": 1.5}, "partitions", "integer"),
@@ -103,6 +104,10 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     (
         {"sources": [{"name": "a", "port": 7900}]},
         "The source a with port 7900 is in the way of the gateway's own ports",
+    ),
+    (
+        {"engine": "real-time", "sources": [{"name": "a", "port": 7901}]},
+        "The source a with port 7901 is in the way of the port at which the gateway",
     ),
     ({"sources": []}, "sources is empty: name the application's sources"),
     ({"image": {"repository": ""}}, "image.repository is empty: name the application's image"),

@@ -62,6 +62,7 @@ GATEWAY_ARGUMENTS = {
     "--state-dir": "state",
     "--listen": "grpc://[::1]:7900",
     "--token-file": "token",
+    "--chunks-port": "7901",
     "--listen-tls-cert": "api.pem",
     "--listen-tls-key": "api.key",
     "--health": "[::1]:7980",

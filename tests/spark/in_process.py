@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.dataflow.harness import cut
 from tests.engines import MICRO_BATCH, REAL_TIME
@@ -32,6 +32,7 @@ from wallaroo.engine.realtime.settings import SETTINGS
 from wallaroo.engine.spark.session import Launch, Spark, SparkSettings
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import Query
+from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
@@ -169,11 +170,12 @@ class InProcess:
 
     def _chunks(self, setting: _Setting, on_batch: OnBatch) -> Query:
         program, edge = setting.program, setting.edge
+        jvm: Any = self.session._jvm
         job = chunk_process.Job(
             setting.reference,
             str(edge.chunk_socket),
             edge.leases.claim("driver"),
-            1,
+            jvm.wallaroo.realtime.Agent.fresh(),
             setting.directory / "checkpoint",
             setting.workers,
             program.buckets,
@@ -181,7 +183,7 @@ class InProcess:
             program.repeated,
             60.0,
         )
-        return RealTimeQuery(self.session, job, program.application.name, edge.sockets, on_batch)
+        return RealTimeQuery(self.session, job, program.application.name, on_batch)
 
 
 @dataclass
@@ -211,7 +213,7 @@ class _Edge:
             self.location, self.journal, self._outbox, {}, Authenticator(None, self.leases)
         )
         self._chunks = ChunkServer(
-            self.chunk_socket,
+            Listener.at_path(self.chunk_socket),
             self.journal,
             directory / "journal.db",
             self._outbox,

@@ -17,8 +17,8 @@ import pytest
 from tests.gateway.harness import Authority
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE
 from wallaroo.run.background_run import BackgroundRun
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE
 
 pytestmark = pytest.mark.spark
 

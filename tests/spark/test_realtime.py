@@ -89,15 +89,3 @@ def _go_on(running: BackgroundRun, payloads: list[bytes]) -> None:
     assert client is not None
     while (accepted := client.status().sources[0].accepted) < len(payloads):
         _send(running.sources[SOURCE], payloads[accepted:])
-
-
-def test_what_the_engine_does_not_have_is_refused(tmp_path: Path) -> None:
-    with Receiver("u32") as receiver:
-        running = run(
-            APPS / "word_count", receiver, tmp_path, options=["--master", "local-cluster[1,1,512]"]
-        )
-        assert running.process.wait(PATIENCE_S) == 2
-        running._reader.join()
-    said = running.events[-1]["event"]
-    assert "local Spark" in said
-    assert "--engine micro-batch" in said

@@ -194,6 +194,7 @@ spec:
 
 {{/* Options of all commands that run the application's functions on Spark. */}}
 {{- define "wallaroo.engineArgs" -}}
+- --engine={{ .Values.engine }}
 - --gateway={{ include "wallaroo.fullname" . }}-gateway:7900
 {{- if .Values.tls.door.secretName }}
 - --gateway-ca=/etc/wallaroo/tls/door/ca.crt

@@ -12,6 +12,7 @@ from wallaroo.cli.options import (
     DASHBOARD,
     DRIVER_MEMORY,
     ENGINE,
+    ENGINE_NAME,
     FILE,
     GATEWAY_ACCESS,
     HEALTH,
@@ -19,6 +20,7 @@ from wallaroo.cli.options import (
     MASTER,
     PARTITIONS,
     STATE_DIR,
+    choose_engine,
 )
 from wallaroo.observability import logs
 from wallaroo.run.cluster import ClusterRun
@@ -66,7 +68,8 @@ OPTIONS = Options(
 
 @click.command()
 @OPTIONS
-def driver(**options: Any) -> None:
+@ENGINE_NAME
+def driver(engine_name: str | None, **options: Any) -> None:
     """Run an application's query in a pod, with executors in pods and an existing gateway.
 
     It is started by the application's chart; POD_NAME, POD_NAMESPACE and POD_IP identify its pod.
@@ -80,6 +83,7 @@ def driver(**options: Any) -> None:
         --gateway word-count-gateway:7900 --token-file /etc/wallaroo/token/token \\
         --state-dir /var/lib/wallaroo/state --workers-from word-count-workers
     """  # noqa: D301  (click reads \b)
+    choose_engine(engine_name)
     settings = OPTIONS.fill(options)
     logs.configure(settings.log_level)
     with ClusterRun(settings) as running:

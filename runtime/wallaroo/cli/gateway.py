@@ -62,6 +62,12 @@ OPTIONS = Options(
                 "--listen-tls-key", type=FILE, help="Private key for --listen-tls-cert (PEM)."
             ),
         ),
+        chunks_port=Option(
+            "--chunks-port",
+            metavar="PORT",
+            type=click.IntRange(0, 65535),
+            help="Port for the processes of the real-time engine, on the host of --listen.",
+        ),
         health=HEALTH,
         letters=DEAD_LETTER_LIMITS,
         ports=Option("--ports", type=int, multiple=True, hidden=True),

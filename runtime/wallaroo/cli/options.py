@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from wallaroo.api.addresses import Address, parse_address
 from wallaroo.cli.option_tree import Command, Decorator, Option, Options, Part
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.registry import ENGINES, VARIABLE
 from wallaroo.errors import UsageError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
@@ -385,3 +387,18 @@ def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Applic
     """
     args = ("--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS, *app_args)
     return ApplicationRef(app, args, DEFAULT_MAX_FRAME).load()
+
+
+ENGINE_NAME = click.option(
+    "--engine",
+    "engine_name",
+    type=click.Choice(ENGINES),
+    hidden=True,  # the second one cannot run every application yet
+    help="Engine that runs the application: in batches, or in chunks of a few milliseconds.",
+)
+
+
+def choose_engine(name: str | None) -> None:
+    """Use the engine *name*, the value of `ENGINE_NAME`, in this process and its children."""
+    if name is not None:
+        os.environ[VARIABLE] = name

@@ -13,6 +13,7 @@ from wallaroo.cli.option_tree import Options
 from wallaroo.cli.options import (
     APPLICATION,
     DRIVER_MEMORY,
+    ENGINE_NAME,
     FUNCTION_TIMEOUT,
     GATEWAY,
     GATEWAY_ACCESS,
@@ -21,6 +22,7 @@ from wallaroo.cli.options import (
     SPARK_SETTINGS,
     STATE_DIR,
     TOKEN_FILE,
+    choose_engine,
 )
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import engine_of
@@ -53,8 +55,11 @@ _GATEWAY = GATEWAY_ACCESS.but(
 @STATE_DIR.but(required=True)
 @PARTITIONS.but(required=True)
 @_GATEWAY
+@ENGINE_NAME
 @LOG_LEVEL.but(default=RunSettings.log_level, show_default=True)
-def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any) -> None:
+def repartition(
+    state_dir: Path, partitions: int, log_level: str, engine_name: str | None, **options: Any
+) -> None:
     """Change an application's number of partitions, the upper bound of its parallelism.
 
     The application must have been stopped cleanly. If its driver was killed, the gateway must be
@@ -70,6 +75,7 @@ def repartition(state_dir: Path, partitions: int, log_level: str, **options: Any
         --state-dir .wallaroo/word_count --partitions 4
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
+    choose_engine(engine_name)
     if (options["gateway"] is None) != (options["token_file"] is None):
         msg = "--gateway and --token-file must be used together"
         raise UsageError(msg)

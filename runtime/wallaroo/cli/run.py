@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -14,6 +13,7 @@ from wallaroo.cli.options import (
     ACCEPT_LOST_JOURNAL,
     DASHBOARD,
     ENGINE,
+    ENGINE_NAME,
     FILE,
     GATEWAY,
     LOG_LEVEL,
@@ -21,9 +21,9 @@ from wallaroo.cli.options import (
     PARTITIONS,
     STATE_DIR,
     TRAFFIC,
+    choose_engine,
 )
 from wallaroo.cli.upstream_options import UpstreamCommand
-from wallaroo.engine.registry import ENGINES, VARIABLE
 from wallaroo.errors import RuntimeFailure
 from wallaroo.observability import logs
 from wallaroo.run.local import LocalRun
@@ -72,13 +72,8 @@ OPTIONS = Options(
 @OPTIONS
 @click.option("--no-ui", is_flag=True, help="Do not serve the dashboard and /metrics.")
 @click.option("--no-live", is_flag=True, help="On a terminal, show only logs, without a live view.")
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    hidden=True,  # the second one cannot run every application yet
-    help="Engine that runs the application: in batches, or in chunks of a few milliseconds.",
-)
-def run(no_ui: bool, no_live: bool, engine: str | None, **options: Any) -> None:
+@ENGINE_NAME
+def run(no_ui: bool, no_live: bool, engine_name: str | None, **options: Any) -> None:
     """Run an application until SIGINT or SIGTERM.
 
     APP is a directory with an application.py, a .py file, or an importable module; it may also be
@@ -100,8 +95,7 @@ def run(no_ui: bool, no_live: bool, engine: str | None, **options: Any) -> None:
         options["master"] = f"local[{options['workers']},{_TASK_FAILURES}]"
     if no_ui:
         options["ui"] = None
-    if engine is not None:
-        os.environ[VARIABLE] = engine
+    choose_engine(engine_name)
     settings = OPTIONS.fill(options, live=not no_live)
     logs.configure(settings.log_level)
     with LocalRun(settings, command_line) as running:

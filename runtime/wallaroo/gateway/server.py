@@ -17,6 +17,7 @@ import structlog
 
 from wallaroo.engine.realtime.messages import chunks_socket
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connectors.base import ConnectorContext, SinkConnector
@@ -26,7 +27,7 @@ from wallaroo.gateway.control import Control
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
-from wallaroo.gateway.internal_api.auth import Authenticator, read_token
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
@@ -40,6 +41,7 @@ from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
 from wallaroo.observability.health import Health, HealthServer
 from wallaroo.observability.tracing import traces_for
+from wallaroo.system.credentials import read_token
 
 if TYPE_CHECKING:  # needs packages that may not be installed
     from wallaroo.gateway.traces import MessageTraces
@@ -78,7 +80,7 @@ class Gateway:
         self._stopping = False
         self._restarts = False
         self._chunks: ChunkServer | None = None
-        """Serves a real-time query; None if processes on other machines use the gateway."""
+        """Serves a real-time query; None if there is to be none."""
 
     async def start(self) -> None:
         """Bind the sources, start delivering, open the internal API.
@@ -154,9 +156,11 @@ class Gateway:
         )
         self._traces = self._message_traces()
         evidence = EvidenceFinder(self._application, self._journal, self._policies)
-        if (path := chunks_socket(settings.location)) is not None:
+        listener = self._chunks_listener()
+        port = None if listener is None else listener.port
+        if listener is not None:
             self._chunks = ChunkServer(
-                path,
+                listener,
                 self._journal,
                 settings.directory / JOURNAL,
                 self._outbox,
@@ -170,11 +174,23 @@ class Gateway:
             settings.location,
             self._journal,
             self._outbox,
-            control.actions(),
+            {**control.actions(), "chunks_port": lambda _: port},
             Authenticator(self._token, self._leases),
             evidence,
             self._traces,
             self._certificate,
+        )
+
+    def _chunks_listener(self) -> Listener | None:
+        """Where the processes of a real-time query connect; None where there is no such query."""
+        settings = self._settings
+        if (path := chunks_socket(settings.location)) is not None:
+            return Listener.at_path(path)
+        if settings.chunks_port is None:
+            return None
+        host, _, _ = settings.location.partition("://")[2].rpartition(":")
+        return Listener.at_port(
+            host.strip("[]"), settings.chunks_port, self._token, settings.tls.serving()
         )
 
     def _open_health_server(self) -> None:

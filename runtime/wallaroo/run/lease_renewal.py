@@ -10,15 +10,11 @@ import time
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.auth import (
-    AUTHORITIES_VARIABLE,
-    TOKEN_FILE_VARIABLE,
-    read_token,
-)
 from wallaroo.gateway.internal_api.client import Lease, LeaseClient
 from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 from wallaroo.run.settings import GatewayAccess
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE, read_token
 
 _RETRY_S = 1.0
 """Seconds between attempts while the gateway is unavailable or another driver holds the lease."""

@@ -13,7 +13,6 @@ import structlog
 
 from wallaroo.engine.base import Batch, EngineSettings, Launch, RunningEngine
 from wallaroo.engine.registry import engine
-from wallaroo.gateway.internal_api.auth import read_token
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
@@ -22,6 +21,7 @@ from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.stopping import StartInterrupted, StopSignals
 from wallaroo.run.user_output import captured_user_output
+from wallaroo.system.credentials import read_token
 
 CHECK_INTERVAL_S = 0.2
 """Seconds between checks of whether all parts are running."""

@@ -19,12 +19,7 @@ from wallaroo.engine.base import Batch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.internal_api.auth import (
-    AUTHORITIES_VARIABLE,
-    TOKEN_VARIABLE,
-    location_of,
-    read_token,
-)
+from wallaroo.gateway.internal_api.auth import location_of
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import GatewayStatus
@@ -39,6 +34,7 @@ from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token
 from wallaroo.system.tls import TLSFiles
 
 _MAX_SOURCE_FAILURES = 5
@@ -282,7 +278,15 @@ class LocalRun(Lifecycle):
             token_file = scratch / "token"
             token_file.touch(mode=0o600)
             token_file.write_text(secrets.token_urlsafe(32))
-        return GatewaySettings(state.path, location, token_file, tls, traffic=settings.traffic)
+        chunks_port = 0 if engine().takes_chunks else None
+        return GatewaySettings(
+            state.path,
+            location,
+            token_file,
+            tls,
+            chunks_port=chunks_port,
+            traffic=settings.traffic,
+        )
 
     def _set_credentials(self, gateway: GatewaySettings) -> dict[str, str]:
         """Set, and return, the environment variables with the credentials for *gateway*."""

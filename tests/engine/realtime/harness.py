@@ -22,6 +22,7 @@ from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
 from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.slots import slots_for, spark_hash
+from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
@@ -52,7 +53,7 @@ class GatewaySide:
         self.failures: list[Exception] = []
         evidence = EvidenceFinder(application, self.journal, {})
         self.server = ChunkServer(
-            self.path,
+            Listener.at_path(self.path),
             self.journal,
             journal_file,
             self.outbox,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.realtime.jar import SOURCE, compiled, jar
+from wallaroo.engine.realtime.jar import SOURCES, compiled, jar
 from wallaroo.errors import UsageError
 
 
@@ -20,11 +20,13 @@ def test_the_jar_is_that_of_this_source_and_this_pyspark() -> None:
 
 
 def test_an_interface_of_spark_that_moved_is_named(tmp_path: Path) -> None:
-    source = tmp_path / "RealTime.scala"
-    moved = SOURCE.read_text().replace("SupportsRealTimeMode", "SupportsOtherMode")
-    source.write_text(moved)
+    sources = []
+    for source in SOURCES:
+        sources.append(tmp_path / source.name)
+        moved = source.read_text().replace("SupportsRealTimeMode", "SupportsOtherMode")
+        sources[-1].write_text(moved)
     with pytest.raises(UsageError) as refused:
-        compiled(source, tmp_path)
+        compiled(sources, tmp_path)
     assert "SupportsOtherMode" in str(refused.value)
     assert importlib.metadata.version("pyspark") in str(refused.value)
     assert "--engine micro-batch" in str(refused.value)

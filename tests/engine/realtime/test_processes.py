@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.engine.realtime.harness import (
@@ -27,7 +27,7 @@ from tests.helpers import KILLING, wait_until
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DRIVER, READER, Hello
-from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.realtime.process import CUT_OFF, Job
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.gateway.chunks.pace import Resumes
 from wallaroo.model.loader import ApplicationRef
@@ -44,10 +44,13 @@ class Processes:
     """The processes of one query, and what moves frames between them."""
 
     def __init__(
-        self, gateway: GatewaySide, reference: ApplicationRef, store: Store, attempt: int
+        self,
+        gateway: GatewaySide,
+        reference: ApplicationRef,
+        store: Store,
+        attempt: int,
+        call_limit_s: float = 5.0,
     ) -> None:
-        self.directory = gateway.path.with_name(f"query-{attempt}")
-        self.directory.mkdir()
         checkpoint = gateway.path.with_name("checkpoint")
         checkpoint.mkdir(exist_ok=True)
         (checkpoint / "metadata").write_text(RUN)
@@ -62,36 +65,69 @@ class Processes:
             buckets,
             slots_for(buckets),
             frozenset(),
-            5.0,
+            call_limit_s,
         )
-        (self.directory / JOB).write_bytes(pickle.dumps(job))
-        command = [sys.executable, "-m", "wallaroo.engine.realtime.process", str(self.directory)]
         roles = (READER, *range(PARTITIONS))
-        self.processes = [subprocess.Popen([*command, str(role)]) for role in roles]
         hello = Hello(gateway.claim, attempt, DRIVER, PARTITIONS)
         self.feed = Feed(gateway.path, hello, lambda *_: None)
-        java = [self._connected(role) for role in roles]
+        self.agent = AgentProcess()
+        java = [self.agent.start(job, role) for role in roles]
         self._java = java
         threading.Thread(target=StandIn(java[0], java[1:]).run, args=(store,), daemon=True).start()
 
     def kill(self) -> None:
-        for process in self.processes:
-            process.send_signal(signal.SIGKILL)
+        for child in psutil.Process(self.agent.process.pid).children():
+            child.kill()
 
     def close(self) -> None:
         self.feed.close()
-        self.kill()
-        for process in self.processes:
-            process.wait()
+        self.agent.close()
         for connection in self._java:
             connection.close()
 
-    def _connected(self, role: int) -> FrameSocket:
-        path = socket_of(self.directory, role)
-        wait_until(path.exists, f"the socket of process {role}")
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(str(path))
-        return FrameSocket(connection)
+
+class AgentProcess:
+    """An agent, as Java starts it."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "wallaroo.engine.realtime.agent"]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._commands, self._reports = self.process.stdin, self.process.stdout
+        self.directory = Path(self.report())
+
+    def start(self, job: Job, role: int) -> FrameSocket:
+        """Start a process; its connection."""
+        path = self.directory / f"{job.attempt}.{role}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen(1)
+            parts = ("start", path.name, str(role), str(path), "")
+            self._write("\0".join(parts).encode(), pickle.dumps(job))
+            return FrameSocket(listener.accept()[0])
+
+    def kill(self, name: str) -> None:
+        """Kill a process."""
+        self._write(f"kill\0{name}".encode())
+
+    def report(self) -> str:
+        """The next line that Java would read."""
+        return self._reports.readline().decode().rstrip("\n")
+
+    def close(self) -> None:
+        """End as Java would."""
+        if self._commands.closed:
+            return
+        self._commands.close()
+        assert self.process.wait(20) == 0
+        self._reports.close()
+
+    def _write(self, *frames: bytes) -> None:
+        for frame in frames:
+            self._commands.write(len(frame).to_bytes(4) + frame)
+        self._commands.flush()
 
 
 @contextlib.contextmanager
@@ -146,3 +182,44 @@ def test_a_message_that_kills_its_process_becomes_a_dead_letter(
         outputs = [output[4:] for output in framed]
         assert gateway.outbox.counters()["letters"] == 1
     assert sorted(outputs) == [b"a1", b"a2", b"b1"]
+
+
+def test_the_processes_end_with_java_and_tell_how_they_ended(
+    reference: ApplicationRef, tmp_path: Path
+) -> None:
+    application, store = reference.load(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        running(gateway, reference, store, 1) as processes,
+    ):
+        agent = processes.agent
+        wait_until(lambda: len(joined(gateway)) == 2 + PARTITIONS, "all processes")
+        assert agent.directory.stat().st_mode & 0o777 == 0o700
+        children = psutil.Process(agent.process.pid).children()
+        agent.kill("1.0")
+        # the gateway misses one, and cuts off the others
+        reports = {agent.report() for _ in range(1 + PARTITIONS)}
+        assert reports == {"1.0 -9", f"1.-1 {CUT_OFF}", f"1.1 {CUT_OFF}"}
+        agent.close()
+    assert not psutil.wait_procs(children, 20)[1]
+    assert not agent.directory.exists()
+
+
+def joined(gateway: GatewaySide) -> set[int]:
+    """The roles that take part in the run."""
+    run = gateway.server._run
+    return set() if run is None else set(run._processes)
+
+
+def test_user_code_that_hangs_does_not_keep_a_process_that_is_cut_off(
+    reference: ApplicationRef, tmp_path: Path
+) -> None:
+    application, store, hangs = reference.load(), Store(), tmp_path / "hangs"
+    with gateway_side(tmp_path, application) as gateway:
+        processes = Processes(gateway, reference, store, 1, call_limit_s=0.0)
+        submit(gateway, application, [("in", b"hang %s" % bytes(hangs))])
+        wait_until(hangs.exists, "the call")
+        processes.feed.close()
+        ended = [processes.agent.report() for _ in range(1 + PARTITIONS)]
+        processes.close()
+    assert {line.split()[1] for line in ended} == {str(CUT_OFF)}

@@ -12,8 +12,7 @@ from tests.helpers import wait_until
 from wallaroo.dataflow.packing import Packed
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import READER, Place
-from wallaroo.engine.realtime.process import socket_of
-from wallaroo.engine.realtime.state_import import ImportJob, _serving, write_rows
+from wallaroo.engine.realtime.state_import import ImportJob, write_rows
 from wallaroo.engine.spark.slots import slots_for
 
 PARTITIONS, BUCKETS = 2, 16
@@ -77,16 +76,3 @@ def test_an_import_of_nothing_is_noted(tmp_path: Path) -> None:
     imported(tmp_path, store, [], "nothing")
     assert logs(store) == {}
     assert Place.from_json(store.place) == Place(imported="nothing")
-
-
-def test_threads_that_serve_java_end_with_the_import(tmp_path: Path) -> None:
-    write_rows(PACKED, tmp_path / "rows")
-    before = threading.active_count()
-    with _serving(ImportJob(tmp_path / "rows", "name", SLOTS), tmp_path, PARTITIONS):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(str(socket_of(tmp_path, READER)))  # no other one comes
-        java = FrameSocket(connection)
-        java.send(Place().to_json().encode())
-        assert java.receive() is not None
-        java.close()
-    assert threading.active_count() == before

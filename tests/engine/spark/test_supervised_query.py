@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from wallaroo.engine.base import Failure, OnBatch, Progress
-from wallaroo.engine.spark.supervised_query import SupervisedQuery
+from wallaroo.engine.spark import supervised_query
+from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
+from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
 
 
@@ -80,3 +82,36 @@ def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
     engine = SupervisedQuery(lambda _: next(queries), lambda: ended, lambda _batch: None)
     assert engine.failure() is None
     assert engine.failure() == ended
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_lacks_something_waits_and_counts_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
+    tried: list[int] = []
+
+    def start(_on_batch: OnBatch) -> Query:
+        tried.append(1)
+        if len(tried) <= 2 * Restarts.MOST:
+            msg = "no executor is there"
+            raise NotYet(msg)
+        return Query()
+
+    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
+    with pytest.raises(RuntimeFailure, match="not started"):
+        engine.finish_batch()
+    assert [engine.failure() for _ in range(2 * Restarts.MOST + 5)] == [None] * (
+        2 * Restarts.MOST + 5
+    )
+    assert len(tried) == 2 * Restarts.MOST + 1
+    assert engine.restarts == 0
+
+
+def test_a_query_that_is_replaced_starts_again_at_once() -> None:
+    queries = iter([Query(), Query()])
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine.replace()
+    assert engine.failure() is None
+    assert engine.restarts == 0
+    assert not list(queries)

@@ -10,12 +10,7 @@ import pytest
 from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
-from wallaroo.gateway.internal_api.auth import (
-    TOKEN_FILE_VARIABLE,
-    TOKEN_VARIABLE,
-    Authenticator,
-    read_token,
-)
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
@@ -23,6 +18,7 @@ from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, read_token
 
 TOKEN = "0123456789abcdef"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.harness import Authority
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.internal_api.auth import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, Authenticator
+from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.leases import Leases
@@ -17,6 +17,7 @@ from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE
 from wallaroo.system.tls import TLSFiles
 
 TOKEN = "a token that is long enough"

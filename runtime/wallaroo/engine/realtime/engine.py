@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,6 @@ from wallaroo.engine.base import (
     StateLayout,
 )
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
-from wallaroo.engine.realtime import refusals
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
     check_that_spark_has_all,
@@ -28,11 +28,13 @@ from wallaroo.engine.realtime.checkpoint import (
     place_of,
 )
 from wallaroo.engine.realtime.jar import jar
-from wallaroo.engine.realtime.messages import Addressed, Place, chunks_socket
+from wallaroo.engine.realtime.messages import Addressed, Place
+from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.realtime.running import RunningRealTime
-from wallaroo.engine.realtime.settings import SETTINGS, local_master
+from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
 from wallaroo.engine.realtime.stopped import Stopped, session_for
 from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
 from wallaroo.engine.spark.checkpoint.partitions import (
@@ -48,17 +50,37 @@ from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.system.pod import Pod
 
+_ON_EXECUTORS = {
+    # a task that fails is not tried again alone: the gateway has cut off the others
+    "spark.task.maxFailures": "1",
+    # a partition stays where its process is
+    "spark.locality.wait": "3s",
+}
+_CORES, _CORES_REQUESTED = "spark.executor.cores", "spark.kubernetes.executor.request.cores"
+
 
 class RealTime(Engine):
     """Runs applications in chunks on Spark's real-time mode."""
 
     name = "real-time"
+    takes_chunks = True
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
-        refusals.check_master(settings.master)
         chosen = {**SETTINGS, **settings.spark}
-        master = local_master(layout.partitions)
+        chosen |= {
+            f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
+        }
+        if is_local(settings.master):
+            master = local_master(layout.partitions)
+        else:
+            master = settings.master
+            chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
+            chosen["spark.executor.instances"] = str(settings.workers)
+        if master.startswith("k8s://"):
+            # one executor is enough, and the tasks are spread over all that are there
+            chosen.setdefault(_CORES_REQUESTED, chosen.get(_CORES, "1"))
+            chosen[_CORES] = str(slots_of(layout.partitions))
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )
@@ -77,22 +99,17 @@ class RealTime(Engine):
         """See `Engine.start`."""
         assert isinstance(launched, SparkLaunch)
         assert isinstance(connect, Addressed)
-        gateway = chunks_socket(connect.location)
-        if gateway is None:
-            refusals.refuse("--gateway")
-        assert connect.claim is not None
         check_partitions(layout)
         owner.take(layout.checkpoint, self.name)
         remove_leftovers(layout.checkpoint)
-        return RunningRealTime(
-            settings, program, layout, gateway, connect.claim, launched, scratch, on_batch
-        )
+        return RunningRealTime(settings, program, layout, connect, launched, scratch, on_batch)
 
     def on_kubernetes(
         self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
     ) -> dict[str, str]:
         """See `Engine.on_kubernetes`."""
-        refusals.refuse("Kubernetes")
+        os.environ["SPARK_LOCAL_IP"] = pod.ip
+        return kubernetes.settings(pod, image, prefix, template, token_file)
 
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
@@ -148,3 +165,8 @@ class RealTime(Engine):
         if last_commit(layout.checkpoint) is not None and is_needed(layout.checkpoint, partitions):
             with session_for("repartition", partitions, master, memory) as session:
                 repartition(session, layout.checkpoint, partitions)
+
+
+def _with_jar(chosen: Mapping[str, str]) -> str:
+    """The jars that executors fetch from the driver: this engine's, and those that were chosen."""
+    return ",".join([str(jar()), *filter(None, [chosen.get("spark.jars")])])

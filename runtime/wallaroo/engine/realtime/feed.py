@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from wallaroo.engine.base import Failure
-from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.messages import (
     FAILED,
     FINISH,
     HELLO,
+    HOLD,
     PUBLISHED,
     Hello,
     News,
@@ -30,7 +30,7 @@ class Feed:
     """A connection to the gateway, for the driver of a query.
 
     Args:
-        path: The gateway's socket for chunks.
+        address: The gateway's address for `connect`.
         hello: Which query it is.
         on_news: Called, in a thread, with what was published since the last call.
 
@@ -38,10 +38,8 @@ class Feed:
         OSError: The gateway is not there.
     """
 
-    def __init__(self, path: Path, hello: Hello, on_news: Callable[[News], None]) -> None:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(str(path))
-        self._frames = FrameSocket(connection)
+    def __init__(self, address: str | Path, hello: Hello, on_news: Callable[[News], None]) -> None:
+        self._frames = connect(str(address))
         self._frames.send(pack_json(HELLO, hello))
         self._on_news = on_news
         self._changed = threading.Condition()
@@ -71,6 +69,11 @@ class Feed:
             if self._done < number:
                 assert self._failure is not None
                 raise RuntimeFailure(self._failure.reason)
+
+    def hold(self) -> None:
+        """Let the gateway hand out no more chunks."""
+        with contextlib.suppress(OSError):  # the query has failed
+            self._frames.send(HOLD)
 
     def close(self) -> None:
         """Close the connection."""

@@ -19,7 +19,7 @@ import socket
 import struct
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from wallaroo.dataflow.entities import Head
 
@@ -38,6 +38,28 @@ END_OF_EPOCH = -1
 """In the place of a slot."""
 
 
+class Stream(Protocol):
+    """What a stream socket does, with or without TLS."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send *data*."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Up to *size* bytes; none at the end of the stream."""
+
+    def settimeout(self, seconds: float | None, /) -> None:
+        """Limit the time of each call."""
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+
+    def shutdown(self, how: int, /) -> None:
+        """Shut the connection down."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
 class FrameSocket:
     """A stream socket that carries frames; any thread may send, and one of them receives.
 
@@ -45,7 +67,7 @@ class FrameSocket:
         connection: The socket.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: Stream) -> None:
         self._connection = connection
         self._sending = threading.Lock()
         self._held = bytearray()
@@ -82,6 +104,10 @@ class FrameSocket:
                 return None
             self._held += piece
         return frame
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._connection.fileno()
 
     def close(self) -> None:
         """Close the connection, even if another thread is waiting for a frame."""

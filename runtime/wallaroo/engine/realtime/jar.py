@@ -1,7 +1,7 @@
-"""The jar of the Scala module, compiled by the compiler that PySpark brings, for that PySpark.
+"""The jar of the Scala modules, compiled by the compiler that PySpark brings, for that PySpark.
 
-It lies beside the source, or where that cannot be written in the user's cache, under a name with a
-digest of the source and PySpark's version: what fits is found, and nothing else is used.
+It lies beside the sources, or where that cannot be written in the user's cache, under a name with a
+digest of the sources and PySpark's version: what fits is found, and nothing else is used.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wallaroo.engine.spark.java import find_java, spark_jars
 from wallaroo.errors import UsageError
 
-SOURCE = Path(__file__).with_name("jvm") / "RealTime.scala"
+SOURCES = tuple(sorted(Path(__file__).with_name("jvm").glob("*.scala")))
 _COMPILER = "scala.tools.nsc.Main"
 
 
@@ -30,7 +30,7 @@ def jar() -> Path:
     Raises:
         UsageError: It is not there and cannot be compiled; the message names what Spark lacks.
     """
-    digest = hashlib.sha256(SOURCE.read_bytes())
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES))
     digest.update(importlib.metadata.version("pyspark").encode())
     name = f"realtime-{digest.hexdigest()[:16]}.jar"
     places = list(_places())
@@ -38,7 +38,7 @@ def jar() -> Path:
         if (place / name).exists():
             return place / name
     with tempfile.TemporaryDirectory(prefix="wallaroo-scala-") as scratch:
-        made = compiled(SOURCE, Path(scratch))
+        made = compiled(SOURCES, Path(scratch))
         for place in places:
             try:
                 place.mkdir(parents=True, exist_ok=True)
@@ -54,8 +54,8 @@ def jar() -> Path:
     raise UsageError(msg)
 
 
-def compiled(source: Path, scratch: Path) -> Path:
-    """A jar of *source*, in the directory *scratch*.
+def compiled(sources: Sequence[Path], scratch: Path) -> Path:
+    """A jar of *sources*, in the directory *scratch*.
 
     Raises:
         UsageError: It does not compile with the installed PySpark.
@@ -63,7 +63,7 @@ def compiled(source: Path, scratch: Path) -> Path:
     classes = scratch / "classes"
     classes.mkdir()
     command = [find_java(), "-XX:TieredStopAtLevel=1", "-cp", f"{spark_jars()}/*", _COMPILER]
-    command += ["-usejavacp", "-target:17", "-nowarn", "-d", str(classes), str(source)]
+    command += ["-usejavacp", "-target:17", "-nowarn", "-d", str(classes), *map(str, sources)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         version = importlib.metadata.version("pyspark")
@@ -83,7 +83,7 @@ def compiled(source: Path, scratch: Path) -> Path:
 
 
 def _places() -> Iterator[Path]:
-    yield SOURCE.parent
+    yield SOURCES[0].parent
     yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wallaroo"
 
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
 
-HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
+HELLO, BEGIN, REPORT, CHANGES, FINISH, HOLD = b"H", b"B", b"W", b"A", b"F", b"O"
 """To the gateway: a process introduces itself; an epoch begins; the results of a chunk; a
-request for changes; a request to end the epoch."""
+request for changes; requests of the driver to end the epoch, and to hand out no more chunks."""
 TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D", b"P", b"X"
 """From the gateway: a chunk to run; its next level; the end of the epoch; changes, and their end;
 what was published; a failure. `FINISH` says that the epoch has ended."""
@@ -33,7 +33,7 @@ _UNIX = "grpc+unix://"
 def chunks_socket(location: str) -> Path | None:
     """The socket for chunks of the gateway whose internal API is at *location*.
 
-    None if that is not a Unix socket: the engine runs on one machine.
+    None if that is not a Unix socket: then the gateway has a port for chunks.
     """
     if not location.startswith(_UNIX):
         return None
@@ -42,12 +42,17 @@ def chunks_socket(location: str) -> Path | None:
 
 @runtime_checkable
 class Addressed(Protocol):
-    """A `Connect` that says where it connects to."""
+    """A `Connect` that knows where the gateway takes chunks."""
 
-    location: str
-    """Where the gateway's internal API is."""
     claim: int | None
     """Number of the driver's lease."""
+
+    def chunks_address(self) -> str:
+        """The address of the gateway for `channel.connect`, from the gateway itself.
+
+        Raises:
+            RuntimeFailure: The gateway does not answer, or has none.
+        """
 
 
 class Place(NamedTuple):

@@ -1,16 +1,20 @@
 """A process of a real-time query: the first stage, or one partition.
 
-It serves Spark's Java on a Unix socket, and speaks with the gateway over another one. Where either
-ends, so does it: the query fails then, and is started again from what is published.
+The `agent` of a machine forks it. It connects to Spark's Java over a Unix socket, and to the
+gateway. Where either ends, so does it: the query fails then, and is started again from what is
+published.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
+import select
 import socket
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -18,15 +22,19 @@ from typing import NoReturn
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
+from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import HELLO, READER, Hello, pack_json
+from wallaroo.engine.realtime.state_import import ImportJob
+from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.observability import log_channel
-from wallaroo.system.lifeline import die_with_starter
 
-JOB = "job"
-"""Name of the file with the `Job`, in the directory of the sockets."""
+CUT_OFF = 75
+"""Exit code of a process that ends because the gateway or Java has cut it off."""
+_FAILED = 1
+_HANG_UP = getattr(select, "POLLRDHUP", 0)
+"""What `poll` reports when the other side has closed a connection, even if data is unread."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class Job:
     application: ApplicationRef
     """The application and its arguments."""
     gateway: str
-    """Path of the gateway's socket for chunks."""
+    """Address of the gateway for `connect`."""
     claim: int
     """Number of the driver's lease."""
     attempt: int
@@ -57,9 +65,14 @@ class Job:
     """Where the first stage leaves large frames for partitions; None if it shares no memory with
     all of them."""
 
-    def program(self) -> Program:
-        """The application, for chunks."""
-        return Program(self.application.load(), self.routed, self.repeated)
+    def program(self, files: str = "") -> Program:
+        """The application, for chunks.
+
+        Args:
+            files: Directory of the files that the driver has distributed, if it has.
+        """
+        application = locate(self.application, files).load()
+        return Program(application, self.routed, self.repeated)
 
     @property
     def routed(self) -> int:
@@ -73,25 +86,54 @@ class Job:
         return tuple(spark_hash(slot) % self.partitions for slot in self.slots)
 
 
-def socket_of(directory: Path, role: int) -> Path:
-    """The socket on which the process *role* serves Java."""
-    return directory / ("reader.sock" if role == READER else f"partition-{role}.sock")
+def name_of(role: int) -> str:
+    """What the process *role* is called in messages."""
+    return "the first stage" if role == READER else f"partition {role}"
 
 
-def main(directory: Path, role: int) -> None:
-    """Be the process *role* of the query whose sockets are in *directory*."""
-    die_with_starter()
-    log_channel.take_over()
+def run(pickled: bytes, role: int, java_socket: str, files: str) -> NoReturn:
+    """Be the process *role* of a query, in a process of its own that logs to the run.
+
+    Args:
+        pickled: The query's `Job`, from the driver.
+        role: Number of a partition, or `READER`.
+        java_socket: Path of the socket at which Java waits for this process.
+        files: Directory of the files that the driver has distributed.
+    """
+    status = 0
+    try:
+        _run(pickled, role, java_socket, files)
+    except (ConnectionError, EOFError):
+        status = CUT_OFF
+    except BaseException as error:
+        status = _FAILED
+        log_event(
+            "error", "a process of the query failed", error=f"{type(error).__name__}: {error}"
+        )
+    with contextlib.suppress(OSError, ValueError):  # user code may have closed them
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)  # no thread of user code keeps it alive
+
+
+def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     capture_worker_logs(None, worker=worker_name())
-    job: Job = pickle.loads((directory / JOB).read_bytes())
-    program = job.program()
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(java_socket)
+    java = FrameSocket(connection)
+    job: Job | ImportJob = pickle.loads(pickled)
+    if isinstance(job, ImportJob):
+        job.serve(role, java)
+        return
+    program = job.program(files)
     capture_worker_logs(program.application.name)
     gc.collect()
     gc.freeze()
     gc.disable()  # the collector is called between chunks
     patience = CallTimeout(job.call_limit_s)
-    gateway = _connected(job, role)
-    java = _accepted(socket_of(directory, role))
+    gateway = connect(job.gateway)
+    gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
+    _end_with(gateway)
     patience.start()
     if role == READER:
         from wallaroo.engine.realtime.reader import Reader
@@ -103,38 +145,15 @@ def main(directory: Path, role: int) -> None:
         Partition(job, program, role, gateway, java).run()
 
 
-def _connected(job: Job, role: int) -> FrameSocket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(job.gateway)
-    gateway = FrameSocket(connection)
-    gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
-    return gateway
+def _end_with(gateway: FrameSocket) -> None:
+    """End this process when the gateway closes the connection, whatever user code is doing."""
+    if not _HANG_UP:
+        return
+    poll = select.poll()
+    poll.register(gateway.fileno(), _HANG_UP)
 
+    def watch() -> None:
+        poll.poll()
+        os._exit(CUT_OFF)
 
-def _accepted(path: Path) -> FrameSocket:
-    fresh = path.with_suffix(".new")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(fresh))
-        listener.listen(1)
-        fresh.rename(path)  # once it exists, connections are accepted
-        connection, _ = listener.accept()
-    return FrameSocket(connection)
-
-
-def _end(status: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)  # no thread of user code keeps it alive
-
-
-if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]), int(sys.argv[2]))
-    except (ConnectionError, EOFError):
-        _end(1)  # the gateway or Java is gone
-    except BaseException as error:
-        log_event(
-            "error", "a process of the query failed", error=f"{type(error).__name__}: {error}"
-        )
-        _end(1)
-    _end(0)
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()

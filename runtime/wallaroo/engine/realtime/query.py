@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pickle
-import subprocess
-import sys
-import tempfile
+import re
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.messages import DRIVER, READER, Hello, News, Place
+from wallaroo.engine.realtime.messages import DRIVER, Hello, News, Place
 from wallaroo.engine.realtime.metrics import timed
-from wallaroo.engine.realtime.process import JOB, Job, socket_of
+from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
 from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
-from wallaroo.engine.realtime.shared_files import fresh_directory, remove
+from wallaroo.engine.realtime.shared_files import remove
 from wallaroo.engine.spark.errors import cause_of
-from wallaroo.errors import RuntimeFailure
+from wallaroo.engine.spark.supervised_query import NotYet
 from wallaroo.system.process_end import how_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_START_S = 60.0
-"""Time for the Python processes to start."""
-_LOOK_EVERY_S = 0.01
+_REASON_S = 3.0
+"""Time for Spark to report why a query ends that the gateway has cut off."""
+_ENDED = re.compile(r"process (-?\d+) ended: (-?\d+)")
+"""What a task says whose process has ended; see `Processes.scala`."""
 
 
 class RealTimeQuery:
@@ -39,12 +36,12 @@ class RealTimeQuery:
         session: Spark.
         job: What the processes need.
         name: Name of the application.
-        scratch: Directory for temporary files.
         on_batch: Called with what was published.
         on_epochs: Called when epochs have ended, with the seconds for which the stream stood.
 
     Raises:
-        RuntimeFailure: It did not start.
+        NotYet: The gateway is not there.
+        Exception: It did not start.
     """
 
     def __init__(
@@ -52,28 +49,30 @@ class RealTimeQuery:
         session: SparkSession,
         job: Job,
         name: str,
-        scratch: Path,
         on_batch: OnBatch,
         on_epochs: Callable[[Sequence[float]], None] = lambda _seconds: None,
     ) -> None:
         self._on_batch = on_batch
         self._on_epochs = on_epochs
-        self._directory = Path(tempfile.mkdtemp(prefix="query-", dir=scratch))
-        self._files = fresh_directory(job.checkpoint)
-        job = dataclasses.replace(job, files=self._files)
-        (self._directory / JOB).write_bytes(pickle.dumps(job))
+        self._attempt = job.attempt
+        self._files = job.files
         self._jvm: Any = session._jvm
-        roles = [READER, *range(job.partitions)]
-        self._processes = {role: self._launched(role) for role in roles}
         self._query: Any = None
+        self._cut_off_at: float | None = None
+        """When the gateway was found to have cut it off."""
+        hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
         try:
-            hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
-            self._feed = Feed(Path(job.gateway), hello, self._on_news)
-            self._wait_for_processes()
+            self._feed = Feed(job.gateway, hello, self._on_news)
+        except OSError as error:
+            msg = f"the gateway cannot be reached: {error}"
+            raise NotYet(msg) from error
+        try:
             self._query = self._jvm.wallaroo.realtime.Query.start(
                 session._jsparkSession,
                 name,
-                str(self._directory),
+                job.attempt,
+                pickle.dumps(job),
+                job.partitions,
                 str(job.checkpoint),
                 Place().to_json(),
                 LONGEST_EPOCH_MS,
@@ -84,16 +83,24 @@ class RealTimeQuery:
 
     def failure(self) -> Failure | None:
         """Why it stopped by itself; None while it runs."""
-        if self._feed.failure is not None and self._feed.failure.final:
-            return self._feed.failure
-        for role, process in self._processes.items():
-            if (code := process.poll()) is not None:
-                which = "the first stage" if role == READER else f"partition {role}"
-                return Failure(f"the process of {which} {how_ended(code)}")
+        cut_off = self._feed.failure
+        if cut_off is not None and cut_off.final:
+            return cut_off
+        if ended := str(self._jvm.wallaroo.realtime.Agent.firstEnded()):
+            return Failure(_in_words(*map(int, ended.split())))
         if self._query.isActive():
-            return self._feed.failure
+            if cut_off is None:
+                return None
+            now = time.monotonic()
+            self._cut_off_at = self._cut_off_at or now
+            return cut_off if now - self._cut_off_at > _REASON_S else None
         error = self._query.exception()
         reason = "the query stopped" if error.isEmpty() else cause_of(str(error.get().toString()))
+        if (known := _ENDED.search(reason)) is not None:
+            role, code = map(int, known.groups())
+            reason = _in_words(role, code)
+            if code == CUT_OFF and cut_off is not None:
+                reason = cut_off.reason
         return Failure(reason)
 
     def progress(self) -> Sequence[Progress]:
@@ -104,41 +111,24 @@ class RealTimeQuery:
         """Whether nothing is under way as far as is known here."""
         return True
 
+    def hold(self) -> None:
+        """Let the gateway hand out no more chunks."""
+        self._feed.hold()
+
     def finish_batch(self) -> None:
         """Wait until Spark has the state as of all that is published."""
         self._feed.finish_epoch()
 
     def stop(self) -> None:
         """Stop it, and its processes."""
-        if hasattr(self, "_feed"):
-            self._feed.close()
-        for process in self._processes.values():
-            process.kill()
+        self._feed.close()  # upon which the gateway cuts off the processes
+        with contextlib.suppress(Exception):  # Java may be gone
+            self._jvm.wallaroo.realtime.Agent.end(self._attempt)
         if self._query is not None:
-            with contextlib.suppress(Exception):  # Java may be gone
+            with contextlib.suppress(Exception):
                 self._query.stop()
-        with contextlib.suppress(Exception):
-            self._jvm.wallaroo.realtime.Bridge.forgetAll(str(self._directory))
-        for process in self._processes.values():
-            process.wait()
         if self._files is not None:
             remove(self._files)
-
-    def _launched(self, role: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "wallaroo.engine.realtime.process"]
-        return subprocess.Popen([*command, str(self._directory), str(role)])
-
-    def _wait_for_processes(self) -> None:
-        deadline = time.monotonic() + _START_S
-        missing = dict(self._processes)
-        while missing:
-            for role, process in list(missing.items()):
-                if socket_of(self._directory, role).exists():
-                    del missing[role]
-                elif process.poll() is not None or time.monotonic() > deadline:
-                    msg = "a process of the query did not start"
-                    raise RuntimeFailure(msg)
-            time.sleep(_LOOK_EVERY_S)
 
     def _on_news(self, news: News) -> None:
         if news.publications:
@@ -146,3 +136,9 @@ class RealTimeQuery:
             self._on_batch(Batch(news.publications[-1].last, news.tally, publications))
         if news.epochs:
             self._on_epochs(news.epochs)
+
+
+def _in_words(role: int, code: int) -> str:
+    """That the process *role* has ended with *code*."""
+    how = "was cut off" if code == CUT_OFF else how_ended(code)
+    return f"the process of {name_of(role)} {how}"

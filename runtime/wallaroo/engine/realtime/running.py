@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import threading
@@ -10,24 +11,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
+
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Batch, EngineSettings, OnBatch, StateLayout
 from wallaroo.engine.batch_sizing import BatchCosts
+from wallaroo.engine.realtime.messages import Addressed
 from wallaroo.engine.realtime.metrics import RealTimeMetrics
+from wallaroo.engine.realtime.placement import Placement, is_local
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.query import RealTimeQuery
-from wallaroo.engine.realtime.refusals import refuse
-from wallaroo.engine.realtime.settings import OPERATORS
+from wallaroo.engine.realtime.settings import OPERATORS, slots_of
+from wallaroo.engine.realtime.shared_files import fresh_directory
 from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.engine.spark.supervised_query import SupervisedQuery
+from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
 from wallaroo.errors import RuntimeFailure
 
 _LOOK_EVERY_S = 0.05
 """Pause between looks at a query that is started again."""
+
+log = structlog.get_logger("wallaroo")
 
 
 class RunningRealTime(RunningOnSpark):
@@ -38,8 +47,7 @@ class RunningRealTime(RunningOnSpark):
         settings: EngineSettings,
         program: Program,
         layout: StateLayout,
-        gateway: Path,
-        claim: int,
+        connect: Addressed,
         launched: Launch,
         scratch: Path,
         on_batch: OnBatch,
@@ -49,7 +57,12 @@ class RunningRealTime(RunningOnSpark):
         self._partitions = layout.partitions
         self._program, self._checkpoint = program, layout.checkpoint
         self._looking_up = threading.Lock()
+        self._supervising = threading.RLock()
         self._last: RealTimeQuery | None = None
+        self._held = False
+        self._executors: Executors | None = None
+        """The executors; None for local Spark."""
+        self._placement: Placement | None = None
         attempts = itertools.count(1)
         self._spark = launched.finish()
 
@@ -58,31 +71,53 @@ class RunningRealTime(RunningOnSpark):
             self.figures.on_batch(batch)
             on_batch(batch)
 
-        job = Job(
-            settings.application.absolute(),
-            str(gateway),
-            claim,
-            0,
-            layout.checkpoint,
-            layout.partitions,
-            layout.buckets,
-            slots_for(layout.buckets),
-            program.repeated,
-            settings.call_limit_s,
-        )
-
         def start(committed: OnBatch) -> RealTimeQuery:
             if self._last is not None:
                 self._last.stop()
-            fresh = dataclasses.replace(job, attempt=next(attempts))
+            if self._placement is not None:
+                self._placement.take()
+            try:
+                address = connect.chunks_address()
+            except RuntimeFailure as error:
+                raise NotYet(str(error)) from error
+            files = fresh_directory(job.checkpoint) if self._placement is None else None
+            fresh = dataclasses.replace(job, gateway=address, attempt=next(attempts), files=files)
             name = program.application.name
             self._last = RealTimeQuery(
-                self._spark.session, fresh, name, scratch, committed, figures.on_epochs
+                self._spark.session, fresh, name, committed, figures.on_epochs
             )
+            if self._held:
+                self._last.hold()
             return self._last
 
         with self._spark.starting():
+            if not is_local(settings.master):
+                self._executors = Executors(self._spark.session, settings.workers)
+                self._placement = Placement(self._executors, slots_of(layout.partitions))
+            found = settings.application.absolute()
+            if not settings.everywhere:
+                found = shipping.ship(self._spark.session, settings.application, scratch)
+            assert connect.claim is not None
+            job = Job(
+                found,
+                "",
+                connect.claim,
+                0,
+                layout.checkpoint,
+                layout.partitions,
+                layout.buckets,
+                slots_for(layout.buckets),
+                program.repeated,
+                settings.call_limit_s,
+            )
             self._query = SupervisedQuery(start, self._spark.ended, report)
+
+    def failure(self) -> str | None:
+        """See `RunningEngine.failure`."""
+        with self._supervising:
+            with contextlib.suppress(Exception):  # Spark may have ended, which is found below
+                self._move_if_outdated()
+            return self._query.failure()
 
     def costs(self) -> BatchCosts | None:
         """See `RunningEngine.costs`."""
@@ -90,7 +125,9 @@ class RunningRealTime(RunningOnSpark):
 
     def workers(self) -> tuple[int, int]:
         """See `RunningEngine.workers`."""
-        return self._partitions, self._partitions
+        if self._executors is None:
+            return self._partitions, self._partitions
+        return self._executors.wanted, len(self._executors.running())
 
     @contextmanager
     def saved_state(self) -> Iterator[CheckpointState]:
@@ -107,20 +144,23 @@ class RunningRealTime(RunningOnSpark):
             try:
                 return self._query.finish_batch()
             except RuntimeFailure:  # the query has failed: what is published is safe, not in Spark
-                if (reason := self._query.failure()) is not None:
+                if (reason := self.failure()) is not None:
                     raise RuntimeFailure(reason) from None
                 time.sleep(_LOOK_EVERY_S)
 
     def scale(self, workers: int) -> None:
-        """See `RunningEngine.scale`."""
-        refuse(f"another number of workers ({workers}) while it runs")
+        """See `RunningEngine.scale`; `failure` moves the query when the executors are there."""
+        if self._executors is not None:
+            self._executors.want(workers)
 
     def remove_surplus(self) -> None:
-        """See `RunningEngine.remove_surplus`."""
+        """See `RunningEngine.remove_surplus`; executors leave when the query does not use them."""
 
     def hold(self) -> None:
         """See `RunningEngine.hold`."""
-        refuse("being held up")
+        self._held = True
+        if self._last is not None:
+            self._last.hold()
 
     def stop(self, *, at_once: bool = False) -> None:
         """See `RunningEngine.stop`."""
@@ -130,3 +170,16 @@ class RunningRealTime(RunningOnSpark):
         self._query.stop()
         if not at_once and self._spark.is_alive():
             self._spark.stop()
+
+    def _move_if_outdated(self) -> None:
+        """Stop a query that is to use other executors, at the end of an epoch."""
+        if self._placement is None or self._executors is None or self._held:
+            return
+        if self._last is None or not self._placement.is_outdated():
+            return
+        log.info("query moves", executors=self._executors.running(), wanted=self._executors.wanted)
+        self._last.hold()
+        with contextlib.suppress(RuntimeFailure):  # it has failed: its messages are run again
+            self._last.finish_batch()
+        self._query.replace()
+        self._executors.remove_surplus()

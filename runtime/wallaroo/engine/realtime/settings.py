@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 SETTINGS = {
     # each row leaves at once, and the thread that flushes buffers sleeps
     "spark.shuffle.streaming.networkBufferSize": "32",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    # it starts the agent, which starts the Python processes
+    "spark.plugins": "wallaroo.realtime.Plugin",
+    "spark.wallaroo.python": sys.executable,
 }
 OPERATORS = 1
 """Stateful operators of the query: one has the entities of all levels of an application."""
@@ -14,6 +19,11 @@ LONGEST_EPOCH_MS = 24 * 3600 * 1000
 """Spark's bound of an epoch; the gateway ends epochs long before."""
 
 
+def slots_of(partitions: int) -> int:
+    """Tasks of a query of so many *partitions*: all run at once, and mostly wait."""
+    return partitions + 1
+
+
 def local_master(partitions: int) -> str:
-    """The master for a query of so many *partitions*: all tasks run at once, and mostly wait."""
-    return f"local[{partitions + 1},1]"
+    """The master for a query of so many *partitions* on local Spark."""
+    return f"local[{slots_of(partitions)},1]"

@@ -1,20 +1,18 @@
 """Import of entities into the state of a query that does not run, as an epoch of the query.
 
-Threads take the place of the processes that run the application. The epoch has no chunks, and ends
-where the last one ended; Spark commits what it appends to the logs of buckets whole, or drops it.
+Its processes append what is imported in the place of running chunks. The epoch has no chunks, and
+ends where the last one ended; Spark commits what it appends to the logs of buckets whole, or drops
+it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
+import pickle
 import struct
-import tempfile
-import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +36,6 @@ from wallaroo.engine.realtime.frames import (
     pack_slot,
 )
 from wallaroo.engine.realtime.messages import READER, Place
-from wallaroo.engine.realtime.process import socket_of
 from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.errors import cause_of
@@ -85,29 +82,28 @@ def import_state(session: SparkSession, layout: StateLayout, file: Path, name: s
     owner.take(layout.checkpoint, "real-time")
     job = ImportJob(file, name, slots_for(layout.buckets))
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="wallaroo-") as directory,
-            _serving(job, Path(directory), layout.partitions),
-        ):
-            _run(session, Path(directory), layout, name)
+        _run(session, job, layout)
     except Exception as error:
         msg = f"Spark did not import into {layout.checkpoint}: {cause_of(str(error))}"
         raise RuntimeFailure(msg) from error
 
 
-def _run(session: SparkSession, directory: Path, layout: StateLayout, name: str) -> None:
+def _run(session: SparkSession, job: ImportJob, layout: StateLayout) -> None:
     """Run the query until the import is committed."""
     jvm: Any = session._jvm
+    attempt = jvm.wallaroo.realtime.Agent.fresh()
     query = jvm.wallaroo.realtime.Query.start(
         session._jsparkSession,
         layout.application,
-        str(directory),
+        attempt,
+        pickle.dumps(job),
+        layout.partitions,
         str(layout.checkpoint),
         Place().to_json(),
         LONGEST_EPOCH_MS,
     )
     try:
-        while not is_imported(layout.checkpoint, name):
+        while not is_imported(layout.checkpoint, job.name):
             if not query.isActive():
                 error = query.exception()
                 reason = "the query stopped" if error.isEmpty() else str(error.get().toString())
@@ -115,12 +111,12 @@ def _run(session: SparkSession, directory: Path, layout: StateLayout, name: str)
             time.sleep(_LOOK_EVERY_S)
     finally:
         query.stop()
-        jvm.wallaroo.realtime.Bridge.forgetAll(str(directory))
+        jvm.wallaroo.realtime.Agent.end(attempt)
 
 
 @dataclass(frozen=True)
 class ImportJob:
-    """What serves Java in the place of the processes of a query."""
+    """What the processes of the query are told to do, in the place of running chunks."""
 
     file: Path
     """What `write_rows` wrote."""
@@ -190,32 +186,3 @@ def _parts(file: int) -> dict[int, deque[_Part]]:
         found[bucket].append(_Part(place, size))
         place += size
     return found
-
-
-@contextlib.contextmanager
-def _serving(job: ImportJob, directory: Path, partitions: int) -> Iterator[None]:
-    """Let threads serve Java at the sockets in *directory*."""
-    listeners: list[socket.socket] = []
-    threads: list[threading.Thread] = []
-
-    def serve(role: int, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # Java is gone, or has not come
-            connection, _ = listener.accept()
-            with contextlib.closing(FrameSocket(connection)) as java:
-                job.serve(role, java)
-
-    for role in (READER, *range(partitions)):
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(socket_of(directory, role)))
-        listener.listen(1)
-        listeners.append(listener)
-        threads.append(threading.Thread(target=serve, args=(role, listener), daemon=True))
-        threads[-1].start()
-    try:
-        yield
-    finally:
-        for listener in listeners:
-            listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-        for thread in threads:
-            thread.join()

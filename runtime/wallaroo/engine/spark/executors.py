@@ -68,6 +68,11 @@ class Executors:
         names = [ids.apply(place) for place in range(ids.size())]
         return sorted(filter(backend.isExecutorActive, names), key=lambda name: (len(name), name))
 
+    def slots(self) -> int:
+        """Return the number of tasks that active executors run concurrently."""
+        profile = self._context.resourceProfileManager().defaultResourceProfile()
+        return int(self._context.schedulerBackend().maxNumConcurrentTasks(profile))
+
     def want(self, number: int) -> None:
         """Request *number* executors in total, which start as soon as the cluster permits."""
         with self._lock:

@@ -41,11 +41,21 @@ def ship(session: SparkSession, application: ApplicationRef, scratch: Path) -> A
     return dataclasses.replace(application, app=_SHIPPED + inside)
 
 
-def locate(application: ApplicationRef) -> ApplicationRef:
-    """Convert *application*, a result of `ship`, to its path on this worker."""
+def locate(application: ApplicationRef, files: str | None = None) -> ApplicationRef:
+    """Convert *application*, a result of `ship`, to its path on this worker.
+
+    Args:
+        application: The result of `ship`.
+        files: Directory of distributed files; None in a worker of PySpark, which knows it.
+    """
     if not application.app.startswith(_SHIPPED):
         return application
+    directory = _distributed() if files is None else str(Path(files, _NAME))
+    path = directory + application.app.removeprefix(_SHIPPED)
+    return dataclasses.replace(application, app=path)
+
+
+def _distributed() -> str:
     from pyspark.core.files import SparkFiles
 
-    path = SparkFiles.get(_NAME) + application.app.removeprefix(_SHIPPED)
-    return dataclasses.replace(application, app=path)
+    return str(SparkFiles.get(_NAME))

@@ -11,9 +11,17 @@ import structlog
 
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark.errors import cause_of
+from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
 
 log = structlog.get_logger("wallaroo")
+
+_LOOK_AGAIN_S = 0.2
+"""Pause before a query is started again that lacked something."""
+
+
+class NotYet(Exception):
+    """What a query needs is not there yet, such as executors: it is to be started later."""
 
 
 class Query(Protocol):
@@ -62,8 +70,17 @@ class SupervisedQuery:
         """Number of restarts."""
         self._restarts = Restarts()
         self._restart_at: float | None = None
-        """When to restart the failed query; None while it runs."""
-        self._running = start(self._batch)
+        """When to start the query again; None while it runs."""
+        self._is_planned = False
+        """Whether the next start follows no failure."""
+        self._is_late = False
+        """Whether it was logged that the query lacks something."""
+        self._running: Query = _NotStarted()
+        try:
+            self._running = start(self._batch)
+        except NotYet as reason:
+            self._is_planned = True
+            self._wait(reason)
 
     def failure(self) -> str | None:
         """Check the query and restart it if necessary; returns why that has been given up."""
@@ -96,12 +113,28 @@ class SupervisedQuery:
         self._restart_at = None
         try:
             self._running = self._start(self._batch)
+        except NotYet as reason:
+            self._wait(reason)
+            return None
         except Exception as error:  # e.g. a helper process of Spark may have been killed
             if self._ended() is not None:
                 raise
             return Failure(cause_of(str(error)))
-        self.restarts += 1
+        self._is_late = False
+        self.restarts += not self._is_planned
+        self._is_planned = False
         return None
+
+    def _wait(self, reason: NotYet) -> None:
+        self._restart_at = time.monotonic() + _LOOK_AGAIN_S
+        if not self._is_late:
+            self._is_late = True
+            log.info("query waits", reason=str(reason))
+
+    def replace(self) -> None:
+        """Stop the query; `failure` starts it again."""
+        self._running.stop()
+        self._restart_at, self._is_planned = time.monotonic(), True
 
     def _report_progress(self) -> None:
         batches = self._running.progress()
@@ -128,3 +161,27 @@ class SupervisedQuery:
         self._restarts.worked()
         self._on_batch(batch)
         self._progress_pending = True
+
+
+class _NotStarted:
+    """In the place of a query that lacked something at the start."""
+
+    def failure(self) -> Failure | None:
+        """See `Query.failure`."""
+        return None
+
+    def progress(self) -> Sequence[Progress]:
+        """See `Query.progress`."""
+        return ()
+
+    def waits(self) -> bool:
+        """See `Query.waits`."""
+        return True
+
+    def finish_batch(self) -> None:
+        """See `Query.finish_batch`."""
+        msg = "the query has not started yet"
+        raise RuntimeFailure(msg)
+
+    def stop(self) -> None:
+        """See `Query.stop`."""

@@ -26,6 +26,7 @@ from wallaroo.engine.realtime.messages import (
     END,
     FAILED,
     FINISH,
+    HOLD,
     READER,
     RECORD,
     REPORT,
@@ -132,6 +133,7 @@ class ChunkRun:
         """Number of the driver's last request that the epoch ends; 0 where it is answered."""
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
+        self._held = False  # no more chunks are handed out
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
         self._stands_since = 0.0
@@ -175,6 +177,10 @@ class ChunkRun:
             for record in records:
                 self._processes[role].send(RECORD, record)
             self._processes[role].send(DONE)
+        elif kind == HOLD and role == DRIVER:
+            with self._changed:
+                self._held = True
+                self._changed.notify_all()
         elif kind == FINISH and role == DRIVER:
             with self._changed:
                 self._asked = json_in(frame)
@@ -276,6 +282,11 @@ class ChunkRun:
             while self._wait_for_room():
                 if self._is_epoch_over(time.monotonic() - last_message):
                     self._end_epoch()
+                    continue
+                if self._held:
+                    self._report()
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._closed or self._asked, _WAIT_S)
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report()

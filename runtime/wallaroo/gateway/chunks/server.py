@@ -1,4 +1,4 @@
-"""The socket at which the processes of a real-time query meet the gateway."""
+"""The processes of a real-time query, as they connect to the gateway."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.engine.realtime.messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
+from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.run import ChunkRun
@@ -33,7 +34,7 @@ class ChunkServer:
     """Serves the processes of one query at a time: those of the latest one.
 
     Args:
-        path: Where to listen, a Unix socket.
+        listener: Where processes connect; closed with the server.
         journal: The journal.
         journal_file: File of its database.
         outbox: The outbox.
@@ -46,7 +47,7 @@ class ChunkServer:
 
     def __init__(
         self,
-        path: Path,
+        listener: Listener,
         journal: Journal,
         journal_file: Path,
         outbox: ChunkOutbox,
@@ -66,49 +67,43 @@ class ChunkServer:
         self._lock = threading.Lock()
         self._run: ChunkRun | None = None
         self._resumes = Resumes()
-        self._served: dict[threading.Thread, FrameSocket] = {}
+        self._served: dict[threading.Thread, socket.socket] = {}
         """Connections, by the threads that serve them."""
         self._closed = False
-        path.unlink(missing_ok=True)  # of a gateway that was killed
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen(64)
+        self._listener = listener
         threading.Thread(target=self._accept, name="chunks", daemon=True).start()
 
     def close(self) -> None:
         """Cut off the query."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
             run, self._closed = self._run, True
         if run is not None:
             run.close()
             run.wait()
-        for thread, frames in self._served.items():
-            frames.close()
+        for thread, connection in self._served.items():
+            with contextlib.suppress(OSError):  # the other side has closed it
+                connection.shutdown(socket.SHUT_RDWR)
             thread.join()
 
     def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            frames = FrameSocket(connection)
-            thread = threading.Thread(target=self._serve, args=(frames,), daemon=True)
+        while (connection := self._listener.accept()) is not None:
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
             with self._lock:
                 if self._closed:
-                    frames.close()
+                    connection.close()
                     return
-                self._served = {t: f for t, f in self._served.items() if t.is_alive()}
-                self._served[thread] = frames
+                self._served = {t: c for t, c in self._served.items() if t.is_alive()}
+                self._served[thread] = connection
                 thread.start()
 
-    def _serve(self, frames: FrameSocket) -> None:
-        run = None
+    def _serve(self, connection: socket.socket) -> None:
+        run, frames = None, None
         try:
-            first = frames.receive()
+            greeting = self._listener.introduced(connection, _greeting)
+            if greeting is None:
+                return
+            frames, first = greeting
             if first is None or first[:1] != HELLO:
                 return
             hello = Hello(*json_in(first))
@@ -124,7 +119,7 @@ class ChunkServer:
         finally:
             if run is not None:
                 run.close()  # without one of its processes, a query cannot continue
-            frames.close()
+            connection.close()
 
     def _run_of(self, hello: Hello, frames: FrameSocket) -> ChunkRun | None:
         """The run of which a process says *hello*; None where it may not take part."""
@@ -159,3 +154,9 @@ class ChunkServer:
 
 def _order(hello: Hello) -> tuple[int, int]:
     return hello.claim, hello.attempt
+
+
+def _greeting(stream: Stream) -> tuple[FrameSocket, bytes | None]:
+    """A peer's connection, and its first frame."""
+    frames = FrameSocket(stream)
+    return frames, frames.receive()

@@ -8,72 +8,14 @@ whatever it asks for: that driver was presumed dead, and another one may have ta
 from __future__ import annotations
 
 import hmac
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from pyarrow import flight
 
-from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.leases import Leases
 
-TOKEN_VARIABLE = "WALLAROO_GATEWAY_TOKEN"
-"""Environment variable with the token, for processes that Spark starts on other machines."""
-TOKEN_FILE_VARIABLE = "WALLAROO_GATEWAY_TOKEN_FILE"
-"""Environment variable with the name of a file with the token, if such a file is mounted."""
-AUTHORITIES_VARIABLE = "WALLAROO_GATEWAY_CA_FILE"
-"""Environment variable with the name of a PEM file of authorities, one of which must have issued
-the gateway's certificate. If it is set, a gateway on another machine is reached by TLS only."""
 _TOKEN_HEADER, _FENCING_HEADER = "authorization", "wallaroo-fencing-token"
-_MIN_TOKEN_BYTES = 16
-
-
-def read_token(file: Path) -> str:
-    """The token in *file*, without white space around it.
-
-    Raises:
-        UsageError: It cannot be read, or is too short to be secret.
-    """
-    try:
-        token = file.read_text("ascii").strip()
-    except (OSError, UnicodeError) as error:
-        msg = f"the token file {file} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise UsageError(msg) from error
-    if len(token) < _MIN_TOKEN_BYTES:
-        msg = (
-            f"the token in {file} has {len(token)} characters; "
-            f"at least {_MIN_TOKEN_BYTES} are required"
-        )
-        raise UsageError(msg)
-    return token
-
-
-def token_here() -> str | None:
-    """The token in this process's environment, if any.
-
-    Raises:
-        UsageError: The environment names a file that cannot be read.
-    """
-    if file := os.environ.get(TOKEN_FILE_VARIABLE):
-        return read_token(Path(file))
-    return os.environ.get(TOKEN_VARIABLE) or None
-
-
-def authorities_here() -> bytes | None:
-    """The authorities in this process's environment, if any.
-
-    Raises:
-        UsageError: The environment names a file that cannot be read.
-    """
-    file = os.environ.get(AUTHORITIES_VARIABLE)
-    if not file:
-        return None
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        msg = f"the authorities of the gateway in {file} cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
 
 
 def location_of(address: str, *, secret: bool) -> str:

@@ -120,6 +120,11 @@ class EngineClient(Connection):
         """See `GatewayAPI.consume`."""
         self._ask("consume", {"end": dict(end)})
 
+    def chunks_port(self) -> int | None:
+        """The port at which the gateway takes chunks; None if it has none."""
+        port = self._ask("chunks_port", {})
+        return None if port is None else int(port)
+
 
 class ControlClient(Connection):
     """Status, metrics and control of a gateway."""

@@ -17,13 +17,9 @@ from pyarrow import flight
 
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.internal_api.auth import (
-    AUTHORITIES_VARIABLE,
-    Credentials,
-    authorities_here,
-    token_here,
-)
+from wallaroo.gateway.internal_api.auth import Credentials
 from wallaroo.gateway.internal_api.service import NO_ROOM, STOPPED
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, authorities_here, token_here
 
 PATIENCE_S = 60.0
 """Seconds that a gateway may be away: several times what a new one takes to start."""

@@ -6,14 +6,11 @@
 // that open and end an epoch touch Spark's state. The frames are described in `frames.py`.
 package wallaroo.realtime
 
-import java.net.UnixDomainSocketAddress
 import java.nio.ByteBuffer
-import java.nio.channels.SocketChannel
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util
-import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.{Encoders, ForeachWriter, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -39,60 +36,6 @@ case class Place(place: Long)
 
 case class Record(record: Array[Byte])
 
-/** A connection to a Python process, kept from one epoch to the next; frames follow their length. */
-final class Bridge(path: String, channel: SocketChannel) {
-  private val incoming = ByteBuffer.allocateDirect(1 << 16).flip()
-  private val length = ByteBuffer.allocateDirect(4)
-
-  def send(data: Array[Byte]): Unit = {
-    length.clear().putInt(data.length).flip()
-    val parts = Array(length, ByteBuffer.wrap(data))
-    while (parts(1).hasRemaining || parts(0).hasRemaining) channel.write(parts)
-  }
-
-  def receive(): Array[Byte] = {
-    fill(4)
-    val data = new Array[Byte](incoming.getInt())
-    var done = math.min(data.length, incoming.remaining)
-    incoming.get(data, 0, done)
-    while (done < data.length) {
-      val rest = ByteBuffer.wrap(data, done, data.length - done)
-      val read = channel.read(rest)
-      if (read < 0) ended()
-      done += read
-    }
-    data
-  }
-
-  private def fill(size: Int): Unit =
-    while (incoming.remaining < size) {
-      incoming.compact()
-      val read = channel.read(incoming)
-      incoming.flip()
-      if (read < 0) ended()
-    }
-
-  private def ended(): Nothing = {
-    Bridge.forget(path)
-    throw new IllegalStateException(s"the process at $path has ended")
-  }
-
-  def close(): Unit = channel.close()
-}
-
-object Bridge {
-  private val known = new ConcurrentHashMap[String, Bridge]
-
-  def to(path: String): Bridge = known.computeIfAbsent(
-    path, p => new Bridge(p, SocketChannel.open(UnixDomainSocketAddress.of(p))))
-
-  def forget(path: String): Unit = Option(known.remove(path)).foreach(_.close())
-
-  /** Close the connections to processes whose sockets are in `directory`. */
-  def forgetAll(directory: String): Unit =
-    known.keySet.forEach(path => if (path.startsWith(directory + "/")) forget(path))
-}
-
 final class Provider extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = Frames.schema
 
@@ -115,20 +58,31 @@ object Frames extends Table with SupportsRead {
     override def readSchema(): StructType = schema
 
     override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
-      new Stream(options.get("reader"), options.get("initial"))
+      new Stream(Job.from(options.get("job")), options.get("initial"))
   }
 }
 
 final case class Position(override val json: String) extends Offset
 
-final case class EndOfEpoch(json: String) extends PartitionOffset
+final case class EndOfEpoch(json: String, executor: Option[String]) extends PartitionOffset
 
-final case class Socket(path: String, start: String) extends InputPartition
+final case class Epoch(job: Job, start: String, at: Array[String]) extends InputPartition {
+  override def preferredLocations(): Array[String] = at
+}
+
+/** The executor of this JVM, as Spark writes a location: its process is only there. */
+object Executor {
+  def here: Option[String] = {
+    val id = SparkEnv.get.blockManager.blockManagerId
+    if (id.isDriver) None else Some(s"executor_${id.host}_${id.executorId}")
+  }
+}
 
 /** One partition: the order of what arrives is that of one reader. */
-final class Stream(reader: String, initial: String)
+final class Stream(job: Job, initial: String)
     extends MicroBatchStream with SupportsRealTimeMode {
   @volatile private var reached: Offset = Position(initial)
+  private var executor: Option[String] = None
 
   override def initialOffset(): Offset = Position(initial)
 
@@ -139,11 +93,13 @@ final class Stream(reader: String, initial: String)
 
   override def planInputPartitions(start: Offset): Array[InputPartition] = {
     reached = start
-    Array(Socket(reader, start.json))
+    Array(Epoch(job, start.json, executor.toArray))
   }
 
   override def mergeOffsets(offsets: Array[PartitionOffset]): Offset = {
-    reached = Position(offsets.head.asInstanceOf[EndOfEpoch].json)
+    val EndOfEpoch(end, at) = offsets.head: @unchecked
+    executor = at
+    reached = Position(end)
     reached
   }
 
@@ -159,8 +115,8 @@ final class Stream(reader: String, initial: String)
 
 object Factory extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
-    val socket = partition.asInstanceOf[Socket]
-    new Reader(Bridge.to(socket.path), socket.start)
+    val epoch = partition.asInstanceOf[Epoch]
+    new Reader(Agent.bridge(epoch.job, Job.FirstStage).guarded(), epoch.start)
   }
 
   private def readResolve(): Any = Factory
@@ -193,14 +149,14 @@ final class Reader(bridge: Bridge, start: String) extends SupportsRealTimeRead[I
   override def getOffset: PartitionOffset = {
     // Spark's own limit of a batch came first: state would be saved without what it belongs to
     if (end == null) throw new IllegalStateException("an epoch took longer than Spark's batch may")
-    EndOfEpoch(end)
+    EndOfEpoch(end, Executor.here)
   }
 
   override def close(): Unit = {}
 }
 
 /** Hands frames to the process of a partition; at the ends of an epoch, also the logs of buckets. */
-final class Partition(directory: String) extends StatefulProcessor[Int, Frame, Int] {
+final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
   @transient private var head: ValueState[Head] = _
   @transient private var log: MapState[Place, Record] = _
   @transient private var bridge: Bridge = _
@@ -209,7 +165,9 @@ final class Partition(directory: String) extends StatefulProcessor[Int, Frame, I
     head = getHandle.getValueState("head", Encoders.product[Head], TTLConfig.NONE)
     log = getHandle.getMapState(
       "log", Encoders.product[Place], Encoders.product[Record], TTLConfig.NONE)
-    bridge = Bridge.to(s"$directory/partition-${TaskContext.getPartitionId()}.sock")
+    // the driver calls this as well, to learn what state there is
+    if (TaskContext.get() != null)
+      bridge = Agent.bridge(job, TaskContext.getPartitionId()).guarded()
   }
 
   override def handleInputRows(
@@ -276,26 +234,33 @@ final class Nowhere extends ForeachWriter[Int] {
 object Query {
   /** Start the query.
     *
-    * @param directory where the sockets of the Python processes are
+    * @param attempt number of the query among those that the driver has started
+    * @param pickled the job of its processes
+    * @param partitions partitions of the state
     * @param initial position of a new checkpoint
     * @param longestMs longest time of an epoch
     */
   def start(
       session: SparkSession,
       name: String,
-      directory: String,
+      attempt: Int,
+      pickled: Array[Byte],
+      partitions: Int,
       checkpoint: String,
       initial: String,
-      longestMs: Long): StreamingQuery =
+      longestMs: Long): StreamingQuery = {
+    val job = Job(attempt, pickled)
+    if (session.sparkContext.isLocal) // they load while Spark plans
+      (Job.FirstStage until partitions).foreach(Agent.bridge(job, _))
     session.readStream
       .format(classOf[Provider].getName)
-      .option("reader", s"$directory/reader.sock")
+      .option("job", job.text)
       .option("initial", initial)
       .load()
       .groupBy("slot")
       .as[Int, Frame](Encoders.scalaInt, Encoders.product[Frame])
       .transformWithState(
-        new Partition(directory), TimeMode.None(), OutputMode.Update())(Encoders.scalaInt)
+        new Partition(job), TimeMode.None(), OutputMode.Update())(Encoders.scalaInt)
       .writeStream
       .queryName(name)
       .outputMode(OutputMode.Update())
@@ -303,4 +268,5 @@ object Query {
       .trigger(Trigger.RealTime(longestMs))
       .foreach(new Nowhere)
       .start()
+  }
 }

@@ -1,0 +1,95 @@
+"""Connections of a query's processes to the gateway's socket for chunks.
+
+Its address is the path of a Unix socket, which no other user can open, or for other machines
+`tcp://HOST:PORT` or `tls://HOST:PORT`. Over TCP the first bytes prove that the process knows the
+token of the internal API; the gateway reads nothing else before.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import ssl
+
+from wallaroo.engine.realtime.frames import FrameSocket, Stream
+from wallaroo.errors import UsageError
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, authorities_here, token_here
+from wallaroo.system.tls_stream import TLSStream
+
+PROOF_BYTES = 32
+"""Length of the proof that a process knows the token."""
+_PURPOSE = b"wallaroo real-time chunks, version 1"
+_CONNECT_S = 5.0
+"""Time to connect, and to agree on TLS."""
+_IDLE_S, _PROBE_EVERY_S, _PROBES = 5, 3, 3
+"""A machine that has vanished is noticed after about 15 s."""
+_UNACKNOWLEDGED_MS = 15_000
+"""Time after which bytes that the other machine does not acknowledge end the connection."""
+
+
+def connect(address: str) -> FrameSocket:
+    """A connection to the gateway at *address*.
+
+    Raises:
+        OSError: The gateway cannot be reached.
+        UsageError: The environment lacks the token, or the authorities that TLS requires.
+    """
+    kind, _, place = address.rpartition("://")
+    if not kind:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(place)
+        except OSError:
+            connection.close()
+            raise
+        return FrameSocket(connection)
+    token = token_here()
+    if token is None:
+        msg = f"the gateway at {address} requires a token, and the environment has none"
+        raise UsageError(msg)
+    context = _trusting() if kind == "tls" else None
+    host, _, port = place.rpartition(":")
+    host = host.strip("[]")
+    connection = socket.create_connection((host, int(port)), _CONNECT_S)
+    try:
+        keep_alive(connection)
+        stream: Stream = connection
+        if context is not None:
+            stream = TLSStream(connection, context, host)
+        stream.sendall(proof(token))
+        stream.settimeout(None)
+    except OSError:
+        connection.close()
+        raise
+    return FrameSocket(stream)
+
+
+def proof(token: str) -> bytes:
+    """What proves to the gateway that a process knows *token*, without giving it away."""
+    return hmac.digest(token.encode(), _PURPOSE, "sha256")
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Send small frames at once, and notice when the machine on the other side has vanished."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", _IDLE_S),
+        ("TCP_KEEPINTVL", _PROBE_EVERY_S),
+        ("TCP_KEEPCNT", _PROBES),
+        ("TCP_USER_TIMEOUT", _UNACKNOWLEDGED_MS),
+    ):
+        if (option := getattr(socket, name, None)) is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _trusting() -> ssl.SSLContext:
+    """A client's context that trusts the authorities in this process's environment."""
+    authorities = authorities_here()
+    if authorities is None:
+        msg = f"the gateway speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
+        raise UsageError(msg)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(cadata=authorities.decode("ascii"))
+    return context

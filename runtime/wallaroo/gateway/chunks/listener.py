@@ -1,0 +1,137 @@
+"""Where the processes of a real-time query connect to the gateway, and who may."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from wallaroo.engine.realtime.channel import PROOF_BYTES, keep_alive, proof
+from wallaroo.engine.realtime.frames import Stream
+from wallaroo.errors import RuntimeFailure
+from wallaroo.system.binding import why_not_bound
+from wallaroo.system.tls_stream import TLSStream
+
+_BACKLOG = 64
+_HELLO_S = 10.0
+"""Time for a peer to introduce itself."""
+_MOST_STRANGERS = 64
+"""Connections at a time that have not introduced themselves; more are closed."""
+
+T = TypeVar("T")
+
+
+class Listener:
+    """A listening socket.
+
+    Args:
+        listener: The socket, bound.
+        token: The token that peers must prove to know; None for a Unix socket.
+        context: Certificate and key, for TLS.
+        hello_s: Time for a peer to introduce itself.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        token: str | None,
+        context: ssl.SSLContext | None = None,
+        hello_s: float = _HELLO_S,
+    ) -> None:
+        self._listener = listener
+        self._proof = None if token is None else proof(token)
+        self._context = context
+        self._hello_s = hello_s
+        self._strangers = threading.Semaphore(_MOST_STRANGERS)
+        listener.listen(_BACKLOG)
+
+    @classmethod
+    def at_path(cls, path: Path) -> Listener:
+        """Listen at a Unix socket, in a directory that only this user can enter."""
+        path.unlink(missing_ok=True)  # of a gateway that was killed
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        return cls(listener, None)
+
+    @classmethod
+    def at_port(
+        cls, host: str, port: int, token: str | None, context: ssl.SSLContext | None
+    ) -> Listener:
+        """Listen at a port; 0 for one that the system chooses.
+
+        Raises:
+            RuntimeFailure: There is no token, or the port cannot be bound.
+        """
+        if token is None:
+            msg = "the port for chunks requires a token: name its file with --token-file"
+            raise RuntimeFailure(msg)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return cls(socket.create_server((host, port), family=family), token, context)
+        except OSError as error:
+            reason = why_not_bound(error, host, "--chunks-port")
+            msg = f"the port {port} for chunks cannot be bound on {host}: {reason}"
+            raise RuntimeFailure(msg) from error
+
+    @property
+    def port(self) -> int | None:
+        """The port; None for a Unix socket."""
+        name = self._listener.getsockname()
+        return int(name[1]) if isinstance(name, tuple) else None
+
+    def accept(self) -> socket.socket | None:
+        """The next connection, for `introduced`; None after `close`."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return None
+            if self._strangers.acquire(blocking=False):
+                return connection
+            connection.close()
+
+    def introduced(self, connection: socket.socket, hear: Callable[[Stream], T]) -> T | None:
+        """What *hear* returns for *connection*; None if its peer may not use the gateway.
+
+        Raises:
+            OSError: The peer is gone, or has taken too long.
+        """
+        limit = threading.Timer(self._hello_s, _shut_down, (connection,))
+        limit.daemon = True
+        limit.start()
+        try:
+            stream = self._admitted(connection)
+            return None if stream is None else hear(stream)
+        finally:
+            limit.cancel()
+            self._strangers.release()
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        _shut_down(self._listener)
+        self._listener.close()
+
+    def _admitted(self, connection: socket.socket) -> Stream | None:
+        if self._proof is None:
+            return connection
+        keep_alive(connection)
+        stream: Stream = connection
+        if self._context is not None:
+            stream = TLSStream(connection, self._context)
+        shown = b""
+        while len(shown) < PROOF_BYTES:
+            piece = stream.recv(PROOF_BYTES - len(shown))
+            if not piece:
+                return None
+            shown += piece
+        return stream if hmac.compare_digest(shown, self._proof) else None
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it is closed already
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,148 @@
+"""An application whose number of executors changes while messages arrive: a program for one test.
+
+Prints, as JSON, the longest time without a publication for each number of executors that it was
+given, how often the query was started, and the outputs by key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.engine.realtime.harness import GatewaySide, gateway_side, submit, wait_until_processed
+from tests.helpers import KILLING
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.base import Batch, EngineSettings, RunningEngine, StateLayout
+from wallaroo.engine.gateway_api import GatewayAPI
+from wallaroo.engine.realtime.engine import RealTime
+from wallaroo.model.loader import ApplicationRef
+
+PARTITIONS, KEYS = 4, 10
+SCALES = (1, 3)
+"""Numbers of executors after the first, which is three."""
+_PATIENCE_S = 120.0
+
+
+@dataclass
+class Direct:
+    """Connects to the gateway of this process, for chunks."""
+
+    path: Path
+    claim: int | None
+
+    def __call__(self) -> GatewayAPI:
+        raise NotImplementedError
+
+    def chunks_address(self) -> str:
+        return str(self.path)
+
+
+class Scaled:
+    """The running application, its supervision, and its input."""
+
+    def __init__(self, directory: Path, gateway: GatewaySide, reference: ApplicationRef) -> None:
+        self._gateway = gateway
+        self._application = reference.load()
+        self.published: list[float] = []
+        """When something was published."""
+        self.sent = 0
+        self._ends = threading.Event()
+        layout = StateLayout("Poison", PARTITIONS, 8 * PARTITIONS, directory / "checkpoint")
+        settings = EngineSettings(
+            reference,
+            "local-cluster[3,5,1024]",
+            workers=3,
+            spark={"spark.decommission.enabled": "true"},
+            everywhere=True,
+        )
+        engine, connect = RealTime(), Direct(gateway.path, gateway.claim)
+        launched = engine.launch(settings, layout, directory)
+        program = Program(self._application, layout.buckets)
+        self.running: RunningEngine = engine.start(
+            settings, program, layout, connect, launched, directory, self._on_batch
+        )
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._supervise, self._send)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def moves(self) -> int:
+        """How often the query was started."""
+        run = self._gateway.server._run
+        return 0 if run is None else run.order[1]
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.05)
+
+    def wait_for_output(self) -> None:
+        """Wait until something is published that was sent after now."""
+        sent = self.sent
+        self.wait_for(lambda: self._gateway.journal.processed > sent, "an output")
+
+    def finish(self) -> dict[str, list[str]]:
+        """The outputs of all that was sent, by key."""
+        self._ends.set()
+        self._threads[1].join()
+        wait_until_processed(self._gateway, self.sent)
+        self.running.finish_batch()
+        self._threads[0].join()
+        self.running.stop()
+        found = defaultdict(list)
+        for outputs in self._gateway.outputs(self._application).values():
+            for output in outputs:
+                found[output[4:5].decode()].append(output[5:].decode())
+        return found
+
+    def _on_batch(self, _batch: Batch) -> None:
+        self.published.append(time.monotonic())
+
+    def _supervise(self) -> None:
+        while not self._ends.wait(0.1) or self._gateway.journal.backlog:
+            assert self.running.failure() is None
+
+    def _send(self) -> None:
+        for number in itertools.count():
+            submit(self._gateway, self._application, [("in", b"%d" % (number % KEYS))])
+            self.sent += 1
+            if self._ends.wait(0.005):
+                return
+
+
+def main(directory: Path) -> None:
+    reference = ApplicationRef(str(KILLING), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
+    gaps = []
+    with gateway_side(directory, reference.load()) as gateway:
+        scaled = Scaled(directory, gateway, reference)
+        scaled.wait_for(lambda: scaled.running.workers() == (3, 3), "three executors")
+        scaled.wait_for_output()
+        for number in SCALES:
+            began, moves = len(scaled.published), scaled.moves
+            scaled.running.scale(number)
+            scaled.wait_for(
+                lambda number=number: scaled.running.workers() == (number, number),  # type: ignore[misc]
+                f"{number} executors",
+            )
+            scaled.wait_for(lambda moves=moves: scaled.moves > moves, "a move")  # type: ignore[misc]
+            scaled.wait_for_output()
+            times = scaled.published[began - 1 :]
+            gaps.append(max(after - before for before, after in itertools.pairwise(times)))
+        starts = scaled.moves
+        outputs = scaled.finish()
+    told = {"gaps": gaps, "starts": starts, "sent": scaled.sent, "outputs": outputs}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

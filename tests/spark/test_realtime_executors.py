@@ -1,0 +1,145 @@
+"""The real-time engine with executors: processes of their own, as on other machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.gateway.harness import Authority
+from tests.helpers import free_address
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, processes, run, send
+from wallaroo.engine.spark.java import find_java
+from wallaroo.run.background_run import BackgroundRun
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE
+
+pytestmark = pytest.mark.spark
+
+SOURCE = "Split and Count"
+EXECUTOR = "CoarseGrainedExecutorBackend"
+
+_JAVA = """\
+#!/bin/sh
+# without a module that Spark asks of each executor, and that small Javas do not have
+for argument do
+    shift
+    case $argument in --add-modules=*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {java} "$@"
+"""
+
+
+@pytest.fixture
+def executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment in which local Spark starts executors; returns their directory."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(_JAVA.format(java=shlex.quote(find_java())))
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
+    directory = tmp_path / "executors"
+    monkeypatch.setenv("SPARK_WORKER_DIR", str(directory))
+    return directory
+
+
+def counted(receiver: Receiver, state: Path, number: int, *options: str) -> BackgroundRun:
+    """Word Count on *number* executors."""
+    master = f"local-cluster[{number},4,1024]"
+    chosen = ("--engine", "real-time", "--master", master, *options)
+    return run(APPS / "word_count", receiver, state, options=chosen)
+
+
+def is_complete(received: set[bytes], payloads: list[bytes]) -> bool:
+    expected = Counter(word for payload in payloads for word in payload.split())
+    return received == {
+        b"%s => %d\n" % (word, n + 1) for word in expected for n in range(expected[word])
+    }
+
+
+def test_executors_reach_the_gateway_by_tls_and_a_killed_one_loses_nothing(
+    tmp_path: Path, executors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    files = authority.files()
+    monkeypatch.setenv(AUTHORITIES_VARIABLE, str(authority.file))  # for the test's own client
+    tls = ("--gateway-tls", str(files.certificate), str(files.key), str(authority.file))
+    payloads = [b"w%d x" % (n % 100) for n in range(20_000)]
+    options = ("--gateway", free_address(), *tls)
+    with (
+        Receiver("lines") as receiver,
+        counted(receiver, tmp_path / "state", 2, *options) as running,
+    ):
+        send(running.sources[SOURCE], payloads[:1_000])
+        receiver.wait_for(2_000)
+        assert len(processes(running, EXECUTOR)) == 2
+        sending = threading.Thread(target=send, args=(running.sources[SOURCE], payloads[1_000:]))
+        sending.start()
+        receiver.wait_for(3_000)
+        os.kill(processes(running, EXECUTOR)[0], signal.SIGKILL)
+        receiver.wait_for(2 * len(payloads))
+        sending.join()
+        assert running.stop() == 0
+        received = set(receiver.messages)  # plain TCP may repeat the last ones after a kill
+    assert is_complete(received, payloads)
+
+
+def test_a_query_names_the_process_that_ended_and_keeps_the_others_between_epochs(
+    tmp_path: Path, executors: Path
+) -> None:
+    with (
+        Receiver("lines") as receiver,
+        counted(receiver, tmp_path / "state", 2) as running,
+    ):
+        first, commits = list[int](), list[int]()
+        for n in range(3):  # each look-up ends an epoch
+            send(running.sources[SOURCE], [b"one two"] * 50)
+            receiver.wait_for(100 * (n + 1))
+            first = first or forked(running)
+            commits.append(committed(running))
+        assert len(set(commits)) == 3
+        assert len(first) == 3
+        assert forked(running) == first
+        os.kill(first[0], signal.SIGKILL)
+        failed = running.wait_for_event("query restarts", PATIENCE_S)
+        assert re.search("the process of .* was killed by SIGKILL", failed["reason"])
+        send(running.sources[SOURCE], [b"one two"] * 50)
+        receiver.wait_for(400)
+        assert len(forked(running)) == 3
+        assert not set(forked(running)) & set(first)
+        assert running.stop() == 0
+        assert receiver.messages.count(b"one => 200\n") == 1
+
+
+def committed(running: BackgroundRun) -> int:
+    """Number of the last epoch that Spark has."""
+    (url,) = [event["dashboard"] for event in running.events if event["event"] == "ready"]
+    with urllib.request.urlopen(f"{url}state?key=o") as answer:
+        return int(json.load(answer)["commit"]["batch"])
+
+
+def forked(running: BackgroundRun) -> list[int]:
+    """The processes that run user code: what agents have forked."""
+    agents = processes(running, "realtime.agent")
+    return sorted(pid for pid in agents if psutil.Process(pid).ppid() in agents)
+
+
+def test_messages_flow_while_executors_come_and_go(tmp_path: Path, executors: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.scaled", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert ran.returncode == 0, ran.stderr[-2_000:]
+    told = json.loads(ran.stdout.splitlines()[-1])
+    for key, numbers in told["outputs"].items():
+        assert numbers == [str(n + 1) for n in range(len(numbers))], key
+    assert sum(map(len, told["outputs"].values())) == told["sent"]
+    assert told["starts"] == 3  # then on one executor, then on three again
