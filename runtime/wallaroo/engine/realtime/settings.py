@@ -15,5 +15,8 @@ LONGEST_EPOCH_MS = 24 * 3600 * 1000
 
 
 def local_master(partitions: int) -> str:
-    """The master for a query of so many *partitions*: all tasks run at once, and mostly wait."""
-    return f"local[{partitions + 1},1]"
+    """The master for a query of so many *partitions*: all tasks run at once, and mostly wait.
+
+    One task more can run, which reads the state for a look-up meanwhile.
+    """
+    return f"local[{partitions + 2},1]"
