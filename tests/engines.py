@@ -16,13 +16,15 @@ ON_ONE: dict[str, tuple[str, str]] = {
     ),
     "tests/spark/test_workers.py::test_a_key_stays": (MICRO_BATCH, "a partition is a process"),
     "tests/spark/test_workers.py::test_all_stages": (MICRO_BATCH, "the daemon of its workers"),
+    "tests/spark/test_copies.py": (MICRO_BATCH, "it changes files of its checkpoint"),
+    "tests/spark/test_repartition.py::test_a_batch": (MICRO_BATCH, "batches that are left over"),
+    "tests/spark/test_repartition.py::test_state": (MICRO_BATCH, "its own check of partitions"),
+    "tests/spark/test_state.py::test_the_state_of_a_killed": (
+        REAL_TIME,
+        "changes that are published and not in the state store",
+    ),
     # what the real-time engine does not have yet
-    "tests/spark/test_copies.py": (MICRO_BATCH, "it reads its checkpoint's files"),
-    "tests/spark/test_directories.py": (MICRO_BATCH, "stopped state"),
     "tests/spark/test_driver.py": (MICRO_BATCH, "--gateway"),
-    "tests/spark/test_entities.py::test_an_entity": (MICRO_BATCH, "stopped state"),
-    "tests/spark/test_repartition.py": (MICRO_BATCH, "stopped state"),
-    "tests/spark/test_state.py": (MICRO_BATCH, "stopped state"),
     # what no engine has a part in
     "tests/chaos/": (DEFAULT, "the harness chooses"),
     "tests/cli/": (DEFAULT, "commands"),

@@ -18,7 +18,6 @@ from tests.gateway.harness import Authority
 from tests.helpers import COUNTING, free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
-from wallaroo.engine.registry import ENGINES, VARIABLE
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
@@ -79,11 +78,7 @@ def call(
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_command_changes_a_state_directory_or_says_why_not(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, engine)
+def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -> None:
     state = tmp_path / "state"
     code, said = call(state, 4)
     assert (code, "there is no directory" in said) == (2, True), said
@@ -115,11 +110,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(
     assert "start the application once more with its 4 partitions" in said
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_counts_on_with_more_and_with_fewer_partitions(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, engine)
+def test_a_run_counts_on_with_more_and_with_fewer_partitions(tmp_path: Path) -> None:
     lines = [b"%c %c" % (97 + n % 26, 97 + 5 * n % 26) for n in range(40)]
     with Receiver("lines") as receiver:
         for turn, partitions in enumerate((2, 3, 1), 1):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, run, send
-from wallaroo.engine.registry import ENGINES, VARIABLE
+from wallaroo.engine.registry import ENGINES
 from wallaroo.errors import RuntimeFailure
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
@@ -20,13 +20,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
 APP = str(APPS / "word_count")
 KIND = {"$class": "application:WordTotals"}
 SOURCE = "Split and Count"
-
-
-@pytest.fixture(autouse=True, params=ENGINES)
-def on_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each test runs on each engine."""
-    monkeypatch.setenv(VARIABLE, request.param)
-    return str(request.param)
 
 
 def state(command: str, *arguments: str) -> str:
@@ -110,7 +103,6 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
     }
 
 
-@pytest.mark.parametrize("on_engine", ["real-time"], indirect=True)
 def test_the_state_of_a_killed_application_is_what_its_outputs_say(tmp_path: Path) -> None:
     """The state store lacks what was published since the last epoch."""
     first, second = tmp_path / "first", tmp_path / "second"
@@ -154,9 +146,9 @@ def test_the_state_of_a_killed_application_is_what_its_outputs_say(tmp_path: Pat
     assert words(state("export", *at)) == {"one": 4, "two": 6, "apple": 4}
 
 
-def test_entities_go_over_to_the_other_engine(on_engine: str, tmp_path: Path) -> None:
+def test_entities_go_over_to_the_other_engine(engine_name: str, tmp_path: Path) -> None:
     first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / "export"
-    (other,) = ENGINES.keys() - {on_engine}
+    (other,) = ENGINES.keys() - {engine_name}
     with Receiver("lines") as receiver:
         with run(APPS / "word_count", receiver, first) as running:
             send(running.sources[SOURCE], [b"one two two"])

@@ -78,9 +78,10 @@ class RealTime(Engine):
             chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
             chosen["spark.executor.instances"] = str(settings.workers)
         if master.startswith("k8s://"):
-            # one executor is enough, and the tasks are spread over all that are there
+            # one executor is enough, and the tasks are spread over all that are there; one task
+            # more reads the state for a look-up
             chosen.setdefault(_CORES_REQUESTED, chosen.get(_CORES, "1"))
-            chosen[_CORES] = str(slots_of(layout.partitions))
+            chosen[_CORES] = str(slots_of(layout.partitions) + 1)
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )

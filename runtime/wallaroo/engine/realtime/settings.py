@@ -25,5 +25,8 @@ def slots_of(partitions: int) -> int:
 
 
 def local_master(partitions: int) -> str:
-    """The master for a query of so many *partitions* on local Spark."""
-    return f"local[{slots_of(partitions)},1]"
+    """The master for a query of so many *partitions* on local Spark.
+
+    One task more can run, which reads the state for a look-up meanwhile.
+    """
+    return f"local[{slots_of(partitions) + 1},1]"
