@@ -10,6 +10,7 @@ ON_ONE: dict[str, tuple[str, str]] = {
     # what only one engine has
     "tests/golden/": (MICRO_BATCH, "the golden state directories are its own"),
     "tests/spark/test_realtime.py": (REAL_TIME, "what is peculiar to it"),
+    "tests/spark/test_realtime_executors.py": (REAL_TIME, "what is peculiar to it"),
     "tests/spark/test_restart.py::test_a_run_outlives_the_processes_that_plan_its_batches": (
         MICRO_BATCH,
         "no process plans chunks",
@@ -23,8 +24,6 @@ ON_ONE: dict[str, tuple[str, str]] = {
         REAL_TIME,
         "changes that are published and not in the state store",
     ),
-    # what the real-time engine does not have yet
-    "tests/spark/test_driver.py": (MICRO_BATCH, "--gateway"),
     # what no engine has a part in
     "tests/chaos/": (DEFAULT, "the harness chooses"),
     "tests/cli/": (DEFAULT, "commands"),

@@ -344,8 +344,6 @@ class Receiver:
 
 def _kind(pid: int, command: str) -> str | None:
     """What a process of the application is, by its command line and its connections."""
-    if " wallaroo.engine.realtime.process " in command:
-        return "reader" if command.endswith(" -1") else "worker"
     if " wallaroo.engine.realtime.agent" in command:  # it, and what it has forked
         kinds = {TO_FIRST_STAGE: "reader", TO_PARTITION: "worker", "": "agent"}
         return next(kind for name, kind in kinds.items() if not name or is_connected(pid, name))

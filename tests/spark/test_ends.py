@@ -50,7 +50,7 @@ def processes_of(mark: str) -> dict[int, str]:
 
 OF_ENGINE = {
     MICRO_BATCH: {"the source": "python_streaming_source_runner", "workers": "spark.daemon"},
-    REAL_TIME: {"the source": "realtime.process", "workers": "realtime.process"},
+    REAL_TIME: {"the source": "realtime.agent", "workers": "realtime.agent"},
 }
 """What names the processes of each engine."""
 

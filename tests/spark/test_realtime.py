@@ -32,7 +32,7 @@ def _killed(part: str) -> Callable[[BackgroundRun], None]:
 @pytest.mark.parametrize(
     ("part", "ends"),
     [
-        ("realtime.process", False),  # the first stage and all partitions
+        ("realtime.agent", False),  # with the first stage and all partitions
         (" wallaroo gateway ", False),
         ("bin/java", True),
     ],
