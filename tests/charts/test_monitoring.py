@@ -40,6 +40,8 @@ def test_every_series_that_is_asked_for_exists() -> None:
     assert METRICS.keys() - of_metrics == {
         "wallaroo_step_results_total",
         "wallaroo_state_log_bytes",
+        "wallaroo_epoch_end_seconds",
+        "wallaroo_epoch_age_seconds",
     }
 
 
