@@ -47,7 +47,7 @@ def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Pat
         Receiver("lines") as receiver,
         process(
             *("gateway", *shared, "--out", receiver.address),
-            *("--listen", door, "--state-dir", str(tmp_path / "edge")),
+            *("--listen", door, "--chunks-port", "0", "--state-dir", str(tmp_path / "edge")),
             *("--listen-tls-cert", str(files.certificate), "--listen-tls-key", str(files.key)),
         ) as gateway,
         process(
