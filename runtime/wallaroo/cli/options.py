@@ -393,8 +393,8 @@ ENGINE_NAME = click.option(
     "--engine",
     "engine_name",
     type=click.Choice(ENGINES),
-    hidden=True,  # the second one cannot run every application yet
-    help="Engine that runs the application: in batches, or in chunks of a few milliseconds.",
+    help="Engine that runs the application: in batches (micro-batch, the default), or in chunks of "
+    "a few milliseconds (real-time). State belongs to the engine that created it.",
 )
 
 

@@ -41,7 +41,6 @@ _format = click.option(
 _engine = click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    hidden=True,  # as for `wallaroo run`
     help="Engine that will run the application, for a new directory.",
 )
 _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")

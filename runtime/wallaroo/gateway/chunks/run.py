@@ -45,6 +45,7 @@ from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.room import with_room
+from wallaroo.gateway.chunks.spacing import Spacing
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
@@ -56,19 +57,8 @@ _WAIT_S = 0.2
 """Longest wait until the next check whether the epoch is to end."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
-_SAVING_SHARE = 5
-"""Chunks are so far apart that saving changes takes one part of so many of the time."""
-
 _FREED_PART = 2
 """An epoch that ends because of the journal frees one part of so many of the journal's share."""
-
-_UNDER_WAY = 2
-"""Chunks are so far apart that so many are under way."""
-_FULL = 0.75
-"""Part of a chunk's limit from which on the next one need not wait to become larger."""
-
-_WEIGHT = 0.2
-"""Weight of the last time that something took, of all."""
 
 _Result = TypeVar("_Result")
 
@@ -109,8 +99,7 @@ class ChunkRun:
         self._evidence = evidence
         self._resumes = resumes
         self._pace = pace
-        self._run_s = 0.0
-        """Time from handing out a chunk until it can be published, about."""
+        self._spacing = Spacing(pace)
         self._reports = reports
         self._on_failure = on_failure
         self._changed = threading.Condition()
@@ -134,8 +123,6 @@ class ChunkRun:
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
         self._held = False  # no more chunks are handed out
-        self._saving_s = 0.0
-        """Time that a partition takes to save the changes of a chunk, about."""
         self._stands_since = 0.0
         """When the end of an epoch began."""
         self._closed = False
@@ -162,7 +149,7 @@ class ChunkRun:
             with self._changed:
                 self._levels += self._flights.report(role, report)
                 if role >= 0:
-                    self._saving_s += _WEIGHT * (report.saving_s - self._saving_s)
+                    self._spacing.saved(report.saving_s)
                 self._changed.notify_all()
         elif kind == BEGIN and role == READER:
             query, timed, *place = json_in(frame)
@@ -276,8 +263,7 @@ class ChunkRun:
 
     def _hand_out(self) -> None:
         tail = self._tail()
-        last = last_message = time.monotonic()
-        full = False
+        last_message = time.monotonic()
         try:
             while self._wait_for_room():
                 if self._is_epoch_over(time.monotonic() - last_message):
@@ -290,17 +276,15 @@ class ChunkRun:
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report()
-                early = last + self._gap_s() - time.monotonic() if not full else 0.0
-                if early > 0:
-                    time.sleep(early)
+                self._spacing.wait()
                 if not self._outbox.wait_for_room(_WAIT_S):
                     continue
                 chunks = tail.read(self._next, self._pace.chunk_bytes)
                 if not chunks:
                     continue
-                last = last_message = time.monotonic()
+                last_message = time.monotonic()
                 size = sum(len(chunk.data) for chunk in chunks)
-                full = size > _FULL * self._pace.chunk_bytes
+                self._spacing.handed_out(size)
                 end = chunks[-1].first + chunks[-1].messages
                 with self._changed:
                     start, self._next = self._next, end
@@ -322,11 +306,6 @@ class ChunkRun:
                     return
                 following = self._levels.popleft()
             self._processes[READER].send(pack_next(following))
-
-    def _gap_s(self) -> float:
-        """Time from one chunk to the next: under load they take longer, and become larger."""
-        paced = min(self._run_s / _UNDER_WAY, self._pace.longest_gap_s)
-        return max(self._pace.gap_s, paced, _SAVING_SHARE * self._saving_s)
 
     def _wait_for_room(self) -> bool:
         """Wait until a chunk may be handed out; returns whether the run continues."""
@@ -394,7 +373,7 @@ class ChunkRun:
                     return
                 chunks = self._flights.take()
             finished = time.monotonic()
-            self._run_s += _WEIGHT * (finished - chunks[-1].began - self._run_s)
+            self._spacing.ran(finished - chunks[-1].began)
             fault("chunks-before-publish")
             try:
                 tally = self._published(chunks)
