@@ -39,7 +39,7 @@ DRIVER_PLACES = ("driver-before-publish", "driver-after-publish")
 
 def _killing(kind: str) -> Fault:
     def kill(system: System, chance: random.Random) -> bool:
-        pids = system.processes(kind)
+        pids = system.started(kind)
         if pids:
             system.signal(KILL, chance.choice(pids))
         return bool(pids)
@@ -49,7 +49,7 @@ def _killing(kind: str) -> Fault:
 
 def _stopping(kind: str) -> Fault:
     def stop(system: System, _chance: random.Random) -> bool:
-        pids = system.processes(kind)
+        pids = system.started(kind)
         system.signal(STOP, *pids)
         time.sleep(STOP_S)
         system.signal(GO_ON, *pids)

@@ -56,6 +56,9 @@ RATE = 400
 PACE = "epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
 """Pace of the real-time engine: epochs end once a second."""
 _BURST_S = 0.02
+_START_S = 20.0
+"""Time for a process to start that is about to."""
+_LOOK_EVERY_S = 0.05
 _SIGNAL_S = 0.05
 """Time in which a process that has passed a place is surely sent its signal."""
 FUNCTION_TIMEOUT_S = 5
@@ -163,6 +166,13 @@ class System:
         if kind == "driver":
             return [driver]
         return [pid for pid, told in processes_below(driver).items() if _kind(pid, told) == kind]
+
+    def started(self, kind: str) -> list[int]:
+        """The same, as soon as there is one: the query may be about to start."""
+        give_up = time.monotonic() + _START_S
+        while not (pids := self.processes(kind)) and time.monotonic() < give_up:
+            time.sleep(_LOOK_EVERY_S)
+        return pids
 
     def signal(self, number: int, *pids: int) -> None:
         """Send a signal to each of *pids* that is still there."""

@@ -40,12 +40,18 @@ final class Bridge(val role: Int, name: String, listener: ServerSocketChannel) {
   @volatile var isKilled = false
   private val incoming = ByteBuffer.allocateDirect(1 << 16).flip()
   private val length = ByteBuffer.allocateDirect(4)
+  @volatile private var accepted: Option[SocketChannel] = None
   private lazy val channel: SocketChannel =
-    try listener.accept()
-    catch { case _: ClosedChannelException => failed() }
+    try {
+      accepted = Some(listener.accept())
+      accepted.get
+    } catch { case _: ClosedChannelException => failed() }
     finally listener.close()
 
-  ended.thenRun(() => listener.close()) // it does not connect any more
+  ended.thenRun { () =>
+    listener.close() // it does not connect any more
+    accepted.foreach(_.close())
+  }
 
   def send(data: Array[Byte]): Unit = {
     length.clear().putInt(data.length).flip()
