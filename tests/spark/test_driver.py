@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines import REAL_TIME
 from tests.gateway.harness import Authority
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
@@ -36,7 +37,9 @@ def process(command: str, *arguments: str) -> Iterator[dict[str, Any]]:
         background.__exit__()
 
 
-def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Path) -> None:
+def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(
+    tmp_path: Path, engine_name: str
+) -> None:
     token = tmp_path / "token"
     token.write_text("a token that is long enough")
     door = free_address()
@@ -71,7 +74,8 @@ def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(tmp_path: Pat
         seen = snapshot()
         assert seen["sources"][0]["accepted"] == 50
         assert sum(batch["messages"] for batch in seen["batches"]) == 50
-        assert seen["workers"] == {"wanted": 1, "alive": 1}
+        workers = 2 if engine_name == REAL_TIME else 1  # a process for each partition
+        assert seen["workers"] == {"wanted": workers, "alive": workers}
         replay = urllib.request.Request(driver["dashboard"] + "dead-letters/replay", b"[1]")
         with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             urllib.request.urlopen(replay)

@@ -1,0 +1,40 @@
+"""The real-time engine on a cluster: what a release does in batches, it does in chunks as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.harness import Cluster, Release, wait_for
+from tests.cluster.test_faults import (
+    test_all_pods_are_deleted_at_once,
+    test_an_executor_crashes,
+    test_the_driver_is_deleted,
+    test_the_gateway_is_deleted_while_senders_are_connected,
+)
+from tests.cluster.test_scaling import (
+    test_install_and_helm_test,
+    test_workers_go_up_and_down_while_messages_stream,
+)
+
+__all__ = [  # tests of other modules, which run here on this engine
+    "test_all_pods_are_deleted_at_once",
+    "test_an_executor_crashes",
+    "test_install_and_helm_test",
+    "test_the_driver_is_deleted",
+    "test_the_gateway_is_deleted_while_senders_are_connected",
+    "test_workers_go_up_and_down_while_messages_stream",
+]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def market_spread(cluster: Cluster, helms: list[str]) -> Release:
+    """Market Spread on this engine, not installed yet."""
+    return Release(cluster, helms[0], "rt-spread", "market-spread", {"engine": "real-time"})
+
+
+@pytest.fixture(scope="module")
+def word_count(cluster: Cluster, helms: list[str]) -> Release:
+    """Word Count on this engine, not installed yet."""
+    values = {"partitions": 4, "engine": "real-time"}
+    return Release(cluster, helms[-1], "rt-words", "word-count", values)
