@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.cluster.harness import Cluster, Release, wait_for
+from tests.cluster.harness import Cluster, Peer, Release
 from tests.cluster.test_faults import (
     test_all_pods_are_deleted_at_once,
     test_an_executor_crashes,
@@ -38,3 +40,14 @@ def word_count(cluster: Cluster, helms: list[str]) -> Release:
     """Word Count on this engine, not installed yet."""
     values = {"partitions": 4, "engine": "real-time"}
     return Release(cluster, helms[-1], "rt-words", "word-count", values)
+
+
+@pytest.fixture(scope="module")
+def word_peer(word_count: Release) -> Iterator[Peer]:
+    """What sends to Word Count, and takes its outputs; it is installed now."""
+    peer = Peer(word_count)
+    peer.start()
+    word_count.install("--set", f"outputs[0]={peer.address},workers=2")
+    word_count.wait_until_ready()
+    yield peer
+    peer.remove()
