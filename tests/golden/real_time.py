@@ -17,8 +17,8 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
 
 DIRECTORIES = PRESENT / "real-time"
-NAMES = ("plain", "classes", "keys")
-"""The applications that the engine can run."""
+NAMES = ("plain", "states", "classes", "keys")
+"""The applications whose entities do not depend on the time of the run."""
 Outputs = dict[str, list[bytes]]
 """By sink."""
 
