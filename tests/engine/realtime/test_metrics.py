@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.engine.realtime.harness import (
     PATIENCE_S,
     GatewaySide,
@@ -18,38 +20,47 @@ from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import by_labels
+from wallaroo.model.application import Application
 from wallaroo.testing import load
 
-APPLICATION = load(KILLING, ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1"])
+
+@pytest.fixture
+def application() -> Application:
+    """Loaded anew: other tests load it, too, and its classes are those of the last time."""
+    return load(KILLING, ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1"])
 
 
 def total(gateway: GatewaySide, metric: Metric) -> float:
     return float(sum(by_labels(gateway.outbox.samples([]), metric).values()))
 
 
-def test_the_size_of_the_state_is_that_of_the_last_chunk(tmp_path: Path) -> None:
+def test_the_size_of_the_state_is_that_of_the_last_chunk(
+    application: Application, tmp_path: Path
+) -> None:
     with (
-        gateway_side(tmp_path, APPLICATION, Pace(chunks=1)) as gateway,
-        RunningQuery(gateway, APPLICATION, Store(), tmp_path / "c", 1, 2) as query,
+        gateway_side(tmp_path, application, Pace(chunks=1)) as gateway,
+        RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 2) as query,
     ):
         for count, key in enumerate([b"a", b"b", b"c", b"d"], 1):  # at once, one after the other
-            submit(gateway, APPLICATION, [("in", key)])
+            submit(gateway, application, [("in", key)])
             wait_until_processed(gateway, count)
             assert total(gateway, catalogue.STATE_ENTITIES) == count
         assert total(gateway, catalogue.STATE_BYTES) == 0
         query.feed.finish_epoch()
-        submit(gateway, APPLICATION, [("in", key) for key in (b"a", b"b", b"c", b"d")])
+        submit(gateway, application, [("in", key) for key in (b"a", b"b", b"c", b"d")])
         wait_until_processed(gateway, 8)
         assert total(gateway, catalogue.STATE_BYTES) > 0
 
 
-def test_the_driver_has_all_figures_when_an_epoch_has_ended(tmp_path: Path) -> None:
+def test_the_driver_has_all_figures_when_an_epoch_has_ended(
+    application: Application, tmp_path: Path
+) -> None:
     with (
-        gateway_side(tmp_path, APPLICATION) as gateway,
-        RunningQuery(gateway, APPLICATION, Store(), tmp_path / "c", 1, 2) as query,
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 2) as query,
     ):
         for count in range(1, 6):
-            submit(gateway, APPLICATION, [("in", b"a")])
+            submit(gateway, application, [("in", b"a")])
             wait_until_processed(gateway, count)
         query.feed.finish_epoch()
         assert sum(query.tally.metrics.arrivals.values()) == 5
