@@ -23,8 +23,9 @@ _CONNECT_S = 5.0
 """Time to connect, and to agree on TLS."""
 _IDLE_S, _PROBE_EVERY_S, _PROBES = 5, 3, 3
 """A machine that has vanished is noticed after about 15 s."""
-_UNACKNOWLEDGED_MS = 15_000
-"""Time after which bytes that the other machine does not acknowledge end the connection."""
+_UNACKNOWLEDGED_MS = 180_000
+"""Time after which bytes that the other machine does not take end the connection: longer than a
+function of the application may keep a process from reading."""
 
 
 def connect(address: str) -> FrameSocket:
