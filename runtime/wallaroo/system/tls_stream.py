@@ -70,9 +70,7 @@ class TLSStream:
                     pass
                 except ssl.SSLZeroReturnError:
                     return b""
-            if self._outgoing.pending:  # an answer of the protocol itself
-                with self._sending:
-                    self._send_encrypted()
+            self._send_answer()
             piece = self._connection.recv(_PIECE_BYTES)
             if not piece:
                 return b""
@@ -114,8 +112,20 @@ class TLSStream:
                 self._send_encrypted()
                 return
 
+    def _send_answer(self) -> None:
+        """Send an answer of the protocol itself, if there is one.
+
+        It never waits for another thread that sends: that one may be waiting for the other side,
+        which may send no more until this thread has received. It sends the answer then.
+        """
+        if self._outgoing.pending and self._sending.acquire(blocking=False):
+            try:
+                self._send_encrypted()
+            finally:
+                self._sending.release()
+
     def _send_encrypted(self) -> None:
-        with self._state:
-            data = self._outgoing.read()
-        if data:
+        while self._outgoing.pending:
+            with self._state:
+                data = self._outgoing.read()
             self._connection.sendall(data)
