@@ -29,7 +29,7 @@ from wallaroo.engine.realtime.frames import (
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
-from wallaroo.engine.realtime.partition_state import PartitionState, saved_buckets
+from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
@@ -59,7 +59,8 @@ class Partition:
         self._java = java
         self._files = None if job.files is None else SharedFiles(job.files)
         cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
-        self._state = PartitionState(cache, saved_buckets(program, job.buckets))
+        saved = Program(program.application, job.buckets, job.repeated)
+        self._state = PartitionState(cache, saved.bucket_in)
         self._results = ChunkResults()
         levels = range(1, program.levels.count + 1)
         self._buckets = {level: self._state.bucket_for_level() for level in levels}

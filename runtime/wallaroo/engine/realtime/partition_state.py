@@ -13,11 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Head, Unloaded
-from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.keys.buckets import bucket_of
 
 
 class PartitionState:
@@ -166,17 +164,3 @@ class PartitionState:
         heads = self._heads.values()
         base = sum(head.base_bytes for head in heads)
         return Head((), 0, base, sum(head.tail_bytes for head in heads))
-
-
-def saved_buckets(program: Program, buckets: int) -> Callable[[int, Any], int]:
-    """From state partition and key to one of *buckets* buckets of the state store.
-
-    They are not those of *program*, in which each partition of the query is one bucket.
-    """
-    serial = [program.levels.serial_number(number) for number in range(len(program.partitions))]
-
-    def bucket_in(partition: int, key: Any) -> int:
-        number = serial[partition]
-        return bucket_of(key, buckets) if number is None else number % buckets
-
-    return bucket_in

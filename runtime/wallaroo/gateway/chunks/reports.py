@@ -75,15 +75,21 @@ class PublicationReports:
         with self._lock:
             self._epochs.append(stood_s)
 
-    def take(self, *, at_once: bool = False) -> bytes | None:
-        """A frame for the driver with what there is to report, if it is time or *at_once*."""
-        now = time.monotonic()
+    def is_due(self, *, at_once: bool = False) -> bool:
+        """Whether there is something to report, and it is time or *at_once*."""
         with self._lock:
-            if not (self._publications or self._epochs):
-                return None
-            if not at_once and now - self._reported_at < _EVERY_S:
+            return self._is_due(at_once)
+
+    def take(self, *, at_once: bool = False) -> bytes | None:
+        """A frame for the driver with what there is to report; None if `is_due` is false."""
+        with self._lock:
+            if not self._is_due(at_once):
                 return None
             news = News(self._tally, self._publications, self._epochs)
             self._tally, self._publications, self._epochs = Tally(), [], []
-            self._reported_at = now
+            self._reported_at = time.monotonic()
         return pack_news(news)
+
+    def _is_due(self, at_once: bool) -> bool:
+        waits = bool(self._publications or self._epochs)
+        return waits and (at_once or time.monotonic() - self._reported_at >= _EVERY_S)

@@ -398,8 +398,10 @@ class ChunkRun:
     def _report(self, *, at_once: bool = False) -> None:
         """Report to the driver what was published, if it is time or *at_once*."""
         driver = self._processes.get(DRIVER)
-        if driver is None or not (at_once or driver.is_ready()):
-            return  # if it stands still, the stream is not to wait for it
+        if driver is None or not self._reports.is_due(at_once=at_once):
+            return
+        if not (at_once or driver.is_ready()):
+            return  # it stands still, and the stream is not to wait for it
         if (frame := self._reports.take(at_once=at_once)) is not None:
             driver.send(frame)
 
