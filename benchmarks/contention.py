@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,10 +58,10 @@ def contended(
 
 
 @contextmanager
-def _busy(programs: int) -> Iterator[float]:
+def _busy(programs: int) -> Iterator[None]:
     running = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(programs)]
     try:
-        yield time.monotonic()
+        yield
     finally:
         for program in running:
             program.kill()

@@ -37,7 +37,9 @@ WORKER_PLACES = ("worker-before-stage", "worker-after-stage")
 DRIVER_PLACES = ("driver-before-publish", "driver-after-publish")
 
 
-def _killing(kind: str) -> Fault:
+def killing(kind: str) -> Fault:
+    """One process of a kind is killed."""
+
     def kill(system: System, chance: random.Random) -> bool:
         pids = system.started(kind)
         if pids:
@@ -47,18 +49,23 @@ def _killing(kind: str) -> Fault:
     return kill
 
 
-def _stopping(kind: str) -> Fault:
-    def stop(system: System, _chance: random.Random) -> bool:
+def stopping(kind: str, seconds: float, *, one: bool = False) -> Fault:
+    """All processes of a kind stand still, or *one* of them."""
+
+    def stop(system: System, chance: random.Random) -> bool:
         pids = system.started(kind)
+        if one and pids:
+            pids = [chance.choice(pids)]
         system.signal(STOP, *pids)
-        time.sleep(STOP_S)
+        time.sleep(seconds)
         system.signal(GO_ON, *pids)
         return bool(pids)
 
     return stop
 
 
-def _killing_at(place: str) -> Fault:
+def killing_at(place: str) -> Fault:
+    """The process that reaches *place* is killed there."""
     return lambda system, _chance: system.reach(place)
 
 
@@ -235,17 +242,17 @@ def _clock_goes_back(system: System, chance: random.Random) -> bool:
 
 
 COMMON: Mapping[str, Fault] = {
-    "kill a worker": _killing("worker"),
-    "kill the gateway": _killing("gateway"),
-    "kill the driver": _killing("driver"),
-    "kill Spark's Java": _killing("java"),
+    "kill a worker": killing("worker"),
+    "kill the gateway": killing("gateway"),
+    "kill the driver": killing("driver"),
+    "kill Spark's Java": killing("java"),
     "kill everything at once": _kill_everything,
-    "stop the workers for 3 s": _stopping("worker"),
-    "stop the gateway for 3 s": _stopping("gateway"),
-    "stop the driver for 3 s": _stopping("driver"),
-    "stop Spark's Java for 3 s": _stopping("java"),
-    **{f"kill at {place}": _killing_at(place) for place in GATEWAY_PLACES},
-    "kill at worker-in-user-code": _killing_at("worker-in-user-code"),
+    "stop the workers for 3 s": stopping("worker", STOP_S),
+    "stop the gateway for 3 s": stopping("gateway", STOP_S),
+    "stop the driver for 3 s": stopping("driver", STOP_S),
+    "stop Spark's Java for 3 s": stopping("java", STOP_S),
+    **{f"kill at {place}": killing_at(place) for place in GATEWAY_PLACES},
+    "kill at worker-in-user-code": killing_at("worker-in-user-code"),
     "disk full for the gateway": _full_disk("gateway"),
     "disk full for the checkpoint": _full_disk("java"),
     "torn last write of the journal": _torn_write,
@@ -265,8 +272,8 @@ COMMON: Mapping[str, Fault] = {
 """Those that both engines have to stand."""
 IN_BATCHES: Mapping[str, Fault] = {
     "kill all that plans batches": _kill_planners,
-    **{f"kill at {place}": _killing_at(place) for place in WORKER_PLACES},
-    **{f"kill at {place}": _killing_at(place) for place in DRIVER_PLACES},
+    **{f"kill at {place}": killing_at(place) for place in WORKER_PLACES},
+    **{f"kill at {place}": killing_at(place) for place in DRIVER_PLACES},
     "kill while the checkpoint is written": _kill_while_the_checkpoint_is_written,
 }
 """Those of the micro-batch engine."""

@@ -9,14 +9,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.chaos.faults import Fault
+from tests.chaos.faults import Fault, killing, killing_at, stopping
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_GATEWAY, TO_PARTITION, connections, cut
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 
 LONG_S = 20.0
 """How long a process stands still that is taken for dead, or is to be."""
-_START_S = 8.0
-"""How long to wait until a query that is started again has passed a place."""
+_START_S = 40.0
+"""How long to wait until a query that is started again has passed a place; also under load."""
 _COMMIT_MS = 400
 """Within so many milliseconds Spark commits an epoch."""
 GATEWAY_PLACES = (
@@ -52,30 +52,6 @@ NAMES = {
 def _one(system: System, kind: str, chance: random.Random) -> list[int]:
     pids = system.processes(kind)
     return [chance.choice(pids)] if pids else []
-
-
-def _killing(kind: str) -> Fault:
-    def kill(system: System, chance: random.Random) -> bool:
-        pids = _one(system, kind, chance)
-        system.signal(KILL, *pids)
-        return bool(pids)
-
-    return kill
-
-
-def _stopping(kind: str, seconds: float) -> Fault:
-    def stop(system: System, chance: random.Random) -> bool:
-        pids = _one(system, kind, chance)
-        system.signal(STOP, *pids)
-        time.sleep(seconds)
-        system.signal(GO_ON, *pids)
-        return bool(pids)
-
-    return stop
-
-
-def _killing_at(place: str) -> Fault:
-    return lambda system, _chance: system.reach(place)
 
 
 def _killing_at_start(place: str) -> Fault:
@@ -169,10 +145,10 @@ def _cutting(name: str, *kinds: str) -> Fault:
 
 
 SEAMS: Mapping[str, Fault] = {
-    "kill the first stage": _killing("reader"),
-    **{f"stop {NAMES[kind]} for 20 s": _stopping(kind, LONG_S) for kind in NAMES},
-    **{f"kill at {place}": _killing_at(place) for place in GATEWAY_PLACES},
-    **{f"kill at {place}": _killing_at(place) for place in PROCESS_PLACES},
+    "kill the first stage": killing("reader"),
+    **{f"stop {NAMES[kind]} for 20 s": stopping(kind, LONG_S, one=True) for kind in NAMES},
+    **{f"kill at {place}": killing_at(place) for place in GATEWAY_PLACES},
+    **{f"kill at {place}": killing_at(place) for place in PROCESS_PLACES},
     **{f"kill at {place}": _killing_at_start(place) for place in START_PLACES},
     **{
         f"kill {NAMES[kind]} while an epoch is committed": _killing_in_commit(kind)
@@ -192,6 +168,6 @@ SEAMS: Mapping[str, Fault] = {
 }
 """By name."""
 BETWEEN_LEVELS: Mapping[str, Fault] = {
-    "kill at reader-before-level": _killing_at("reader-before-level"),
+    "kill at reader-before-level": killing_at("reader-before-level"),
 }
 """The same for applications with several levels."""

@@ -240,7 +240,7 @@ class System:
         return run
 
     def _note(self, event: Mapping[str, str]) -> None:
-        """Count errors, and what is no event of the log at all, such as a traceback."""
+        """Count errors, and lines that are no log events, such as tracebacks."""
         if event.get("level") not in ("debug", "info", "warning"):
             self.errors[" ".join(event.get(key, "") for key in ("event", "error"))[:120]] += 1
 

@@ -182,7 +182,7 @@ class Gateway:
         )
 
     def _chunks_listener(self) -> Listener | None:
-        """Where the processes of a real-time query connect; None where there is no such query."""
+        """Where the processes of a real-time query connect; None if the gateway serves none."""
         settings = self._settings
         if (path := chunks_socket(settings.location)) is not None:
             return Listener.at_path(path)

@@ -103,7 +103,7 @@ def run_through(
 ) -> Store:
     """Process *sent* by a query that is cut off a few times, at any moment.
 
-    When Spark has all, it goes on with another number of partitions.
+    Once Spark has all changes, it may continue with another number of partitions.
     """
     store, partitions, accepted = Store(), choose.randint(1, 3), 0
     buckets = choose.choice([4, 8, 24])

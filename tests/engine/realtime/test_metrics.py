@@ -26,7 +26,7 @@ from wallaroo.testing import load
 
 @pytest.fixture
 def application() -> Application:
-    """Loaded anew: other tests load it, too, and its classes are those of the last time."""
+    """Loaded for each test: pickling needs the classes of the latest load."""
     return load(KILLING, ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1"])
 
 

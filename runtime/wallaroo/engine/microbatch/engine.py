@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import (
-    Engine,
     EngineSettings,
     LastBatch,
     Launch,
@@ -22,7 +19,6 @@ from wallaroo.engine.base import (
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
-from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.partitions import (
     has_batch,
@@ -31,26 +27,23 @@ from wallaroo.engine.spark.checkpoint.partitions import (
     repartition,
 )
 from wallaroo.engine.spark.checkpoint.progress import progress_of
-from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.engine import SparkEngine, executor_environment, session_for
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
-from wallaroo.system.pod import Pod
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class MicroBatch(Engine):
+class MicroBatch(SparkEngine):
     """Runs applications in batches of Structured Streaming."""
 
     name = "micro-batch"
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
-        chosen = {
-            f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
-        }
+        chosen = executor_environment(settings)
         if not settings.master.startswith("local"):
             chosen["spark.executor.instances"] = str(settings.workers)
         directory = settings.application.directory
@@ -81,13 +74,6 @@ class MicroBatch(Engine):
         assert isinstance(launched, SparkLaunch)
         return RunningMicroBatch(settings, program, layout, connect, launched, scratch, on_batch)
 
-    def on_kubernetes(
-        self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
-    ) -> dict[str, str]:
-        """See `Engine.on_kubernetes`."""
-        os.environ["SPARK_LOCAL_IP"] = pod.ip
-        return kubernetes.settings(pod, image, prefix, template, token_file)
-
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
@@ -97,14 +83,10 @@ class MicroBatch(Engine):
         """See `Engine.is_new`."""
         return not has_batch(checkpoint)
 
-    def settle(self, checkpoint: Path) -> bool:
-        """See `Engine.settle`."""
-        return relocate(checkpoint)
-
     @contextmanager
     def open(self, layout: StateLayout) -> Iterator[_Stopped]:
         """See `Engine.open`."""
-        with _session(layout.application, "local[1]", layout.partitions) as session:
+        with session_for(layout.application, "local[1]", layout.partitions) as session:
             yield _Stopped(session, layout.checkpoint)
 
     def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:
@@ -126,7 +108,7 @@ class MicroBatch(Engine):
     def repartition(self, layout: StateLayout, partitions: int, master: str, memory: str) -> None:
         """See `Engine.repartition`."""
         if is_needed(layout.checkpoint, partitions):
-            with _session("repartition", master, partitions, memory) as session:
+            with session_for("repartition", master, partitions, memory) as session:
                 repartition(session, layout.checkpoint, partitions)
 
 
@@ -145,15 +127,3 @@ class _Stopped:
         from wallaroo.engine.microbatch.state_import import import_state
 
         import_state(self._session, self._checkpoint, program.levels.count, rows, name)
-
-
-@contextmanager
-def _session(name: str, master: str, partitions: int, memory: str = "1g") -> Iterator[SparkSession]:
-    """A Spark for the state of an application that does not run."""
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        settings = SparkSettings(master, partitions, Path(scratch, "spark"), memory)
-        spark = SparkLaunch(name, settings, (), Reports().spark_line).finish()
-        try:
-            yield spark.session
-        finally:
-            spark.stop()

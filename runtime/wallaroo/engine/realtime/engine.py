@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,6 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import JOURNAL
 from wallaroo.engine.base import (
-    Engine,
     EngineSettings,
     LastBatch,
     Launch,
@@ -34,7 +32,6 @@ from wallaroo.engine.realtime.running import RunningRealTime
 from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
 from wallaroo.engine.realtime.stopped import Stopped, session_for
 from wallaroo.engine.reports import Reports
-from wallaroo.engine.spark import kubernetes
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
 from wallaroo.engine.spark.checkpoint.partitions import (
@@ -45,10 +42,9 @@ from wallaroo.engine.spark.checkpoint.partitions import (
 )
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit
-from wallaroo.engine.spark.checkpoint.relocate import relocate
+from wallaroo.engine.spark.engine import SparkEngine, executor_environment
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
-from wallaroo.system.pod import Pod
 
 _ON_EXECUTORS = {
     # a task that fails is not tried again alone: the gateway has cut off the others
@@ -59,7 +55,7 @@ _ON_EXECUTORS = {
 _CORES, _CORES_REQUESTED = "spark.executor.cores", "spark.kubernetes.executor.request.cores"
 
 
-class RealTime(Engine):
+class RealTime(SparkEngine):
     """Runs applications in chunks on Spark's real-time mode."""
 
     name = "real-time"
@@ -67,10 +63,7 @@ class RealTime(Engine):
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
-        chosen = {**SETTINGS, **settings.spark}
-        chosen |= {
-            f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
-        }
+        chosen = {**SETTINGS, **settings.spark, **executor_environment(settings)}
         if is_local(settings.master):
             master = local_master(layout.partitions)
         else:
@@ -105,13 +98,6 @@ class RealTime(Engine):
         remove_leftovers(layout.checkpoint)
         return RunningRealTime(settings, program, layout, connect, launched, scratch, on_batch)
 
-    def on_kubernetes(
-        self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
-    ) -> dict[str, str]:
-        """See `Engine.on_kubernetes`."""
-        os.environ["SPARK_LOCAL_IP"] = pod.ip
-        return kubernetes.settings(pod, image, prefix, template, token_file)
-
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
@@ -126,10 +112,6 @@ class RealTime(Engine):
     def is_new(self, checkpoint: Path) -> bool:
         """See `Engine.is_new`."""
         return not (has_batch(checkpoint) or has_begun(checkpoint, Place()))
-
-    def settle(self, checkpoint: Path) -> bool:
-        """See `Engine.settle`."""
-        return relocate(checkpoint)
 
     @contextmanager
     def open(self, layout: StateLayout) -> Iterator[Stopped]:

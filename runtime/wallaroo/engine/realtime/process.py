@@ -92,7 +92,7 @@ def name_of(role: int) -> str:
 
 
 def run(pickled: bytes, role: int, java_socket: str, files: str) -> NoReturn:
-    """Be the process *role* of a query, in a process of its own that logs to the run.
+    """Run as the process *role* of a query; the agent calls it in a fork.
 
     Args:
         pickled: The query's `Job`, from the driver.

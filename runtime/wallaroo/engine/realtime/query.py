@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.messages import DRIVER, Hello, News, Place
+from wallaroo.engine.realtime.java import start_query, why_ended
+from wallaroo.engine.realtime.messages import DRIVER, Hello, News
 from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
-from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
 from wallaroo.engine.realtime.shared_files import remove
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.supervised_query import NotYet
@@ -67,15 +66,8 @@ class RealTimeQuery:
             msg = f"the gateway cannot be reached: {error}"
             raise NotYet(msg) from error
         try:
-            self._query = self._jvm.wallaroo.realtime.Query.start(
-                session._jsparkSession,
-                name,
-                job.attempt,
-                pickle.dumps(job),
-                job.partitions,
-                str(job.checkpoint),
-                Place().to_json(),
-                LONGEST_EPOCH_MS,
+            self._query = start_query(
+                session, name, job.attempt, job, job.partitions, job.checkpoint
             )
         except BaseException:
             self.stop()
@@ -94,8 +86,7 @@ class RealTimeQuery:
             now = time.monotonic()
             self._cut_off_at = self._cut_off_at or now
             return cut_off if now - self._cut_off_at > _REASON_S else None
-        error = self._query.exception()
-        reason = "the query stopped" if error.isEmpty() else cause_of(str(error.get().toString()))
+        reason = cause_of(why_ended(self._query))
         if (known := _ENDED.search(reason)) is not None:
             role, code = map(int, known.groups())
             reason = _in_words(role, code)

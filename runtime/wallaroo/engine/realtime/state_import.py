@@ -1,6 +1,6 @@
 """Import of entities into the state of a query that does not run, as an epoch of the query.
 
-Its processes append what is imported in the place of running chunks. The epoch has no chunks, and
+Its processes append what is imported instead of running chunks. The epoch has no chunks, and
 ends where the last one ended; Spark commits what it appends to the logs of buckets whole, or drops
 it.
 """
@@ -8,7 +8,6 @@ it.
 from __future__ import annotations
 
 import os
-import pickle
 import struct
 import time
 from collections import defaultdict, deque
@@ -35,8 +34,8 @@ from wallaroo.engine.realtime.frames import (
     pack_bucket,
     pack_slot,
 )
+from wallaroo.engine.realtime.java import start_query, why_ended
 from wallaroo.engine.realtime.messages import READER, Place
-from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
@@ -92,22 +91,13 @@ def _run(session: SparkSession, job: ImportJob, layout: StateLayout) -> None:
     """Run the query until the import is committed."""
     jvm: Any = session._jvm
     attempt = jvm.wallaroo.realtime.Agent.fresh()
-    query = jvm.wallaroo.realtime.Query.start(
-        session._jsparkSession,
-        layout.application,
-        attempt,
-        pickle.dumps(job),
-        layout.partitions,
-        str(layout.checkpoint),
-        Place().to_json(),
-        LONGEST_EPOCH_MS,
+    query = start_query(
+        session, layout.application, attempt, job, layout.partitions, layout.checkpoint
     )
     try:
         while not is_imported(layout.checkpoint, job.name):
             if not query.isActive():
-                error = query.exception()
-                reason = "the query stopped" if error.isEmpty() else str(error.get().toString())
-                raise RuntimeError(reason)
+                raise RuntimeError(why_ended(query))
             time.sleep(_LOOK_EVERY_S)
     finally:
         query.stop()
@@ -116,7 +106,7 @@ def _run(session: SparkSession, job: ImportJob, layout: StateLayout) -> None:
 
 @dataclass(frozen=True)
 class ImportJob:
-    """What the processes of the query are told to do, in the place of running chunks."""
+    """The job of the processes of a query that only imports."""
 
     file: Path
     """What `write_rows` wrote."""

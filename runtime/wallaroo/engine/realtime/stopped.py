@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,8 @@ from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import published_after
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS, local_master
-from wallaroo.engine.reports import Reports
+from wallaroo.engine.spark import engine
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
-from wallaroo.engine.spark.session import Launch, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,10 +99,9 @@ def _entities(names: Any, bucket: Bucket) -> Iterator[tuple[str, Any, Any]]:
             yield name, key, entity
 
 
-@contextmanager
 def session_for(
     name: str, partitions: int, master: str | None = None, memory: str = "1g"
-) -> Iterator[SparkSession]:
+) -> AbstractContextManager[SparkSession]:
     """A Spark for the state of an application that does not run.
 
     Args:
@@ -113,13 +110,5 @@ def session_for(
         master: Spark master URL; None for one that the query itself can run on.
         memory: Its Java heap.
     """
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
-        url = local_master(partitions) if master is None else master
-        settings = SparkSettings(
-            url, partitions, Path(scratch, "spark"), memory, SETTINGS, (jar(),)
-        )
-        spark = Launch(name, settings, (), Reports().spark_line).finish()
-        try:
-            yield spark.session
-        finally:
-            spark.stop()
+    url = local_master(partitions) if master is None else master
+    return engine.session_for(name, url, partitions, memory, SETTINGS, (jar(),))

@@ -35,7 +35,7 @@ class Pace:
     """Bytes of messages in the journal over which an epoch ends: it deletes none before."""
 
     def adjusted(self) -> Self:
-        """As the environment has it.
+        """The pace with the changes that the environment asks for.
 
         Example:
             >>> os.environ["WALLAROO_PACE"] = "chunks=2,epoch_most_s=1.5"
@@ -44,8 +44,8 @@ class Pace:
             (2, 1.5, 8)
             >>> del os.environ["WALLAROO_PACE"]
         """
-        told = [pair.split("=") for pair in os.environ.get(_VARIABLE, "").split(",") if pair]
-        return replace(self, **{name: type(getattr(self, name))(number) for name, number in told})
+        pairs = [pair.split("=") for pair in os.environ.get(_VARIABLE, "").split(",") if pair]
+        return replace(self, **{name: type(getattr(self, name))(number) for name, number in pairs})
 
 
 @dataclass

@@ -23,10 +23,10 @@ def with_room(transact: Callable[[], _Result], is_over: Callable[[], bool]) -> _
 
     Args:
         transact: A transaction.
-        is_over: Whether there is no need for it any more.
+        is_over: Whether the transaction is no longer needed.
 
     Raises:
-        ConnectionError: There is none.
+        ConnectionError: The transaction is no longer needed.
         sqlite3.Error: It fails for another reason.
     """
     logged = False

@@ -298,7 +298,7 @@ class ChunkRun:
             tail.close()
 
     def _hand_on(self) -> None:
-        """Let later levels run; a thread of its own, as the reader may be busy."""
+        """Send the reader later levels, in a separate thread because the reader may be busy."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._levels)

@@ -1,4 +1,4 @@
-"""The clock of a real-time query: a tick is due when the next window closes."""
+"""Ticks of a real-time query: one is due whenever the next window closes."""
 
 from __future__ import annotations
 

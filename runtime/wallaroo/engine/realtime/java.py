@@ -1,0 +1,45 @@
+"""Calls of the Scala modules that start a query and say why it has ended."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wallaroo.engine.realtime.messages import Place
+from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_query(
+    session: SparkSession, name: str, attempt: int, job: object, partitions: int, checkpoint: Path
+) -> Any:
+    """Start a query; returns Java's object.
+
+    Args:
+        session: Spark.
+        name: Name of the application.
+        attempt: Number of the query among those of the driver.
+        job: What its processes run; it is pickled.
+        partitions: Partitions of the state.
+        checkpoint: Directory of the query's checkpoint.
+    """
+    jvm: Any = session._jvm
+    return jvm.wallaroo.realtime.Query.start(
+        session._jsparkSession,
+        name,
+        attempt,
+        pickle.dumps(job),
+        partitions,
+        str(checkpoint),
+        Place().to_json(),
+        LONGEST_EPOCH_MS,
+    )
+
+
+def why_ended(query: Any) -> str:
+    """Why *query*, which has ended, did so, as Spark says it."""
+    error = query.exception()
+    return "the query stopped" if error.isEmpty() else str(error.get().toString())
