@@ -56,6 +56,9 @@ class CheckpointProgress:
     """Offsets after the last batch that is committed."""
     published: int = -1
     """Number of the last batch that must have been published."""
+    in_chunks: bool = False
+    """Whether what is published after that batch lies in the outbox, and `batch` is the number of
+    the last chunk that the checkpoint has."""
 
 
 class StateChange(NamedTuple):

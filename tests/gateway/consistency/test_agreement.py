@@ -20,6 +20,7 @@ from wallaroo.gateway.dead_letters.store import Choice, Evidence
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 
 CHECKPOINT = Path("/state/checkpoint")
@@ -217,3 +218,76 @@ def test_a_checkpoint_whose_messages_are_deleted_has_no_option(tmp_path: Path) -
     assert "restore journal.db, outbox.db and the checkpoint from copies made at the same" in str(
         found
     )
+
+
+def chunks_until(chunk: int, opening: str | None) -> CheckpointProgress:
+    """How far a checkpoint of the real-time engine is that has the first chunks, of one message."""
+    reached = {JOURNAL: chunk}
+    return CheckpointProgress(
+        "run", chunk, reached, opening, reached, published=chunk or -1, in_chunks=True
+    )
+
+
+def publish_chunks(directory: Path, until: int, forgotten: int) -> None:
+    """Let the outbox publish chunks of a message each, and forget changes that Spark has."""
+    claim(directory / "outbox.db", "app")
+    outbox = ChunkOutbox(directory / "outbox.db", 1 << 20)
+    made = [
+        FinishedChunk(number, number, (outputs(b"%d" % number),), Tally(), [(0, b"change")])
+        for number in range(1, until + 1)
+    ]
+    outbox.publish_chunks("run", made)
+    with outbox.chunks() as table:
+        table.forget("run", forgotten)
+    outbox.close()
+
+
+def changes_after(directory: Path, chunk: int) -> list[bytes]:
+    outbox = ChunkOutbox(directory / "outbox.db", 1 << 20)
+    with outbox.chunks() as table:
+        found = table.all_changes("run", chunk)
+    outbox.close()
+    return found
+
+
+def test_what_was_published_after_the_checkpoint_continues_it(tmp_path: Path) -> None:
+    opening = take(tmp_path, *[b"x"] * 6, consumed=3)
+    publish_chunks(tmp_path, 5, forgotten=3)
+    assert not problem(tmp_path, chunks_until(3, opening))
+    assert not problem(tmp_path, chunks_until(4, opening))  # committed, and not forgotten yet
+
+
+def test_a_checkpoint_that_lacks_forgotten_changes_is_refused(tmp_path: Path) -> None:
+    opening = take(tmp_path, *[b"x"] * 6, consumed=1)
+    publish_chunks(tmp_path, 5, forgotten=3)
+    older = chunks_until(2, opening)
+    told = problem(tmp_path, older)
+    assert "its last batch is 2, but outbox.db has published batches up to 5" in told
+    assert "neither has all changes of state from batch 3 on" in told
+    accept(tmp_path, older)  # the journal still has the messages
+    assert not problem(tmp_path, older)
+    assert not changes_after(tmp_path, 2)
+    assert read_held(tmp_path).ends == {"run": 2}
+
+
+def test_a_journal_that_is_older_than_what_was_published_goes_on_behind_it(tmp_path: Path) -> None:
+    opening = take(tmp_path, *[b"x"] * 4)
+    publish_chunks(tmp_path, 5, forgotten=3)
+    progress = chunks_until(3, opening)
+    assert "planned up to message 5, but journal.db has only those before 4" in problem(
+        tmp_path, progress
+    )
+    accept(tmp_path, progress)
+    take(tmp_path, b"new")
+    assert not problem(tmp_path, progress)
+    assert content(tmp_path, 5) == [(5, 1, b"new")]
+    assert len(changes_after(tmp_path, 3)) == 2
+
+
+def test_a_new_outbox_goes_on_behind_the_chunks_of_the_checkpoint(tmp_path: Path) -> None:
+    opening = take(tmp_path, *[b"x"] * 6, consumed=3)
+    progress = chunks_until(3, opening)
+    assert "committed up to 3, but outbox.db has no published batch" in problem(tmp_path, progress)
+    accept(tmp_path, progress)
+    assert not problem(tmp_path, progress)
+    assert read_held(tmp_path).published == {"run": 3}

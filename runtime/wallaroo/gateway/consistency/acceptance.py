@@ -27,6 +27,7 @@ from wallaroo.gateway.journal.openings import SCHEMA as OPENINGS_SCHEMA
 from wallaroo.gateway.journal.openings import Opening, is_known, write_openings
 from wallaroo.gateway.journal.stream_positions import REPLAYS
 from wallaroo.gateway.journal.stream_positions import SCHEMA as MARKS_SCHEMA
+from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
 from wallaroo.gateway.outbox.outbox import SCHEMA as OUTBOX_SCHEMA
 from wallaroo.system.atomic_write import write_durably
 
@@ -56,9 +57,9 @@ def accept_if_asked(directory: Path) -> None:
         (replays,) = journal.execute(
             "SELECT coalesce(max(last), 0) FROM stream WHERE name = ?", (REPLAYS,)
         ).fetchone()
-    if not progress.published <= held.published.get(progress.run or "", -1) <= progress.batch:
+    if held.is_behind(progress) or held.is_ahead(progress):
         with contextlib.closing(connect(directory / OUTBOX)) as outbox:
-            outbox.executescript(OUTBOX_SCHEMA + LETTERS_SCHEMA)
+            outbox.executescript(OUTBOX_SCHEMA + CHUNKS_SCHEMA + LETTERS_SCHEMA)
             _renew(outbox, progress, replays)
     file.unlink()
 
@@ -67,8 +68,7 @@ def _move(
     journal: sqlite3.Connection, progress: CheckpointProgress, held: Holdings, departs: int
 ) -> None:
     """Renumber the messages that the checkpoint does not know, from its offset on."""
-    planned = progress.planned.get(JOURNAL_LOG, 0)
-    committed = progress.committed.get(JOURNAL_LOG, 0)
+    planned, committed = held.planned(progress), held.committed(progress)
     known = is_known(held.openings, progress.opening)
     strange = departs if known else held.processed
     kept = max(committed, strange) if known else committed
@@ -110,7 +110,13 @@ def _renew(outbox: sqlite3.Connection, progress: CheckpointProgress, replays: in
     ).fetchone()
     number = progress.published if last < progress.published else progress.batch
     with transaction(outbox):
-        outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (progress.run, number))
+        if progress.in_chunks:
+            number, end = progress.batch, progress.committed.get(JOURNAL_LOG, 0)
+            place = (progress.run, number, end)
+            outbox.execute("INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", place)
+            outbox.execute("DELETE FROM forgotten WHERE run = ?", (progress.run,))
+        else:
+            outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (progress.run, number))
         outbox.execute("DELETE FROM change WHERE run = ? AND epoch > ?", (progress.run, number))
         outbox.execute("DELETE FROM identity")
         outbox.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))

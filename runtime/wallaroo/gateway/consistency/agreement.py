@@ -41,7 +41,11 @@ class Holdings:
     openings: list[Opening] = field(default_factory=list)
     """When it was opened."""
     published: dict[str, int] = field(default_factory=dict)
-    """Number of the last batch that the outbox has published, by run."""
+    """Number of the last batch, or chunk, that the outbox has published, by run."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """Offset after the last published chunk, by run."""
+    forgotten: dict[str, int] = field(default_factory=dict)
+    """Number of the last chunk whose changes the outbox has no more, by run."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -55,15 +59,43 @@ class Holdings:
     def departure(self, progress: CheckpointProgress) -> int | None:
         """Offset of the first message that differs from the one that *progress* counts there.
 
-        None if the journal has all messages that the checkpoint's batches were planned to take.
+        None if the journal has all messages that the checkpoint's batches were planned to take, and
+        all whose chunks were published after it.
         """
         planned = progress.planned.get(JOURNAL_LOG, 0)
-        return departure(self.openings, self.end, planned, progress.opening)
+        departs = departure(self.openings, self.end, planned, progress.opening)
+        if departs is None and self.planned(progress) > self.end:
+            return self.end
+        return departs
+
+    def planned(self, progress: CheckpointProgress) -> int:
+        """Offset up to which messages were planned: no new one may come before it."""
+        return max(progress.planned.get(JOURNAL_LOG, 0), self._continued(progress))
+
+    def committed(self, progress: CheckpointProgress) -> int:
+        """Offset up to which the state of the checkpoint, and of chunks after it, has messages."""
+        return max(progress.committed.get(JOURNAL_LOG, 0), self._continued(progress))
+
+    def is_behind(self, progress: CheckpointProgress) -> bool:
+        """Whether the outbox lacks what the checkpoint's batches have published."""
+        return self.published.get(progress.run or "", -1) < progress.published
+
+    def is_ahead(self, progress: CheckpointProgress) -> bool:
+        """Whether the outbox relies on batches that the checkpoint does not have."""
+        of = self.forgotten if progress.in_chunks else self.published
+        return of.get(progress.run or "", -1) > progress.batch
+
+    def _continued(self, progress: CheckpointProgress) -> int:
+        """Offset after the published chunks that continue the checkpoint; 0 if none do."""
+        if self.is_behind(progress) or self.is_ahead(progress):
+            return 0
+        return self.ends.get(progress.run or "", 0)
 
 
 def read_held(directory: Path) -> Holdings:
     """What the journal and the outbox in *directory* hold; files that are missing hold nothing."""
-    positions, end, openings, published = dict[str, int](), 0, list[Opening](), dict[str, int]()
+    positions, end, openings = dict[str, int](), 0, list[Opening]()
+    published, ends, forgotten = dict[str, int](), dict[str, int](), dict[str, int]()
     with _existing(directory / JOURNAL) as (journal, tables):
         if journal is not None and {"chunk", "position"} <= tables:
             positions = dict(journal.execute("SELECT name, value FROM position"))
@@ -74,8 +106,14 @@ def read_held(directory: Path) -> Holdings:
     with _existing(directory / OUTBOX) as (outbox, tables):
         if outbox is not None and "batch" in tables:
             published = dict(outbox.execute("SELECT run, number FROM batch"))
+        if outbox is not None and "progress" in tables:
+            for run, chunk, after in outbox.execute("SELECT run, chunk, end FROM progress"):
+                published[run], ends[run] = chunk, after
+        if outbox is not None and "forgotten" in tables:
+            forgotten = dict(outbox.execute("SELECT run, chunk FROM forgotten"))
     trimmed, processed = positions.get("trimmed", 0), positions.get("processed", 0)
-    return Holdings(trimmed, min(processed, end), end, openings, published)
+    processed = min(processed, end)
+    return Holdings(trimmed, processed, end, openings, published, ends, forgotten)
 
 
 @contextlib.contextmanager
@@ -118,7 +156,7 @@ def _lost_checkpoint(
     checkpoint: Path, progress: CheckpointProgress, held: Holdings
 ) -> Disagreement | None:
     """What is wrong if the checkpoint has less than journal and outbox."""
-    committed = progress.committed.get(JOURNAL_LOG, 0)
+    committed = held.committed(progress)
     last = held.published.get(progress.run or "", -1)
     others = max((n for run, n in held.published.items() if run != progress.run), default=-1)
     remedy = f"Restore the checkpoint that belongs to them, or {_TOGETHER}"
@@ -141,11 +179,16 @@ def _lost_checkpoint(
             "would be missing from the state"
         )
         return Disagreement(reason, remedy)
-    if last > progress.batch:
+    if held.is_ahead(progress):
+        first = progress.batch + 1
+        harm = (
+            f"neither has all changes of state from batch {first} on"
+            if progress.in_chunks
+            else f"the outputs of new batches up to {last} would be dropped as published before"
+        )
         reason = (
             f"the checkpoint {checkpoint} is older than the outbox: its last batch is "
-            f"{progress.batch}, but outbox.db has published batches up to {last}: the outputs of "
-            f"new batches up to {last} would be dropped as published before"
+            f"{progress.batch}, but outbox.db has published batches up to {last}: {harm}"
         )
         remedy += (
             f", or start with {ACCEPT}: what journal.db has from message {committed} on "
@@ -167,7 +210,7 @@ def _lost_files(
     checkpoint: Path, progress: CheckpointProgress, held: Holdings
 ) -> Disagreement | None:
     """What is wrong if journal or outbox has less than the checkpoint."""
-    planned = progress.planned.get(JOURNAL_LOG, 0)
+    planned = held.planned(progress)
     departs = held.departure(progress)
     if departs is not None:
         knows = is_known(held.openings, progress.opening) and departs
@@ -183,8 +226,8 @@ def _lost_files(
             f"are numbered from {planned} on"
         )
         return Disagreement(reason, remedy, acceptable=True)
-    last = held.published.get(progress.run or "", -1)
-    if last < progress.published:
+    if held.is_behind(progress):
+        last = held.published.get(progress.run or "", -1)
         which = f"published only up to batch {last}" if last >= 0 else "no published batch"
         reason = (
             f"the outbox is lost or older than the checkpoint: batches in {checkpoint} are "

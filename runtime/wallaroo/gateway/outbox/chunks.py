@@ -23,6 +23,8 @@ from wallaroo.system.failpoints import fault
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS progress (
     run TEXT PRIMARY KEY, chunk INTEGER NOT NULL, end INTEGER NOT NULL);
+-- up to which chunk a checkpoint has the changes, which are forgotten here
+CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY, chunk INTEGER NOT NULL);
 """
 _ALL_STATES = ""
 """In the place of a state's name: a record holds the changes of all states."""
@@ -102,6 +104,7 @@ class ChunkTable:
     def forget(self, run: str, until: int) -> None:
         """Forget what the chunks of *run* up to number *until* changed."""
         self._database.execute("DELETE FROM change WHERE run = ? AND epoch <= ?", (run, until))
+        self._database.execute("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", (run, until))
 
 
 class ChunkOutbox(Outbox):
