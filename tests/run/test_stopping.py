@@ -20,17 +20,18 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.helpers import WORD_COUNT
+from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.cli.gateway import command_line
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.run import stopping
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.local import LocalRun
 from wallaroo.run.settings import LocalSettings
-from wallaroo.run.stopping import StartInterrupted, StopSignals
+from wallaroo.run.stopping import StartInterrupted, StopDeadline, StopSignals
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 _TIMEOUT_S = 60.0
@@ -207,3 +208,34 @@ def test_a_run_whose_java_ends_while_it_starts_tells_how(
     assert ended.returncode == 1
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(("signals", "limit_s"), [(1, 0.3), (2, 600.0)])
+def test_a_stop_that_takes_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, signals: int, limit_s: float
+) -> None:
+    monkeypatch.setattr(stopping, "_AFTER_ANOTHER_S", 0.3)
+    monkeypatch.setattr(stopping, "_END_S", 0.1)
+    given, left, codes = StopSignals(), threading.Event(), list[int]()
+    order: list[str] = []
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        left.set()
+
+    with StopDeadline(given, limit_s, lambda: order.append("killed"), leave):
+        for _ in range(signals):
+            given._on_signal(signal.SIGTERM, None)
+        assert left.wait(PATIENCE_S)
+    assert (order, codes) == (["killed"], [1])
+
+
+def test_a_stop_in_time_and_a_run_without_a_signal_are_left_alone() -> None:
+    def never(*_arguments: object) -> None:
+        pytest.fail("it was in time")
+
+    with StopDeadline(StopSignals(), 0.0, never, never):
+        pass
+    given = StopSignals()
+    with StopDeadline(given, 600.0, never, never):
+        given._on_signal(signal.SIGTERM, None)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import wait_until
-from tests.spark.harness import PATIENCE_S, send
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, processes, run, send
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
@@ -112,3 +112,18 @@ def test_a_stop_in_the_middle_of_a_function_is_orderly_and_tells_what_is_left(
     assert left["not_processed"] == 2
     assert running.events[-1]["event"] == "stopped"
     assert [event for event in running.events if event.get("level") in {None, "error"}] == []
+
+
+@pytest.mark.parametrize("part", ["bin/java", "wallaroo gateway"])
+def test_a_stop_ends_although_a_process_does_not_respond(tmp_path: Path, part: str) -> None:
+    with Receiver("lines") as receiver, run(APPS / "word_count", receiver, tmp_path) as running:
+        send(running.sources["Split and Count"], [b"a b"])
+        receiver.wait_for(2)
+        (frozen,) = processes(running, part)
+        os.kill(frozen, signal.SIGSTOP)
+        running.process.terminate()
+        running.wait_for_event("signal", PATIENCE_S)
+        running.process.terminate()
+        assert running.process.wait(PATIENCE_S) == 1
+        running.wait_for_event("the stop is given up", PATIENCE_S)
+        wait_until(lambda: not psutil.pid_exists(frozen), "the end of what did not respond")

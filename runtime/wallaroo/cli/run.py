@@ -87,9 +87,10 @@ def run(no_ui: bool, no_live: bool, engine_name: str | None, **options: Any) -> 
     A stop signal closes the sources. Messages that were already accepted are processed and their
     outputs delivered; then the command exits with code 0. If that takes longer than
     --drain-timeout, or a second signal arrives, it exits with a warning and code 1, and the rest
-    stays in the state directory. A signal during startup ends it at once, with exit code 0. When
-    it is started again with the same --state-dir, it resumes exactly after the last committed
-    batch.
+    stays in the state directory. If a process of the run does not respond, the stop is given up
+    60 s after that timeout, or 20 s after a second signal. A signal during startup ends it at once,
+    with exit code 0. When it is started again with the same --state-dir, it resumes exactly after
+    the last committed batch.
     """  # noqa: D301  (click reads \b)
     if options["master"] is None:
         options["master"] = f"local[{options['workers']},{_TASK_FAILURES}]"

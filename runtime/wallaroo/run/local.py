@@ -34,6 +34,7 @@ from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.stopping import StopDeadline
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token
 from wallaroo.system.tls import TLSFiles
 
@@ -43,6 +44,9 @@ _SOCKET, _MAX_SOCKET_PATH = "gateway.sock", 107
 """Name of the gateway's socket, and the maximum length of its path in bytes."""
 _HOLDER = "run"
 """Holder of the gateway's lease. The gateway is a child of this process and has no other driver."""
+
+_CLOSING_S = 60.0
+"""Seconds for the parts to stop after the drain timeout; a stop that takes longer is given up."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -69,6 +73,8 @@ class LocalRun(Lifecycle):
 
     def _start(self) -> None:
         settings = self._settings
+        limit_s = settings.drain_timeout_s + _CLOSING_S
+        self._stack.enter_context(StopDeadline(self._signals, limit_s))
         scratch = self._make_scratch()
         _check_socket_path(scratch)
         self._collect_logs(scratch)
@@ -278,13 +284,11 @@ class LocalRun(Lifecycle):
             token_file = scratch / "token"
             token_file.touch(mode=0o600)
             token_file.write_text(secrets.token_urlsafe(32))
-        chunks_port = 0 if engine().takes_chunks else None
         return GatewaySettings(
             state.path,
             location,
             token_file,
             tls,
-            chunks_port=chunks_port,
             traffic=settings.traffic,
         )
 
