@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -188,6 +190,31 @@ def test_only_a_copy_that_says_so_has_got_through() -> None:
     assert [one.texts for one in bucket.entities[0].values()] == [["one", "end"]]
 
 
+def isolated_and_saved(application: Application, texts: Sequence[str]) -> tuple[bytes, int]:
+    """Run *texts* in isolation and save the state; all outputs, and how many were set aside."""
+    program = Program(application, 1)
+    sent = [(application.sources[0].name, text.encode()) for text in texts]
+    ((block,),) = chunks(application, sent, [0] * len(sent))
+    tally, outputs = Tally(), list[Outputs]()
+
+    def deliver(delivered: Sequence[Outputs], reported: Tally) -> None:
+        outputs.extend(delivered)
+        tally.merge(reported)
+
+    results = TaskResults(deliver)
+    blobs = [packed.blob for packed in Router(program, results).route(block)]
+    cache = EntityCache([partition.name for partition in program.partitions])
+    bucket = cache.read([])
+
+    def run(program: Program, results: TaskResults) -> Changes:
+        return StateRunner(program, results, 1).run(blobs, 0, bucket)
+
+    saves = Saves(Saving(cache, bucket), lambda changes: changes)
+    cache.record(*vars(run_isolated(program, results, LIMIT_S, run, saves)).values())
+    results.close()
+    return b"".join(of.data for of in outputs), tally.set_aside
+
+
 @pytest.mark.parametrize(
     "texts",
     [
@@ -199,25 +226,30 @@ def test_messages_that_spoil_an_entity_do_not_hide_which_message_ends_its_proces
     texts: list[str],
 ) -> None:
     reference = ApplicationRef(str(MISBEHAVING), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
-    application = reference.load()
-    program, sent = Program(application, 1), [("Texts", text.encode()) for text in texts]
-    ((block,),) = chunks(application, sent, [0] * len(sent))
-    tally, outputs = Tally(), list[Outputs]()
+    outputs, set_aside = isolated_and_saved(reference.load(), texts)
+    assert outputs == b"a 1\na 2\nb 1\nb 2\nb 3\n"
+    assert set_aside == sum(len(text) > 1 for text in texts)
 
-    def deliver(delivered: Sequence[Outputs], reported: Tally) -> None:
-        outputs.extend(delivered)
-        tally.merge(reported)
 
-    results = TaskResults(deliver)
-    blobs = [packed.blob for packed in Router(program, results).route(block)]
-    cache = EntityCache(["shelf"])
-    bucket = cache.read([])
+@wallaroo.state_computation(name="fork or spoil")
+def fork_or_spoil(text: str, seen: Seen) -> tuple[str, bool]:
+    seen.texts.append(text)
+    if text.endswith("fork") and (child := os.fork()):
+        os.waitpid(child, 0)
+    if text.endswith("spoil"):
+        seen.texts.append(threading.Lock())  # type: ignore[arg-type]
+    return text, True
 
-    def run(program: Program, results: TaskResults) -> Changes:
-        return StateRunner(program, results, 1).run(blobs, 0, bucket)
 
-    saves = Saves(Saving(cache, bucket), lambda changes: changes)
-    cache.record(*vars(run_isolated(program, results, LIMIT_S, run, saves)).values())
-    results.close()
-    assert b"".join(of.data for of in outputs) == b"a 1\na 2\nb 1\nb 2\nb 3\n"
-    assert tally.set_aside == sum(len(text) > 1 for text in texts)
+def test_messages_that_fork_and_messages_that_spoil_leave_the_others_alone() -> None:
+    builder = wallaroo.ApplicationBuilder("forking")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to_state_partition(fork_or_spoil, Seen, "seen", wallaroo.partition(itemgetter(0)))
+    builder.to(wallaroo.computation(name="after")(str))
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    kinds = ["fine", "fork", "fine", "spoil", "fine", "fork", "fork", "fine", "spoil", "fine"]
+    texts = [f"{'abc'[n % 3]} {n} {kind}" for n, kind in enumerate(kinds)]
+    outputs, set_aside = isolated_and_saved(resolve(builder.build()), texts)
+    fine = [text for text in texts if text.endswith("fine")]
+    assert outputs == "".join(sorted(fine)).encode()
+    assert set_aside == len(texts) - len(fine)

@@ -97,15 +97,17 @@ def _find_fatal_calls(
     skipped: dict[int, SkippedCall] = {}
     suspects, closely = Suspects(), Suspects()
     last, times = 0, 0
-    with mmap.mmap(-1, _NUMBERS.size) as shared, tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile() as file:
         for _ in range(_MAX_COPIES):
-            copy = _Copy(program, _Calls(skipped, shared), shared, file, (suspects, closely))
-            reason = copy.run(limit_s, run, saves)
-            number, _, forked = _NUMBERS.unpack_from(shared)
+            # for each copy: a process that an earlier one has forked may return only now
+            with mmap.mmap(-1, _NUMBERS.size) as shared:
+                copy = _Copy(program, _Calls(skipped, shared), shared, file, (suspects, closely))
+                reason = copy.run(limit_s, run, saves)
+                number, _, forked = _NUMBERS.unpack_from(shared)
             if forked and forked not in skipped:
                 reason = "the call forked its process and also returned in the child process"
                 log_event("warning", "a message forks its process", call=forked)
-                skipped[forked] = SkippedCall(reason)
+                _skip(skipped, forked, reason)
                 continue
             if reason is None:
                 report = _read_report(file)
@@ -130,8 +132,15 @@ def _find_fatal_calls(
                 last, times = number, times + 1 if number == last else 1
                 if times == _CONFIRMATIONS:
                     log_event("warning", "a message ends its process", call=number, reason=reason)
-                    skipped[number] = SkippedCall(reason)
+                    _skip(skipped, number, reason)
     return skipped
+
+
+def _skip(skipped: dict[int, SkippedCall], number: int, reason: str) -> None:
+    """Skip a call, after which calls have other numbers than before."""
+    for later in [other for other in skipped if other > number]:
+        del skipped[later]
+    skipped[number] = SkippedCall(reason)
 
 
 def _read_report(file: IO[bytes]) -> _Report:
@@ -174,7 +183,6 @@ class _Copy:
 
     def run(self, limit_s: float, run: Run[Any], saves: Saves | None) -> str | None:
         """Run a copy; returns how it ended, or None if it finished."""
-        _NUMBERS.pack_into(self._shared, 0, 0, 0, 0)
         self._file.seek(0)
         self._file.truncate()
         with warnings.catch_warnings():
