@@ -75,16 +75,17 @@ class Exchange:
         ]
 
     def _add_groups(self, stage: StatefulStage, keyed: Keyed) -> None:
-        places: dict[Any, list[int]] = defaultdict(list)
-        for place, key in enumerate(keyed.keys):
-            places[key].append(place)
+        items_of: dict[Any, list[Snapshot]] = defaultdict(list)
+        arrivals_of: dict[Any, list[int]] = defaultdict(list)
+        for key, item, arrival in zip(*keyed, strict=True):
+            items_of[key].append(item)
+            arrivals_of[key].append(arrival)
         runs_of_key = self._runs[stage.partition]
-        buckets = list(map(self._program.bucket_of, places))
+        buckets = list(map(self._program.bucket_of, items_of))
         listed = self._program.partitions[stage.partition].keys
         self._taken[stage.partition] += len(keyed.keys)
-        item, arrival = keyed.items.__getitem__, keyed.arrivals.__getitem__
-        for (key, of_key), bucket in zip(places.items(), buckets, strict=True):
-            items, arrivals = list(map(item, of_key)), list(map(arrival, of_key))
+        groups = zip(items_of.items(), arrivals_of.values(), buckets, strict=True)
+        for (key, items), arrivals, bucket in groups:
             runs = runs_of_key.get(key)
             if runs is None:
                 if listed is not None and key not in listed:
