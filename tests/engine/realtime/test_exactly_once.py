@@ -90,6 +90,7 @@ def paces(choose: random.Random) -> Pace:
         chunk_bytes=choose.choice([1, 200, 1 << 20]),
         gap_s=0.0,
         quiet_s=0.0,
+        epoch_first_s=choose.choice([0.0, 0.02, 60.0]),
         epoch_least_s=choose.choice([0.0, 0.02, 60.0]),
     )
 
@@ -334,9 +335,9 @@ def test_the_stream_does_not_wait_for_a_driver_that_stands_still(
 
 
 def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
-    application, store = drawing(), Store()
+    application, store, pace = drawing(), Store(), Pace(quiet_s=60.0, epoch_first_s=60.0)
     with (
-        gateway_side(tmp_path, application) as gateway,
+        gateway_side(tmp_path, application, pace) as gateway,
         RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
     ):
         submit(gateway, application, [("in", b"a"), ("in", b"b")])
@@ -426,3 +427,15 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
                 query.feed.finish_epoch()
             assert query.feed.failure is not None
             assert query.feed.failure.final
+
+
+def test_the_first_epoch_ends_when_it_is_quiet_even_without_messages(tmp_path: Path) -> None:
+    application, store = drawing(), Store()
+    with (
+        gateway_side(tmp_path, application, Pace(quiet_s=0.01)) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1),
+    ):
+        wait_until(lambda: store.commits == 1)
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+    assert store.commits == 1

@@ -19,7 +19,7 @@ class Pace:
 
     chunks: int = 4
     """Chunks under way at most."""
-    chunk_bytes: int = 512 * 1024
+    chunk_bytes: int = 1024 * 1024
     """Bytes of messages in a chunk; at least what one connection has sent at once."""
     gap_s: float = 0.001
     """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
@@ -27,8 +27,11 @@ class Pace:
     """The same at most, if chunks take long."""
     quiet_s: float = 0.5
     """Time without messages after which an epoch may end."""
+    epoch_first_s: float = 5.0
+    """Time after which the first epoch of a run ends even under load, or as soon as it is quiet:
+    Java has not executed that code yet and takes a second for it, so the sooner the better."""
     epoch_least_s: float = 30.0
-    """Time that an epoch lasts at least, unless the journal fills up."""
+    """Time that a later epoch lasts at least, unless the journal fills up."""
     epoch_most_s: float = 300.0
     """Time after which it ends even under load."""
     journal_bytes: int = 1024**3

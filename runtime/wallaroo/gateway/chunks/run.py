@@ -41,6 +41,7 @@ from wallaroo.engine.realtime.messages import (
     report_in,
 )
 from wallaroo.gateway.chunks.agreement import check_agreement
+from wallaroo.gateway.chunks.epoch import EpochTimer
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
@@ -57,8 +58,6 @@ _WAIT_S = 0.2
 """Longest wait until the next check whether the epoch is to end."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
-_FREED_PART = 2
-"""An epoch that ends because of the journal frees one part of so many of the journal's share."""
 
 _Result = TypeVar("_Result")
 
@@ -100,6 +99,7 @@ class ChunkRun:
         self._resumes = resumes
         self._pace = pace
         self._spacing = Spacing(pace)
+        self._epoch = EpochTimer(pace)
         self._reports = reports
         self._on_failure = on_failure
         self._changed = threading.Condition()
@@ -116,8 +116,6 @@ class ChunkRun:
         """Whether an epoch is under way that takes chunks."""
         self._next = 0
         """Offset of the first message of the next chunk."""
-        self._handed_bytes = 0
-        """Bytes of messages that were handed out in this epoch, at most."""
         self._asked = 0
         """Number of the driver's last request that the epoch ends; 0 where it is answered."""
         self._answers = 0
@@ -231,10 +229,10 @@ class ChunkRun:
                     thread.start()
             self._begun, self._open = place, True
             # a run before may have handed out any number of them
-            self._handed_bytes = self._pace.journal_bytes if self._next > place.offset else 0
-            self._began_at = time.monotonic()
+            resumes = self._next > place.offset
+            began = self._epoch.begin(self._pace.journal_bytes if resumes else 0)
             if not first:
-                self._reports.epoch_ended(self._began_at - self._stands_since)
+                self._reports.epoch_ended(began - self._stands_since)
             answered, self._answers = self._answers, 0
             self._changed.notify_all()
         self._answer(answered)
@@ -291,7 +289,7 @@ class ChunkRun:
                     suspect = start < self._resumes.suspect_until
                     number = self._flights.begin(end, isolates=suspect)
                     self._ticks.handed_out(number, chunks)
-                self._handed_bytes += size
+                self._epoch.handed_out(size)
                 self._reports.handed_out(start, end)
                 self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
         finally:
@@ -325,17 +323,10 @@ class ChunkRun:
             return not self._closed
 
     def _is_epoch_over(self, quiet_s: float) -> bool:
-        chunk = self._flights.last
-        if self._asked or chunk == self._begun.chunk:
-            return self._asked > 0
-        age_s = time.monotonic() - self._began_at
-        return (
-            age_s > self._pace.epoch_most_s
-            or (age_s > self._pace.epoch_least_s and quiet_s > self._pace.quiet_s)
-            or (
-                self._journal.disk_bytes > self._pace.journal_bytes
-                and self._handed_bytes > self._pace.journal_bytes // _FREED_PART
-            )
+        return self._asked > 0 or self._epoch.is_over(
+            quiet_s=quiet_s,
+            has_chunks=self._flights.last != self._begun.chunk,
+            journal_bytes=self._journal.disk_bytes,
         )
 
     def _end_epoch(self) -> None:
@@ -347,10 +338,10 @@ class ChunkRun:
                 return
             answered, self._asked = self._asked, 0
             place = Place(self._next, self._flights.last, self._journal.opening)
-            changed = place.chunk != self._begun.chunk
-            if changed:
+            ends = place.chunk != self._begun.chunk or self._epoch.is_first
+            if ends:
                 self._open, self._answers = False, answered
-        if changed:
+        if ends:
             fault("chunks-before-epoch-end")
             self._processes[READER].send(END, place.to_json().encode())
             fault("chunks-after-epoch-end")

@@ -1,0 +1,83 @@
+"""When an epoch ends: Spark takes over its changes, and the stream stands still meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from wallaroo.gateway.chunks.pace import Pace
+
+_FREED_PART = 2
+"""An epoch that ends because of the journal frees one part of so many of the journal's share."""
+
+
+class EpochTimer:
+    """Decides when the current epoch of a run ends.
+
+    Args:
+        pace: How long epochs last.
+        clock: Returns seconds; does not run backwards.
+
+    Example:
+        >>> now = [0.0]
+        >>> epoch = EpochTimer(Pace(epoch_first_s=5, epoch_least_s=30), lambda: now[0])
+        >>> began = epoch.begin()
+        >>> epoch.is_over(quiet_s=1.0, has_chunks=False, journal_bytes=0)  # the first, for practice
+        True
+        >>> began = epoch.begin()
+        >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
+        False
+        >>> now[0] = 31.0
+        >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
+        True
+    """
+
+    def __init__(self, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pace = pace
+        self._clock = clock
+        self._epochs = 0
+        self._began_at = 0.0
+        self._handed_bytes = 0
+        """Bytes of messages that were handed out in this epoch, at most."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the epoch is the first of the run, which ends even if nothing has changed."""
+        return self._epochs == 1
+
+    def begin(self, handed_bytes: int = 0) -> float:
+        """Note that an epoch begins; returns when.
+
+        Args:
+            handed_bytes: Bytes of messages that an earlier run has handed out in it, at most.
+        """
+        self._epochs += 1
+        self._began_at, self._handed_bytes = self._clock(), handed_bytes
+        return self._began_at
+
+    def handed_out(self, size: int) -> None:
+        """Note that *size* bytes of messages are handed out."""
+        self._handed_bytes += size
+
+    def is_over(self, *, quiet_s: float, has_chunks: bool, journal_bytes: int) -> bool:
+        """Whether it is time.
+
+        Args:
+            quiet_s: Seconds without messages.
+            has_chunks: Whether chunks of this epoch have been handed out.
+            journal_bytes: Bytes of messages in the journal.
+        """
+        pace, age_s = self._pace, self._clock() - self._began_at
+        least_s, most_s = pace.epoch_least_s, pace.epoch_most_s
+        if self.is_first:
+            least_s, most_s = 0.0, pace.epoch_first_s
+        elif not has_chunks:
+            return False
+        return (
+            age_s > most_s
+            or (age_s >= least_s and quiet_s > pace.quiet_s)
+            or (
+                journal_bytes > pace.journal_bytes
+                and self._handed_bytes > pace.journal_bytes // _FREED_PART
+            )
+        )
