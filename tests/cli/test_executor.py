@@ -10,7 +10,21 @@ from datetime import datetime
 
 import pytest
 
+from wallaroo.engine.spark import kubernetes
+
 pytestmark = pytest.mark.spark
+
+
+def test_an_executor_runs_as_many_tasks_as_the_engine_says() -> None:
+    told = dict.fromkeys(kubernetes._EXECUTOR_ARGUMENTS.values(), "1")
+    told |= {"SPARK_EXECUTOR_MEMORY": "256m"}
+
+    def cores(environment: dict[str, str]) -> str:
+        command = kubernetes.executor_command(environment)
+        return command[command.index("--cores") + 1]
+
+    assert cores(told) == "1"
+    assert cores({**told, kubernetes.SLOTS_VARIABLE: "6"}) == "6"
 
 
 def test_what_an_executors_java_logs_has_the_fields_of_all_other_events() -> None:

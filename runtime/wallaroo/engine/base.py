@@ -261,8 +261,6 @@ class Engine(ABC):
 
     name: ClassVar[str]
     """What it is called on a command line."""
-    takes_chunks: ClassVar[bool] = False
-    """Whether its processes have connections of their own to the gateway, which pushes messages."""
 
     @abstractmethod
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> Launch:

@@ -89,3 +89,16 @@ def test_after_a_loss_a_query_runs_on_what_is_left_and_moves_to_the_replacement(
     placement.take()
     executors.names = ["1", "3"]
     assert placement.is_outdated()
+
+
+def test_a_query_that_waits_for_room_does_not_move() -> None:
+    executors = Stub("1", "2", wanted=2)
+    placement = Placement(executors, 6, executors.clock)
+    placement.take()
+    executors.names = ["2"]
+    with pytest.raises(NotYet, match="room for 3"):
+        placement.take()
+    executors.names = ["2", "3"]
+    assert not placement.is_outdated()
+    placement.take()
+    assert not placement.is_outdated()

@@ -43,6 +43,7 @@ from wallaroo.engine.spark.checkpoint.partitions import (
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit
 from wallaroo.engine.spark.engine import SparkEngine, executor_environment
+from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 
@@ -59,7 +60,6 @@ class RealTime(SparkEngine):
     """Runs applications in chunks on Spark's real-time mode."""
 
     name = "real-time"
-    takes_chunks = True
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
@@ -74,7 +74,8 @@ class RealTime(SparkEngine):
             # one executor is enough, and the tasks are spread over all that are there; one task
             # more reads the state for a look-up
             chosen.setdefault(_CORES_REQUESTED, chosen.get(_CORES, "1"))
-            chosen[_CORES] = str(slots_of(layout.partitions) + 1)
+            slots = str(slots_of(layout.partitions) + 1)
+            chosen[_CORES] = chosen[f"spark.executorEnv.{SLOTS_VARIABLE}"] = slots
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )
@@ -101,13 +102,19 @@ class RealTime(SparkEngine):
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
-        commit = last_commit(checkpoint)
-        if commit is None:
+        if not (checkpoint / "metadata").exists():
             return CheckpointProgress()
-        place = place_of(checkpoint, commit)
-        # what the outbox has published, the gateway compares when the query begins
+        place = place_of(checkpoint, last_commit(checkpoint))
         reached = {JOURNAL: place.offset}
-        return CheckpointProgress(run_of(checkpoint), commit.batch, reached, place.opening, reached)
+        return CheckpointProgress(
+            run_of(checkpoint),
+            place.chunk,
+            reached,
+            place.opening,
+            reached,
+            published=place.chunk or -1,
+            in_chunks=True,
+        )
 
     def is_new(self, checkpoint: Path) -> bool:
         """See `Engine.is_new`."""

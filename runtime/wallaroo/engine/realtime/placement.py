@@ -54,7 +54,7 @@ class Placement:
         self._found: set[str] = set()
         self._found_at = self._since = clock()
         """When executors last came or went, and when this was created."""
-        self._has_started = False
+        self._has_started = self._is_placed = False
 
     def take(self) -> None:
         """Note that the query starts on the executors that are there.
@@ -62,6 +62,7 @@ class Placement:
         Raises:
             NotYet: There are not enough.
         """
+        self._is_placed = False
         found = set(self._executors.running())
         available = self._executors.slots()
         if available < self._slots:
@@ -73,7 +74,7 @@ class Placement:
         if is_first and len(found) < self._executors.wanted:
             msg = f"{len(found)} of {self._executors.wanted} executors are there"
             raise NotYet(msg)
-        self._has_started = True
+        self._has_started = self._is_placed = True
         self._used = found
 
     def is_outdated(self) -> bool:
@@ -84,7 +85,7 @@ class Placement:
         found, now = set(self._executors.running()), self._clock()
         if found != self._found:
             self._found, self._found_at = found, now
-        if not self._has_started:
+        if not self._is_placed:  # it starts on those that are there, as soon as they are enough
             return False
         if len(found) > self._executors.wanted:
             return True

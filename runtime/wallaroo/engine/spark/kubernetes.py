@@ -23,6 +23,10 @@ _EXECUTOR_ARGUMENTS = {
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
 """Arguments of the executor's class, and the environment variables that contain their values."""
+SLOTS_VARIABLE = "WALLAROO_EXECUTOR_SLOTS"
+"""Environment variable with the number of tasks that an executor runs at a time, in place of its
+cores: Spark 4.3 gives `spark.executor.cores` of the session to the executors that it starts with,
+and one core to those that replace them, or are added."""
 
 
 def settings(
@@ -97,4 +101,6 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
     command.append(_EXECUTOR_CLASS)
     for argument, variable in _EXECUTOR_ARGUMENTS.items():
         command += [argument, value_of(variable, environment)]
+    if SLOTS_VARIABLE in environment:
+        command[command.index("--cores") + 1] = environment[SLOTS_VARIABLE]
     return command

@@ -73,8 +73,8 @@ class SupervisedQuery:
         """When to start the query again; None while it runs."""
         self._is_planned = False
         """Whether the next start follows no failure."""
-        self._is_late = False
-        """Whether it was logged that the query lacks something."""
+        self._lacks = ""
+        """What the query lacks, as last logged; empty if nothing."""
         self._running: Query = _NotStarted()
         try:
             self._running = start(self._batch)
@@ -120,15 +120,15 @@ class SupervisedQuery:
             if self._ended() is not None:
                 raise
             return Failure(cause_of(str(error)))
-        self._is_late = False
+        self._lacks = ""
         self.restarts += not self._is_planned
         self._is_planned = False
         return None
 
     def _wait(self, reason: NotYet) -> None:
         self._restart_at = time.monotonic() + _LOOK_AGAIN_S
-        if not self._is_late:
-            self._is_late = True
+        if str(reason) != self._lacks:
+            self._lacks = str(reason)
             log.info("query waits", reason=str(reason))
 
     def replace(self) -> None:
