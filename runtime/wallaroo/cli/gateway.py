@@ -66,6 +66,7 @@ OPTIONS = Options(
             "--chunks-port",
             metavar="PORT",
             type=click.IntRange(0, 65535),
+            show_default="any free port, if --token-file is given",
             help="Port for the processes of the real-time engine, on the host of --listen.",
         ),
         health=HEALTH,

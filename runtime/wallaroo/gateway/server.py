@@ -186,11 +186,11 @@ class Gateway:
         settings = self._settings
         if (path := chunks_socket(settings.location)) is not None:
             return Listener.at_path(path)
-        if settings.chunks_port is None:
-            return None
+        if settings.chunks_port is None and self._token is None:
+            return None  # without a token, anyone could connect
         host, _, _ = settings.location.partition("://")[2].rpartition(":")
         return Listener.at_port(
-            host.strip("[]"), settings.chunks_port, self._token, settings.tls.serving()
+            host.strip("[]"), settings.chunks_port or 0, self._token, settings.tls.serving()
         )
 
     def _open_health_server(self) -> None:

@@ -39,7 +39,7 @@ class Connector:
         finally:
             client.close()
         if port is None:
-            msg = "the gateway takes no chunks: start it with --chunks-port for this engine"
+            msg = "the gateway takes no chunks: start it with --token-file"
             raise RuntimeFailure(msg)
         scheme, _, address = self.location.partition("://")
         host, _, _ = address.rpartition(":")
