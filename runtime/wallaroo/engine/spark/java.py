@@ -114,6 +114,10 @@ def java_command(
         # code, and threads of compilers and collectors must not compete with the workers
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
+        # with the defaults of these, Java stops for a full collection of 100 to 200 ms whenever it
+        # has compiled a few megabytes of code, or loaded some thousands of classes
+        "-XX:ReservedCodeCacheSize=240m",
+        "-XX:MetaspaceSize=256m",
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.noUnsafe=false",
