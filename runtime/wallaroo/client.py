@@ -135,8 +135,15 @@ class Sender:
 
     @property
     def acknowledged(self) -> int:
-        """Number of the last message that the gateway has on disk; 0 before the first."""
+        """Number of the last message that the gateway has on disk; 0 before the first.
+
+        Blocks until the gateway has said so once.
+
+        Raises:
+            RuntimeFailure: The gateway rejected the stream, or did not answer in time.
+        """
         with self._changed:
+            self._wait_until(lambda: self._known or self._closing)
             return self._acknowledged
 
     @property
