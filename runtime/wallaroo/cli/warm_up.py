@@ -73,6 +73,8 @@ def warm_up() -> None:
         recording = subprocess.run(
             [
                 *(sys.executable, "-m", "wallaroo", "run", ".", "--until-done", "--no-ui"),
+                # Java takes an archive for a longer class path only: the one of Spark's own jars
+                *("--engine", "micro-batch"),
                 *("--conf", f"spark.driver.extraJavaOptions={shlex.join(options)}"),
             ],
             cwd=directory,
