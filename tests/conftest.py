@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import engines_of
+from tests.engines import MICRO_BATCH, engines_of
 from wallaroo.engine.registry import DEFAULT, VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.in_process import InProcess
+
+_BOTH_UNTIL = float(os.environ.get("WALLAROO_TEST_BOTH_UNTIL", "inf"))
+"""From then on, in seconds since 1970, tests of both engines run on one: for a slow machine."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the slower engine when it is late, except where it is the only one."""
+    callspec = getattr(item, "callspec", None)
+    if time.time() < _BOTH_UNTIL or callspec is None:
+        return
+    if callspec.params.get("engine_name") == MICRO_BATCH and len(engines_of(item.nodeid)) > 1:
+        pytest.skip("the time for tests on both engines is over")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -17,7 +17,10 @@ ON_ONE: dict[str, tuple[str, str]] = {
     ),
     "tests/spark/test_workers.py::test_a_key_stays": (MICRO_BATCH, "a partition is a process"),
     "tests/spark/test_workers.py::test_all_stages": (MICRO_BATCH, "the daemon of its workers"),
-    "tests/spark/test_copies.py": (MICRO_BATCH, "it changes files of its checkpoint"),
+    "tests/spark/test_copies.py::test_what_a_crash": (MICRO_BATCH, "the steps of its commit"),
+    "tests/spark/test_copies.py::test_a_checkpoint_that": (MICRO_BATCH, "files of its checkpoint"),
+    "tests/spark/test_copies.py::test_a_journal_that": (REAL_TIME, "the outbox has changes"),
+    "tests/spark/test_copies.py::test_the_wallaroo": (DEFAULT, "a help text"),
     "tests/spark/test_repartition.py::test_a_batch": (MICRO_BATCH, "batches that are left over"),
     "tests/spark/test_repartition.py::test_state": (MICRO_BATCH, "its own check of partitions"),
     "tests/spark/test_state.py::test_the_state_of_a_killed": (

@@ -15,6 +15,7 @@ from tests.chaos.report import Report, write
 from tests.chaos.system import APPLICATIONS, System
 from tests.chaos.trial import Wrong, inject
 from tests.helpers import ROOT
+from wallaroo.engine.registry import DEFAULT
 
 _ERRORS = 30
 """How many kinds of errors in the log are shown."""
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
-    parser.add_argument("--engine", choices=[*FAULTS_OF], default="micro-batch")
+    parser.add_argument("--engine", choices=[*FAULTS_OF], default=DEFAULT)
     parser.add_argument("--application", choices=[*APPLICATIONS], default="counting")
     parser.add_argument("--write", action="store_true", help="write docs/guarantees.md anew")
     chosen = parser.parse_args()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
-import json
 import os
+import pickle
 import random
 import signal
 import socket
@@ -24,7 +25,7 @@ from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
 from tests.helpers import processes_below
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
-from wallaroo.engine.registry import VARIABLE
+from wallaroo.engine.registry import DEFAULT, VARIABLE
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
@@ -82,7 +83,7 @@ class System:
         directory: Path,
         keys: int = 0,
         flood_s: float = 60.0,
-        engine: str = "micro-batch",
+        engine: str = DEFAULT,
         application: str = "counting",
     ) -> None:
         self.flood_s = flood_s
@@ -257,15 +258,19 @@ class System:
     def _preload(self) -> None:
         """Give every preloaded key its state."""
         file = self.directory / "preloaded"
-        with file.open("w") as lines:
+        directory = str(self._application.parent)
+        with mock.patch.object(sys, "path", [directory, *sys.path]):
+            application = importlib.import_module(self._application.stem)
+        with file.open("wb") as entities:
             for number in range(self._keys):
-                entity = {"$class": "counting:Seen", "messages": PRELOADED}
-                told = {"state": "seen", "key": f"p{number}", "entity": entity}
-                lines.write(json.dumps(told) + "\n")
+                entity = application.Seen()
+                entity.messages = PRELOADED
+                key = application.key({"name": f"p{number}", "drawn": 0.0})
+                entities.write(pickle.dumps((("seen", key), entity), protocol=5))
         subprocess.run(
             [
                 *(sys.executable, "-m", "wallaroo", "state", "import", str(self._application)),
-                str(file),
+                *(str(file), "--format", "pickle"),
                 *("--state-dir", str(self.state), "--partitions", str(WORKERS)),
             ],
             check=True,

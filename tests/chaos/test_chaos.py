@@ -18,31 +18,23 @@ from tests.chaos.system import System
 from tests.chaos.trial import inject
 
 SHORT = [
-    "kill a worker",
     "kill at journal-before-commit",
-    "disk full for the gateway",
     "kill at worker-before-stage",
     "kill at outbox-after-publish",
-    "receiver closes at once",
     "kill at sink-in-mid-delivery",
     "torn last write of the journal",
-    "connections with garbage",
     "clock stepped backwards",
     "flood ten times faster than the engine",
     "kill everything at once",
 ]
 
-
 SHORT_AT_SEAMS = [
-    "kill a worker",
     "kill the gateway",
     "kill at chunks-before-publish",
-    "kill at outbox-after-publish",
     "kill at partition-in-save",
     "kill at chunks-before-forget",
     "kill at partition-in-apply",
     "kill Spark's Java while an epoch is committed",
-    "cut a connection to the gateway",
     "cut the connection of a partition and Java",
     "message that kills its worker",
     "kill everything at once",

@@ -71,7 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
         "token": {"existingSecret": "mine"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
-    "the real-time engine": {"engine": "real-time", "networkPolicy": {"enabled": True}},
+    "the micro-batch engine": {"engine": "micro-batch", "networkPolicy": {"enabled": True}},
     "TLS inside": {"tls": {"door": {"secretName": "inner"}}},
     "shared storage": {
         "storage": {
@@ -409,16 +409,16 @@ def test_network_policies_open_what_has_to_be_reached_and_nothing_else(helm: Hel
         rules = one(objects, "NetworkPolicy", name)["spec"]["ingress"]
         return {tuple(p["port"] for p in r.get("ports", [])): r.get("from") for r in rules}
 
-    assert opened("-gateway") == {(7010,): [*senders, own], (7900,): [own], (7980,): []}
+    assert opened("-gateway") == {(7010,): [*senders, own], (7900, 7901): [own], (7980,): []}
     assert opened("-driver") == {(7078, 7079): [own], (7980,): []}
     assert opened("-executor") == {(): [own]}
     assert opened("-receiver") == {(7002, 7981): [own]}
 
 
 def test_the_real_time_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:
-    values = {"engine": "real-time", "networkPolicy": {"enabled": True}, "repartition": True}
+    values = {"networkPolicy": {"enabled": True}, "repartition": True}
     objects = helm.objects("word-count", values)
-    usual = helm.objects("word-count", {"networkPolicy": {"enabled": True}})
+    other = helm.objects("word-count", {**values, "engine": "micro-batch"})
 
     def ports(made: list[dict[str, Any]]) -> dict[str, int]:
         return {p["name"]: p["port"] for p in one(made, "Service", "-gateway")["spec"]["ports"]}
@@ -426,7 +426,7 @@ def test_the_real_time_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -
     def pod(name: str) -> Any:
         return one(objects, "StatefulSet", name)["spec"]["template"]["spec"]
 
-    assert ports(objects) == {**ports(usual), "chunks": 7901}
+    assert ports(objects) == {**ports(other), "chunks": 7901}
     (gateway,) = pod("-gateway")["containers"]
     assert {"name": "chunks", "containerPort": 7901, "protocol": "TCP"} in gateway["ports"]
     assert "--chunks-port=7901" in gateway["args"]

@@ -22,6 +22,8 @@ TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
 PATIENCE_S = 420.0
 """How long to wait for what must happen before a test fails."""
 _PAUSE_S = 0.2
+_EVENTS = 40
+"""Events of the namespace that an error quotes, at most."""
 _INSTANCE = "app.kubernetes.io/instance"
 
 _SOON = {"periodSeconds": 1}
@@ -303,7 +305,15 @@ class Release:
         return [sys.executable, "-m", "wallaroo", "status", self.name, "-n", namespace]
 
     def _call(self, *arguments: str) -> str:
-        return run([self._helm, *arguments, "-n", self.cluster.namespace])
+        """What helm prints; its error says besides what became of the pods."""
+        try:
+            return run([self._helm, *arguments, "-n", self.cluster.namespace])
+        except CommandFailedError as error:
+            pods = self.cluster.kubectl("get", "pods", "-o", "wide")
+            events = self.cluster.kubectl("get", "events", "--sort-by=.lastTimestamp")
+            latest = "\n".join(events.splitlines()[-_EVENTS:])
+            msg = f"{error}\n{pods}\n{latest}"
+            raise CommandFailedError(msg) from error
 
 
 class Peer:

@@ -42,11 +42,16 @@ class Due:
         )
         self._seen: set[bytes] = set()
         self.due = self.received = self.repeated = 0
+        self.longest_s = 0.0
+        """Longest time without an output while one was due."""
+        self._last = time.monotonic()
         self.wrong: list[str] = []
 
     def expect(self, outputs: list[bytes]) -> None:
         """*outputs* are due now, each behind the others of its key."""
         with self._lock:
+            if self.due == self.received:
+                self._last = time.monotonic()
             self.due += len(outputs)
             for output in outputs:
                 self._waiting[self._data.key(output)].append(output)
@@ -60,6 +65,8 @@ class Due:
                 waiting.popleft()
                 self._seen.add(output)
                 self.received += 1
+                now = time.monotonic()
+                self.longest_s, self._last = max(self.longest_s, now - self._last), now
             elif output in self._seen:
                 self.repeated += 1
             else:
@@ -241,6 +248,7 @@ def main(text: str) -> None:
                 "due": due.due,
                 "received": due.received,
                 "repeated": due.repeated,
+                "longest_s": due.longest_s,
                 "wrong": len(due.wrong),
                 "examples": due.wrong[:5],
             }

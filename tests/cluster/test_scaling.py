@@ -25,7 +25,7 @@ def test_install_and_helm_test(market_spread: Release) -> None:
 
 
 def test_workers_go_up_and_down_while_messages_stream(
-    market_spread: Release, market_peer: Peer
+    market_spread: Release, market_peer: Peer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     market_spread.upgrade("--set", f"outputs[0]={market_peer.address}", "--wait")
     market_spread.wait_until_ready()
@@ -43,6 +43,8 @@ def test_workers_go_up_and_down_while_messages_stream(
     assert result["sent"] >= MESSAGES
     assert result["connects"] == 2, "one connection for each source, from the first to the last"
     assert result["repeated"] == 0
+    with capsys.disabled():
+        print(f"\nlongest time without an output: {result['longest_s']:.1f} s")
 
 
 def test_status_tells_what_runs(market_spread: Release) -> None:

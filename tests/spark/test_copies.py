@@ -7,16 +7,19 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.engines import REAL_TIME
 from tests.helpers import free_address, processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.dataflow.records import JOURNAL
-from wallaroo.engine.spark.checkpoint.progress import progress_of
+from wallaroo.engine.gateway_api import CheckpointProgress
+from wallaroo.engine.registry import engine
 from wallaroo.errors import UsageError
+from wallaroo.gateway.consistency.agreement import read_held
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
@@ -27,14 +30,24 @@ APP = APPS / "word_count"
 SOURCE = "Split and Count"
 BATCHES = 3
 """Batches between two copies."""
+SOON = "epoch_first_s=0.3,epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
+"""Ends of epochs that a test need not wait for."""
 NONE, OLDER, MIDDLE, NEWER = range(4)
 NAMES = ("absent", "older", "middle", "newer")
 TOGETHER = [(age, age, age) for age in range(4)]
 APART = [ages for ages in itertools.product(range(4), repeat=3) if ages not in TOGETHER]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def pace() -> Iterator[None]:
+    """Let epochs of the real-time engine end soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WALLAROO_PACE", SOON)
+        yield
+
+
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def copies(engine_name: str, pace: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A state directory at three moments of one run, and one that nothing has been in yet."""
     root = tmp_path_factory.mktemp("copies")
     state = root / "state"
@@ -52,6 +65,11 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return made
 
 
+def progress_of(state: Path) -> CheckpointProgress:
+    """How far the checkpoint of the state directory *state* is."""
+    return engine().progress(state / "checkpoint")
+
+
 def _process(running: BackgroundRun, receiver: Receiver, payload: bytes) -> None:
     """Send a message that makes two outputs, and wait until its batch is done."""
     seen = len(receiver.messages)
@@ -61,10 +79,12 @@ def _process(running: BackgroundRun, receiver: Receiver, payload: bytes) -> None
 
 
 def _wait_until_idle(state: Path) -> None:
-    """Wait until the last batch is committed."""
+    """Wait until Spark has committed what is published, and the gateway knows."""
 
     def idle() -> bool:
-        progress = progress_of(state / "checkpoint")
+        progress, held = progress_of(state), read_held(state)
+        if progress.in_chunks:
+            return held.trimmed == held.end
         return progress.committed == progress.planned
 
     wait_until(idle, "the commit")
@@ -108,14 +128,17 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
     told = str(refused.value)
     assert str(directory / "checkpoint") in told
     processed = {age: BATCHES * age for age in range(4)}
+    chunks = engine().name == REAL_TIME  # they are counted from 1
+    number = {age: BATCHES * age - (not chunks) for age in range(4)}
     if journal > checkpoint:
         # the last batch that a journal knows to be committed is the one before its last
-        assert f"messages before {processed[journal] - 1} as processed" in told
+        deleted = processed[journal] if chunks else processed[journal] - 1
+        assert f"messages before {deleted} as processed" in told
         assert ("has no batch" if not checkpoint else f"message {processed[checkpoint]},") in told
         assert "Restore the checkpoint that belongs to them" in told
     elif outbox > checkpoint:
-        assert f"published batches up to {processed[outbox] - 1}" in told
-        last = f"its last batch is {processed[checkpoint] - 1}"
+        assert f"published batches up to {number[outbox]}" in told
+        last = f"its last batch is {number[checkpoint]}"
         assert ("has no batch" if not checkpoint else last) in told
         assert "Restore the checkpoint that belongs to them" in told
         assert ("or start with --accept-lost-journal" in told) == bool(checkpoint)
@@ -125,8 +148,8 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
         assert has in told
         assert "Restore the journal.db that belongs to this checkpoint, or start with" in told
     else:
-        assert f"committed up to {processed[checkpoint] - 1}" in told
-        which = f"up to batch {processed[outbox] - 1}" if outbox else "no published batch"
+        assert f"committed up to {number[checkpoint]}" in told
+        which = f"up to batch {number[outbox]}" if outbox else "no published batch"
         assert which in told
         assert "Restore the outbox.db that belongs to this checkpoint, or start with" in told
 
@@ -134,7 +157,7 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
 def test_what_a_crash_leaves_between_two_steps_starts(tmp_path: Path, copies: list[Path]) -> None:
     """Planned, published, and committed are three steps; any of them may be the last."""
     directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
-    last = progress_of(directory / "checkpoint").batch
+    last = progress_of(directory).batch
     (directory / "checkpoint" / "commits" / str(last)).unlink()
     _agree(directory)
     with sqlite3.connect(directory / "outbox.db") as outbox:
@@ -164,20 +187,28 @@ def test_a_run_on_a_lost_journal_is_refused_before_spark_starts(
 
 @pytest.mark.parametrize(
     ("ages", "in_a_batch"),
-    [((NONE, NONE, NEWER), False), ((NONE, NONE, NEWER), True), ((OLDER, NEWER, NEWER), True)],
+    [
+        ((NONE, NONE, NEWER), False),
+        ((NONE, NEWER, NEWER), False),
+        ((NEWER, NONE, NEWER), False),
+        ((NONE, NONE, NEWER), True),
+        ((OLDER, NEWER, NEWER), True),
+    ],
 )
-def test_a_lost_journal_that_is_accepted_skips_nothing_new(
+def test_lost_files_that_are_accepted_skip_nothing_new(
     tmp_path: Path, copies: list[Path], ages: tuple[int, int, int], in_a_batch: bool
 ) -> None:
+    if in_a_batch and engine().name == REAL_TIME:
+        pytest.skip("no batch is planned before it is taken")
     directory = _put_together(tmp_path / "state", copies, ages)
-    before = progress_of(directory / "checkpoint")
+    before = progress_of(directory)
     counted = before.planned[JOURNAL]
     if in_a_batch:  # which is gone with its messages
         (directory / "checkpoint" / "commits" / str(before.batch)).unlink()
         if ages[1] == NEWER:
             with sqlite3.connect(directory / "outbox.db") as outbox:
                 outbox.execute("UPDATE batch SET number = number - 1")
-        counted = progress_of(directory / "checkpoint").committed[JOURNAL]
+        counted = progress_of(directory).committed[JOURNAL]
     with (
         Receiver("lines") as receiver,
         run(APP, receiver, directory, options=["--accept-lost-journal"]) as running,
@@ -192,8 +223,31 @@ def test_a_lost_journal_that_is_accepted_skips_nothing_new(
     assert set(receiver.messages) == {
         b"%s => %d\n" % (word, counted + number) for word in (b"a", b"b") for number in (1, 2, 3)
     }
-    assert progress_of(directory / "checkpoint").planned[JOURNAL] == before.planned[JOURNAL] + 3
+    assert progress_of(directory).planned[JOURNAL] == before.planned[JOURNAL] + 3
     _agree(directory)
+
+
+def test_a_journal_that_was_lost_after_a_kill_skips_nothing_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was published after Spark's last commit lies in the outbox, and counts."""
+    monkeypatch.setenv("WALLAROO_PACE", "epoch_least_s=600")
+    state = tmp_path / "state"
+    with Receiver("lines") as receiver, run(APP, receiver, state) as killed:
+        for _ in range(3):
+            _process(killed, receiver, b"a b")
+        killed.process.kill()
+        killed.process.wait()
+    wait_until(lambda: read_held(state).end == 3, "the journal's last message")
+    for file in state.glob("journal.db*"):
+        file.unlink()
+    options = ["--accept-lost-journal"]
+    with Receiver("lines") as receiver, run(APP, receiver, state, options=options) as running:
+        for number in range(1, 4):
+            _process(running, receiver, b"a b")
+            assert receiver.messages[-1].endswith(b"=> %d\n" % (3 + number))
+        assert running.stop() == 0
+    _agree(state)
 
 
 def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
@@ -201,7 +255,7 @@ def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
 ) -> None:
     """What a power failure may leave: Spark does not sync what it writes."""
     directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
-    before = progress_of(directory / "checkpoint")
+    before = progress_of(directory)
     for kind in ("commits", "offsets"):
         (directory / "checkpoint" / kind / str(before.batch)).unlink()
     with pytest.raises(UsageError, match=r"the checkpoint .* is older than the outbox"):

@@ -16,6 +16,7 @@ from wallaroo.run.background_run import BackgroundRun
 pytestmark = pytest.mark.spark
 
 SOURCE = "Split and Count"
+NAME = "Zustände 100%41 #1 [a] {b}"
 
 
 def wallaroo(*arguments: str) -> str:
@@ -32,9 +33,8 @@ def looked_up(running: BackgroundRun, key: str) -> object:
         return json.load(answer)["entities"]
 
 
-@pytest.mark.parametrize("name", ["my state", "Zustände 100%41 #1 [a] {b}"])
-def test_a_state_directory_may_have_any_name(tmp_path: Path, name: str) -> None:
-    app, first, second = str(APPS / "word_count"), tmp_path / name, tmp_path / f"{name} too"
+def test_a_state_directory_may_have_any_name(tmp_path: Path) -> None:
+    app, first, second = str(APPS / "word_count"), tmp_path / NAME, tmp_path / f"{NAME} too"
     with Receiver("lines") as receiver:
         with run(APPS / "word_count", receiver, first) as running:
             send(running.sources[SOURCE], [b"word"])

@@ -393,8 +393,8 @@ ENGINE_NAME = click.option(
     "--engine",
     "engine_name",
     type=click.Choice(ENGINES),
-    help="Engine that runs the application: in batches (micro-batch, the default), or in chunks of "
-    "a few milliseconds (real-time). State belongs to the engine that created it.",
+    help="Engine that runs the application: in chunks of a few milliseconds (real-time, the "
+    "default), or in batches (micro-batch). State belongs to the engine that created it.",
 )
 
 

@@ -10,7 +10,7 @@ from wallaroo.engine.base import Engine
 from wallaroo.engine.spark.checkpoint.owner import check, owner_of
 from wallaroo.errors import UsageError
 
-DEFAULT = "micro-batch"
+DEFAULT = "real-time"
 """Name of the default engine."""
 VARIABLE = "WALLAROO_ENGINE"
 """Environment variable with the name of another engine."""
@@ -29,7 +29,7 @@ def engine(name: str | None = None) -> Engine:
 
     Example:
         >>> engine().name
-        'micro-batch'
+        'real-time'
         >>> engine("batch")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...

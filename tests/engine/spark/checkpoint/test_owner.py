@@ -34,10 +34,11 @@ def test_commands_use_the_engine_of_the_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert engine_of(tmp_path).name == "micro-batch"
-    assert engine_of(tmp_path, "real-time").name == "real-time"
-    monkeypatch.setenv(VARIABLE, "real-time")
     assert engine_of(tmp_path).name == "real-time"
+    assert engine_of(tmp_path, "micro-batch").name == "micro-batch"
+    monkeypatch.setenv(VARIABLE, "micro-batch")
+    assert engine_of(tmp_path).name == "micro-batch"
+    monkeypatch.setenv(VARIABLE, "real-time")
     (tmp_path / "metadata").touch()
     assert engine_of(tmp_path).name == "micro-batch"
     with pytest.raises(UsageError, match="is of the micro-batch engine"):

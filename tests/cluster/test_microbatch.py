@@ -1,4 +1,7 @@
-"""The real-time engine on a cluster: what a release does in batches, it does in chunks as well."""
+"""The micro-batch engine on a cluster: what a release does in chunks, it does in batches as well.
+
+Word Count is gone before Market Spread is installed: a small node has no room for both.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tests.cluster.test_faults import (
     test_an_executor_crashes,
     test_the_driver_is_deleted,
     test_the_gateway_is_deleted_while_senders_are_connected,
+    test_uninstall_leaves_nothing,
 )
 from tests.cluster.test_scaling import (
     test_install_and_helm_test,
@@ -24,6 +28,7 @@ __all__ = [  # tests of other modules, which run here on this engine
     "test_install_and_helm_test",
     "test_the_driver_is_deleted",
     "test_the_gateway_is_deleted_while_senders_are_connected",
+    "test_uninstall_leaves_nothing",
     "test_workers_go_up_and_down_while_messages_stream",
 ]
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -32,14 +37,14 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def market_spread(cluster: Cluster, helms: list[str]) -> Release:
     """Market Spread on this engine, not installed yet."""
-    return Release(cluster, helms[0], "rt-spread", "market-spread", {"engine": "real-time"})
+    return Release(cluster, helms[0], "mb-spread", "market-spread", {"engine": "micro-batch"})
 
 
 @pytest.fixture(scope="module")
 def word_count(cluster: Cluster, helms: list[str]) -> Release:
     """Word Count on this engine, not installed yet."""
-    values = {"partitions": 4, "engine": "real-time"}
-    return Release(cluster, helms[-1], "rt-words", "word-count", values)
+    values = {"partitions": 4, "engine": "micro-batch"}
+    return Release(cluster, helms[-1], "mb-words", "word-count", values)
 
 
 @pytest.fixture(scope="module")
