@@ -18,7 +18,7 @@ from benchmarks.figures import GROUPS, Figure, Settings
 
 _HISTORY = Path(__file__).with_name("history.jsonl")
 _SMALL = Settings(
-    200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000, 20_000_000, 10.0, (1_000, 10_000)
+    200_000, 20_000, 200_000, 1, 2, 5.0, 100_000, 200_000, 20_000_000, 10.0, 10.0, (1_000, 10_000)
 )
 
 
@@ -40,26 +40,32 @@ def main(
     settings = dataclasses.replace(
         settings, passes=passes or settings.passes, workers=workers or settings.workers
     )
-    figures: list[Figure] = []
     for name in groups or GROUPS:
         click.echo(f"{name} …", err=True)
+        figures: list[Figure] = []
         with tempfile.TemporaryDirectory(prefix="wallaroo-bench-") as directory:
             for figure in GROUPS[name](settings, Path(directory)):
                 figures.append(figure)
                 click.echo(shown(figure))
+        if keep:
+            _keep(name, figures, settings)
     if keep:
-        kept = {
-            "version": wallaroo.__version__,
-            "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
-            "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
-            "load": os.getloadavg()[0],
-            "settings": dataclasses.asdict(settings),
-            "figures": [dataclasses.asdict(figure) for figure in figures],
-        }
-        with _HISTORY.open("a") as history:
-            history.write(json.dumps(kept) + "\n")
-        if not groups:
-            click.echo(f"wrote {page.write(_HISTORY)}")
+        click.echo(f"wrote {page.write(_HISTORY)}")
+
+
+def _keep(group: str, figures: list[Figure], settings: Settings) -> None:
+    """Add the figures of *group* to the history."""
+    kept = {
+        "group": group,
+        "version": wallaroo.__version__,
+        "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
+        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
+        "load": os.getloadavg()[0],
+        "settings": dataclasses.asdict(settings),
+        "figures": [dataclasses.asdict(figure) for figure in figures],
+    }
+    with _HISTORY.open("a") as history:
+        history.write(json.dumps(kept) + "\n")
 
 
 def shown(figure: Figure) -> str:

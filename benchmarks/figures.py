@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import backlog, latency, loads
@@ -41,10 +41,14 @@ class Settings:
     """Bytes of a pass of large messages."""
     contended_s: float = 300.0
     """Seconds during which other programs take all cores."""
+    steady_s: float = 600.0
+    """Seconds over which rare delays are looked for."""
     rates: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000, 200_000, 300_000, 400_000)
     """Messages a second at which latency is measured."""
 
 
+_SETTLE_S = 10.0
+"""Time after the first outputs in which an engine has done what it does once, such as an epoch."""
 _MICRO_BATCH, _REAL_TIME = _ENGINES = "micro-batch", "real-time"
 _FEW_KEYS = 350
 """What counts as few keys: as many as Market Spread has."""
@@ -62,7 +66,7 @@ class Figure:
     detail: dict[str, float] = field(default_factory=dict)
 
 
-Group = Callable[[Settings, Path], list[Figure]]
+Group = Callable[[Settings, Path], Iterable[Figure]]
 
 
 def throughput(settings: Settings, scratch: Path) -> list[Figure]:
@@ -164,9 +168,8 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
     ]
 
 
-def engines(settings: Settings, scratch: Path) -> list[Figure]:
+def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Both engines in turns: throughput, and what idling and starting cost."""
-    found: list[Figure] = []
     spread = loads.market_spread(settings.spread)
     for what, load in (
         ("Market Spread", spread),
@@ -192,45 +195,48 @@ def engines(settings: Settings, scratch: Path) -> list[Figure]:
             passes = _in_turns(both, settings.passes)
         for name, of_engine in passes.items():
             rates[name] = _figure(f"{what}, {name}, TCP to TCP", of_engine)
-        found += rates.values()
+        yield from rates.values()
         ratio = rates[_REAL_TIME].value / rates[_MICRO_BATCH].value
-        found.append(Figure(f"{what}, {_REAL_TIME} against {_MICRO_BATCH}", ratio, "ratio"))
+        yield Figure(f"{what}, {_REAL_TIME} against {_MICRO_BATCH}", ratio, "ratio")
         if load is spread:
             bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
             ratio = rates[_REAL_TIME].value / bare
-            found.append(Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio"))
+            yield Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio")
     for name in _ENGINES:
-        found += _footprint(settings, scratch, ("--engine", name), f", {name}")
-    return found
+        yield from _footprint(settings, scratch, ("--engine", name), f", {name}")
 
 
-def floor(settings: Settings, scratch: Path) -> list[Figure]:
-    """What state that nothing is sent for costs."""
-    found = []
-    for idle in (1, settings.many_keys // 10, settings.many_keys):
-        probe = latency.few_keys(idle)
-        taken = latency.at_rate(probe, 200, settings.seconds, settings.workers, scratch)
-        beside = f"{idle:,} idle keys" if idle > 1 else "no idle state"
-        found.append(_latency(f"200 messages/s beside {beside}", taken))
-    ratio = found[-1].value / found[0].value
-    return [*found, Figure(f"{settings.many_keys:,} idle keys against none", ratio, "ratio")]
+def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
+    """What state that nothing is sent for costs, on both engines."""
+    for name in _ENGINES:
+        found = []
+        for idle in (1, settings.many_keys // 10, settings.many_keys):
+            probe = latency.few_keys(idle)
+            beside = f"{idle:,} idle keys" if idle > 1 else "no idle state"
+            what = f"200 messages/s beside {beside}, {name}"
+            found.append(_latency(what, settings, scratch, name, probe, 200))
+            yield found[-1]
+        ratio = found[-1].value / found[0].value
+        yield Figure(f"{settings.many_keys:,} idle keys against none, {name}", ratio, "ratio")
 
 
-def latencies(settings: Settings, scratch: Path) -> list[Figure]:
+def latencies(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Latency from socket to socket by rate, of both engines in turns."""
-    found: list[Figure] = []
     for rate in settings.rates:
-        for name, options in (("", ()), (", real time,", ("--engine", "real-time"))):
-            taken = latency.at_rate(
-                latency.orders(), rate, settings.seconds, settings.workers, scratch, options
-            )
-            found.append(_latency(f"Market Spread{name} at {rate:,} messages/s", taken))
-    return found
+        for name in _ENGINES:
+            what = f"Market Spread, {name}, at {rate:,} messages/s"
+            yield _latency(what, settings, scratch, name, latency.orders(), rate)
 
 
-def contention(settings: Settings, scratch: Path) -> list[Figure]:
+def steady(settings: Settings, scratch: Path) -> list[Figure]:
+    """Latency of the real-time engine over minutes, ends of epochs included."""
+    longer = replace(settings, seconds=settings.steady_s)
+    what = f"Market Spread, {_REAL_TIME}, at 10,000 messages/s for {settings.steady_s:,.0f} s"
+    return [_latency(what, longer, scratch, _REAL_TIME, latency.orders(), 10_000)]
+
+
+def contention(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Both engines while other programs take all cores: as many as there are cores, and a half."""
-    found: list[Figure] = []
     for name in _ENGINES:
         for rate in (1_000, 20_000):
             shared = contended.contended(
@@ -242,12 +248,9 @@ def contention(settings: Settings, scratch: Path) -> list[Figure]:
                 ("--engine", name),
             )
             what = f"{rate:,} messages/s beside {shared.programs} busy programs, {name}"
-            found += [
-                Figure(f"{what}, lowest rate in 5 s", shared.lowest, "messages/s"),
-                Figure(f"{what}, median latency", shared.p50, "ms", detail={"p99": shared.p99}),
-                Figure(f"{what}, from their end until all is out", shared.drained_s, "s"),
-            ]
-    return found
+            yield Figure(f"{what}, lowest rate in 5 s", shared.lowest, "messages/s")
+            yield Figure(f"{what}, median latency", shared.p50, "ms", detail={"p99": shared.p99})
+            yield Figure(f"{what}, from their end until all is out", shared.drained_s, "s")
 
 
 def publishing(settings: Settings, scratch: Path) -> list[Figure]:
@@ -305,6 +308,7 @@ GROUPS: dict[str, Group] = {
     "engines": engines,
     "floor": floor,
     "latency": latencies,
+    "steady": steady,
     "contention": contention,
     "publishing": publishing,
     "footprint": footprint,
@@ -319,6 +323,7 @@ def _footprint(
     with Running(few, settings.workers, scratch, options=options) as running:
         running.tcp_to_tcp()
         started = time.monotonic() - began
+        time.sleep(_SETTLE_S)
         idle = running.idle_cpu(settings.seconds)
     with Running(load, settings.workers, scratch, options=options) as running:
         running.tcp_to_tcp()
@@ -367,6 +372,11 @@ def _figure(what: str, passes: Sequence[Pass]) -> Figure:
     return Figure(what, middle.rate, "messages/s", min(rates), max(rates), dict(middle.cpu_us))
 
 
-def _latency(what: str, found: latency.Latencies) -> Figure:
+def _latency(
+    what: str, settings: Settings, scratch: Path, name: str, probe: latency.Probe, rate: int
+) -> Figure:
+    """Latency of *probe* at *rate* on the engine *name*."""
+    options = ("--engine", name)
+    found = latency.at_rate(probe, rate, settings.seconds, settings.workers, scratch, options)
     detail = {"p99": found.p99, "p99.9": found.p999, "worst": found.worst}
     return Figure(what, found.p50, "ms", detail=detail)

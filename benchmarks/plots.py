@@ -1,6 +1,6 @@
 """The plots of the benchmarks' page; runs in the peers' environment, which has matplotlib.
 
-python -m benchmarks.plots HISTORY DIRECTORY
+python -m benchmarks.plots DIRECTORY < FIGURES
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from matplotlib import pyplot as plt
 mpl.rcParams["svg.hashsalt"] = "wallaroo"  # the same plot is the same file
 
 _OURS, _OTHERS = "#1f6f8b", "#b8b8b8"
+_ENGINES = {"micro-batch": "#d98e04", "real-time": _OURS}
 _OURS_FROM = re.compile("^(TCP to TCP|journal to outbox)")
 
 
@@ -40,7 +41,7 @@ def rates_by(
     figures: list[dict[str, Any]], wanted: str, unit: str, label: str, title: str, file: Path
 ) -> None:
     """What of ours is measured in *unit*, over the number that *wanted* finds in its name."""
-    pattern = re.compile(wanted + ".*, TCP to TCP")
+    pattern = re.compile(wanted + ", TCP to TCP")
     found = [(pattern.match(f["what"]), f["value"]) for f in figures if f["unit"] == unit]
     points = sorted(
         (int(match[1].replace(",", "")), rate) for match, rate in found if match is not None
@@ -59,32 +60,33 @@ def rates_by(
 
 
 def floors(figures: list[dict[str, Any]], file: Path) -> None:
-    """Latencies at a low rate by idle state."""
-    figure, axes = plt.subplots(figsize=(7, 2.6))
-    _percentiles(figures, "200 messages/s beside ", axes)
-    axes.set_ylim(bottom=0)
+    """Latencies at a low rate by idle state, of both engines."""
+    figure, axes = plt.subplots(figsize=(7, 3))
+    _percentiles(figures, "200 messages/s beside (.*), {engine}", axes)
     axes.set_title("milliseconds from socket to socket at 200 messages a second", loc="left")
     _finish(figure, axes, file)
 
 
 def latencies(figures: list[dict[str, Any]], file: Path) -> None:
-    """Latencies by rate."""
-    figure, axes = plt.subplots(figsize=(7, 3))
-    _percentiles(figures, "Market Spread at ", axes, " messages/s")
-    axes.set_yscale("log")
-    axes.set_yticks([100, 300, 1_000, 3_000, 10_000], minor=False)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    """Latencies by rate, of both engines."""
+    figure, axes = plt.subplots(figsize=(7, 3.6))
+    _percentiles(figures, "Market Spread, {engine}, at (.*) messages/s$", axes)
     axes.set_xlabel("messages a second")
     axes.set_title("milliseconds from socket to socket", loc="left")
     _finish(figure, axes, file)
 
 
-def _percentiles(figures: list[dict[str, Any]], prefix: str, axes: Any, suffix: str = "") -> None:
-    """Draw p50 and p99 of the figures whose names begin with *prefix*, by the rest of the name."""
-    rows = [f for f in figures if f["what"].startswith(prefix)]
-    names = [f["what"].removeprefix(prefix).removesuffix(suffix) for f in rows]
-    axes.plot(names, [f["detail"]["p99"] for f in rows], "o--", color=_OURS, label="p99")
-    axes.plot(names, [f["value"] for f in rows], "o-", color=_OURS, label="p50")
+def _percentiles(figures: list[dict[str, Any]], wanted: str, axes: Any) -> None:
+    """Draw p50 and p99 of the figures whose names *wanted* matches, by what it finds in them."""
+    for engine, colour in _ENGINES.items():
+        pattern = re.compile(wanted.format(engine=engine))
+        rows = [(match[1], f) for f in figures if (match := pattern.match(f["what"]))]
+        names = [name for name, _ in rows]
+        p99 = [f["detail"]["p99"] for _, f in rows]
+        axes.plot(names, p99, "o--", color=colour, label=f"{engine}, p99")
+        axes.plot(names, [f["value"] for _, f in rows], "o-", color=colour, label=f"{engine}, p50")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False)
 
 
@@ -96,38 +98,43 @@ def _finish(figure: Any, axes: Any, file: Path) -> None:
     plt.close(figure)
 
 
-if __name__ == "__main__":
-    run = json.loads(Path(sys.argv[1]).read_text().splitlines()[-1])
-    directory = Path(sys.argv[2])
-    for app in ("Market Spread", "Word Count"):
-        name = app.lower().replace(" ", "-")
+def main(groups: dict[str, list[dict[str, Any]]], directory: Path) -> None:
+    """Draw the plots of the *groups* that were kept into *directory*."""
+    if throughput := groups.get("throughput"):
+        for app in ("Market Spread", "Word Count"):
+            name = app.lower().replace(" ", "-")
+            title = f"{app}: messages a second, 2 cores"
+            file = directory / f"benchmark-{name}.svg"
+            bars(throughput, f"{app}, (TCP|bare|Bytewax)", title, file)
+    if engine := groups.get("engine"):
+        figures = [*engine, *(throughput or [])]
+        title = "Market Spread: messages a second by workers"
         bars(
-            run["figures"],
-            f"{app}, (TCP|bare|Bytewax)",
-            f"{app}: messages a second, 2 cores",
-            directory / f"benchmark-{name}.svg",
+            figures, "Market Spread, (journal|Bytewax)", title, directory / "benchmark-workers.svg"
         )
-    bars(
-        run["figures"],
-        "Market Spread, (journal|Bytewax)",
-        "Market Spread: messages a second by workers",
-        directory / "benchmark-workers.svg",
-    )
-    latencies(run["figures"], directory / "benchmark-latency.svg")
-    floors(run["figures"], directory / "benchmark-state.svg")
-    rates_by(
-        run["figures"],
-        "a count for each of ([0-9,]+) keys",
-        "messages/s",
-        "keys, all as frequent",
-        "messages a second, by number of keys",
-        directory / "benchmark-keys.svg",
-    )
-    rates_by(
-        run["figures"],
-        "messages of ([0-9,]+) bytes",
-        "MB/s",
-        "bytes of a message",
-        "megabytes a second, by size of messages",
-        directory / "benchmark-sizes.svg",
-    )
+    if latency := groups.get("latency"):
+        latencies(latency, directory / "benchmark-latency.svg")
+    if floor := groups.get("floor"):
+        floors(floor, directory / "benchmark-state.svg")
+    if keys := groups.get("keys"):
+        rates_by(
+            keys,
+            "a count for each of ([0-9,]+) keys",
+            "messages/s",
+            "keys, all as frequent",
+            "messages a second, by number of keys",
+            directory / "benchmark-keys.svg",
+        )
+    if sizes := groups.get("sizes"):
+        rates_by(
+            sizes,
+            "messages of ([0-9,]+) bytes",
+            "MB/s",
+            "bytes of a message",
+            "megabytes a second, by size of messages",
+            directory / "benchmark-sizes.svg",
+        )
+
+
+if __name__ == "__main__":
+    main(json.load(sys.stdin), Path(sys.argv[1]))
