@@ -22,7 +22,7 @@ from unittest import mock
 
 from tests.chaos.ledger import Ledger
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
-from tests.helpers import processes_below
+from tests.helpers import processes_below, wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
 from wallaroo.engine.registry import DEFAULT, VARIABLE
@@ -139,6 +139,7 @@ class System:
 
     def finish(self) -> int:
         """End the senders, then the application in good order; its exit code."""
+        wait_until(self._is_kept_running, "the start after the last fault")
         self._ending.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
@@ -180,6 +181,8 @@ class System:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+        if number == KILL and self._run.process.pid in pids:
+            self._run.process.wait(PATIENCE_S)
 
     def reach(
         self,
@@ -254,6 +257,10 @@ class System:
                 except RuntimeFailure as error:
                     self.problems.append(f"the application did not start again: {error}")
                     return
+
+    def _is_kept_running(self) -> bool:
+        """Whether the application runs, or will not run again."""
+        return bool(self.problems) or self._run.process.poll() is None
 
     def _preload(self) -> None:
         """Give every preloaded key its state."""
