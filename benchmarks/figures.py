@@ -169,7 +169,7 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
 
 
 def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Both engines in turns: throughput, and what idling and starting cost."""
+    """Throughput of both engines in turns."""
     spread = loads.market_spread(settings.spread)
     for what, load in (
         ("Market Spread", spread),
@@ -202,8 +202,6 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
             bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
             ratio = rates[_REAL_TIME].value / bare
             yield Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio")
-    for name in _ENGINES:
-        yield from _footprint(settings, scratch, ("--engine", name), f", {name}")
 
 
 def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
@@ -289,13 +287,12 @@ def publishing(settings: Settings, scratch: Path) -> list[Figure]:
     return found
 
 
-def footprint(settings: Settings, scratch: Path) -> list[Figure]:
-    """Start, memory, and what it costs to wait."""
+def footprint(settings: Settings, scratch: Path) -> Iterator[Figure]:
+    """Start, memory, and what it costs to wait, on both engines."""
+    for name in _ENGINES:
+        yield from _footprint(settings, scratch, name)
     held = backlog.peak_memory_mb(settings.backlog, scratch)
-    return [
-        *_footprint(settings, scratch),
-        Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB"),
-    ]
+    yield Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB")
 
 
 GROUPS: dict[str, Group] = {
@@ -315,9 +312,9 @@ GROUPS: dict[str, Group] = {
 }
 
 
-def _footprint(
-    settings: Settings, scratch: Path, options: Sequence[str] = (), name: str = ""
-) -> list[Figure]:
+def _footprint(settings: Settings, scratch: Path, name: str) -> list[Figure]:
+    """Start, idling and memory of the engine *name*."""
+    options = ("--engine", name)
     few, load = loads.market_spread(700), loads.market_spread(settings.spread)
     began = time.monotonic()
     with Running(few, settings.workers, scratch, options=options) as running:
@@ -330,9 +327,9 @@ def _footprint(
         running.tcp_to_tcp()
         memory = running.memory_mb()
     return [
-        Figure(f"from the command to the first output{name}", started, "s"),
-        Figure(f"processor time while nothing is sent{name}", 100 * idle, "% of a core"),
-        Figure(f"memory after Market Spread{name}", sum(memory.values()), "MB", detail=memory),
+        Figure(f"from the command to the first output, {name}", started, "s"),
+        Figure(f"processor time while nothing is sent, {name}", 100 * idle, "% of a core"),
+        Figure(f"memory after Market Spread, {name}", sum(memory.values()), "MB", detail=memory),
     ]
 
 
