@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from wallaroo.dataflow import paths, router, state_runner
+from wallaroo.dataflow import decoding, paths, state_runner
 from wallaroo.gateway.outbox.metrics import MetricsTable
 
 _COUNTS = {"entered", "left", "timed", "seconds"}
@@ -85,7 +85,7 @@ def _uncount(module: ModuleType) -> None:
             function.__code__ = fresh[name].__code__
 
 
-for _module in (paths, router, state_runner):
+for _module in (paths, decoding, state_runner):
     _uncount(_module)
 state_runner.StateRunner.note_state = lambda *_state: None  # type: ignore[method-assign]
 MetricsTable.add = lambda *_figures: None  # type: ignore[method-assign]

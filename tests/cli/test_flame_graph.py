@@ -9,8 +9,8 @@ import pytest
 
 import wallaroo
 from wallaroo.cli.flame_graph import ENGINE, by_step
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.paths import Paths
-from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.state_runner import StateRunner
 
 

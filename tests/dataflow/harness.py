@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.helpers import framing_of
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 

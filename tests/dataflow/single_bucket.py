@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.dataflow.harness import chunks, cut
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import Changes, EntityCache, Head
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
@@ -13,7 +14,6 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application

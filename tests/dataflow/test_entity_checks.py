@@ -11,8 +11,8 @@ import pytest
 import wallaroo
 from tests.dataflow.harness import chunks
 from tests.dataflow.single_bucket import Engine
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.router import Router
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve

@@ -18,13 +18,13 @@ import wallaroo
 from tests.dataflow.harness import chunks
 from tests.helpers import MISBEHAVING
 from wallaroo.dataflow.call_timeout import CallTimeout
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.dataflow.harness import Driven, Sent, chunks, drive_all
 from tests.helpers import framing_of
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults, preview
-from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve

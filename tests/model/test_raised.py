@@ -11,11 +11,11 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import chunks, cut
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.router import Router
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve

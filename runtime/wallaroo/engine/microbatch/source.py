@@ -15,10 +15,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from wallaroo.dataflow.call_timeout import CallTimeout
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import Run, run_isolated
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import JOURNAL, Chunk
-from wallaroo.dataflow.router import Router
 from wallaroo.engine.batch_sizing import Pace
 from wallaroo.engine.gateway_api import Range
 from wallaroo.engine.microbatch.job import Job, worker_context

@@ -6,11 +6,11 @@ import marshal
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.router import Router
 from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.frames import (
     APPLY,
