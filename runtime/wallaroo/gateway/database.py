@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.system.disk_space import free_bytes, reserved_bytes
 
 FORMAT = 1
 """Version of the layout of the journal and the outbox."""
@@ -107,3 +108,25 @@ def lacks_room(error: sqlite3.Error) -> bool:
     A failed sync is different: after it, what is on disk is unknown.
     """
     return getattr(error, "sqlite_errorcode", None) in _NO_ROOM
+
+
+def lacks_reserve(database: sqlite3.Connection, directory: Path, size: int) -> str:
+    """Why *size* more bytes should not be stored yet; empty if they may.
+
+    A journal that takes the last of a disk lets the outbox, which usually shares it, publish no
+    more outputs, and then nothing can leave the journal.
+
+    Args:
+        database: The database of the journal.
+        directory: Where it is.
+        size: Bytes of new messages.
+    """
+    reserved, free = reserved_bytes(directory), free_bytes(directory)
+    if free >= reserved:
+        return ""
+    (pages,) = database.execute("PRAGMA freelist_count").fetchone()
+    (page,) = database.execute("PRAGMA page_size").fetchone()
+    if pages * page >= 2 * size:  # the file has room in itself
+        return ""
+    mib = 1024**2
+    return f"{free / mib:,.1f} MiB of the disk are free, and {reserved / mib:,.1f} are reserved"

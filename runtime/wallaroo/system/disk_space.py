@@ -10,6 +10,8 @@ from wallaroo.errors import RuntimeFailure
 
 LEAST_BYTES = 4 * 1024**2
 """Free space that a start requires, for new files of SQLite and of a checkpoint."""
+_MOST_RESERVED_BYTES = 64 * 1024**2
+_RESERVED_PART = 8
 REMEDY = "free some space there, then start again; accepted messages are kept"
 """What to do about a full disk."""
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -29,13 +31,27 @@ def full(place: Path) -> str:
     return f"the disk of {place} is full ({free:,.1f} MiB of {size:,.0f} MiB are free)"
 
 
+def free_bytes(place: Path) -> int:
+    """Return the free space on the disk of *place*."""
+    disk = os.statvfs(place)
+    return disk.f_bavail * disk.f_frsize
+
+
+def reserved_bytes(place: Path) -> int:
+    """Return how much of the disk of *place* new messages leave free, so that old ones can leave.
+
+    Publishing the outputs of accepted messages requires space, and is what frees it.
+    """
+    disk = os.statvfs(place)
+    return min(_MOST_RESERVED_BYTES, disk.f_blocks * disk.f_frsize // _RESERVED_PART)
+
+
 def check_room(place: Path) -> None:
     """Check that the disk of *place* has enough free space for a start.
 
     Raises:
         RuntimeFailure: Less than `LEAST_BYTES` are free.
     """
-    disk = os.statvfs(place)
-    if disk.f_bavail * disk.f_frsize < LEAST_BYTES:
+    if free_bytes(place) < LEAST_BYTES:
         msg = f"{full(place)}: {REMEDY}"
         raise RuntimeFailure(msg)

@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from tests.gateway.harness import undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Chunk
+from wallaroo.gateway import database
 from wallaroo.gateway.journal import journal as module
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.system.disk_space import reserved_bytes
 
 
 @contextlib.contextmanager
@@ -52,6 +55,29 @@ def test_messages_are_read_in_the_order_they_were_handed_in(tmp_path: Path) -> N
         *((0, 3, 1, b"abc"), (3, 1, 0, b"d"), (4, 2, 1, b"ef")),
     ]
     assert [c.arrived_ns for c in read] == sorted(c.arrived_ns for c in read)
+
+
+def test_new_messages_leave_the_disk_what_old_ones_need_to_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = reserved_bytes(tmp_path)
+    monkeypatch.setattr(module, "_ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(database, "free_bytes", lambda _place: free)
+    with opened(tmp_path) as journal, capture_logs() as logs:
+        fill(journal, *[100_000] * 20)
+        free -= 1
+        journal.submit(0, 1, b"x" * 100_000)
+        wait_until(lambda: logs, "the warning")
+        assert journal.end == 20
+        journal.consume(10)  # which gives the file room
+        assert journal.flush(PATIENCE_S)
+        assert journal.end == 21
+        journal.submit(0, 1, b"x" * 3_000_000)
+        wait_until(lambda: len(logs) == 3, "another warning")
+        free += 1
+        assert journal.flush(PATIENCE_S)
+    assert [log["event"] for log in logs] == ["journal waits", "journal resumed"] * 2
+    assert "of the disk are free" in logs[0]["reason"]
 
 
 def test_what_was_accepted_survives_a_restart(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
-from wallaroo.gateway.database import connect, lacks_room, transaction
+from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
 from wallaroo.gateway.journal.openings import departure, note_opening
 from wallaroo.gateway.journal.reader import ChunkReader
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT N
 """
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit for which the disk had no room is repeated."""
+_ADVICE = "it resumes when outputs are delivered, or when the disk has more space"
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 _TRIM_BYTES = 16 * 1024**2
@@ -72,6 +73,7 @@ class Journal:
         self.on_room = on_room
         self.on_accepted = on_accepted
         self._on_failure = on_failure
+        self._directory = path.parent
         self._database = connect(path)
         self._database.executescript(SCHEMA)
         self.chunks = ChunkReader(path)
@@ -334,20 +336,28 @@ class Journal:
         """Commit *taken*; while the disk is full, it waits here, and so do senders."""
         warned = False
         while True:
-            try:
-                self._commit(taken)
-            except sqlite3.Error as error:
-                if self._closing or not lacks_room(error):
-                    raise
-                if not warned:
-                    warned = True
-                    log.warning("journal waits", reason=f"the disk has no room: {error}")
-                with self._changed:
-                    self._changed.wait_for(lambda: self._closing, _ROOM_PAUSE_S)
-            else:
-                if warned:
-                    log.info("journal resumed")
-                return
+            reason = "" if self._closing else self._lacks_reserve(taken)
+            if not reason:
+                try:
+                    self._commit(taken)
+                    break
+                except sqlite3.Error as error:
+                    if self._closing or not lacks_room(error):
+                        raise
+                    reason = f"the disk has no room: {error}"
+            if not warned:
+                warned = True
+                log.warning("journal waits", reason=reason, advice=_ADVICE)
+            self._trim_some()
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, _ROOM_PAUSE_S)
+        if warned:
+            log.info("journal resumed")
+
+    def _lacks_reserve(self, taken: Sequence[Waiting]) -> str:
+        with self._database_lock:
+            size = sum(len(waiting.data) for waiting in taken)
+            return lacks_reserve(self._database, self._directory, size)
 
     def _commit(self, taken: Sequence[Waiting]) -> None:
         end, size = self._end, 0
