@@ -1,5 +1,32 @@
 """`python -m wallaroo` runs the command `wallaroo`."""
 
-from wallaroo.cli.main import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+import sys
+
+_INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C has ended, as of a shell."""
+
+
+def main() -> None:
+    """Run the command.
+
+    Loading it takes up to some seconds on a busy machine. A signal that arrives meanwhile ends it
+    at once, and without a traceback.
+    """
+    runs = sys.argv[1:2] == ["run"]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(0 if runs else _INTERRUPTED))
+        if runs:
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    from wallaroo.cli.main import main as command
+
+    if not runs and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command()
+
+
+if __name__ == "__main__":
+    main()
