@@ -22,6 +22,9 @@ _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's def
 _MAX_KEYS = 20
 """Maximum number of unknown keys per state to log individually."""
 
+_KIND = 500
+"""Number of characters at the beginning of a line of Spark by which repeats are recognized."""
+
 log = structlog.get_logger("wallaroo")
 
 
@@ -88,7 +91,7 @@ class Reports:
         """Log a line that Spark printed, unless it is known to be noise."""
         if relay(line):
             return
-        if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line)):
+        if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line[:_KIND])):
             return
         error = " ERROR " in line
         structlog.get_logger("spark").log(

@@ -13,6 +13,7 @@ import json
 import os
 import select
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ _MAX_LAST = 10_000
 """Maximum number of events, and of blocks of output, to read at the end."""
 _MAX_LINE_BYTES = 8192
 """Bytes of output without a line feed that count as a line."""
+_CREDENTIALS = struct.Struct("=iII")
+"""Process, user and group of the sender of a datagram."""
 
 Write = Callable[[str], object]
 """Writes a line, passed without its line feed."""
@@ -143,17 +146,22 @@ class Channel:
 
     Args:
         directory: An empty directory, private to this run, with a short path.
-        on_event: Called, in a separate thread, with each event, a line of JSON.
+        on_event: Called, in a separate thread, with each event, a line of JSON, and the number of
+            the process that sent it, as the kernel knows it.
         on_output: Called likewise with each line that a process writes to file descriptor 1 or 2.
     """
 
     def __init__(
-        self, directory: Path, on_event: Callable[[str], object], on_output: Callable[[str], object]
+        self,
+        directory: Path,
+        on_event: Callable[[str, int], object],
+        on_output: Callable[[str], object],
     ) -> None:
         self.environment = {VARIABLE: str(directory)}
         """Environment variables for the processes that log to this channel."""
         self._on_event, self._on_output = on_event, on_output
         self._events = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._events.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._events.bind(str(directory / _EVENTS))
         self._events.setblocking(False)
         os.mkfifo(directory / _OUTPUT, 0o600)
@@ -192,10 +200,16 @@ class Channel:
 
     def _read_event(self) -> bool:
         try:
-            line = self._events.recv(_MAX_BYTES)
+            line, credentials, _, _ = self._events.recvmsg(
+                _MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
+            )
         except BlockingIOError:
             return False
-        self._pass_on(self._on_event, line)
+        sender = 0
+        for _, kind, data in credentials:
+            if kind == socket.SCM_CREDENTIALS:
+                sender, _, _ = _CREDENTIALS.unpack(data[: _CREDENTIALS.size])
+        self._pass_on(lambda text: self._on_event(text, sender), line)
         return True
 
     def _read_output(self) -> bool:

@@ -11,7 +11,9 @@ import contextlib
 import functools
 import json
 import logging
+import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -28,11 +30,16 @@ LEVELS = ("debug", "info", "warning", "error")
 """From the least to the most severe."""
 PARTS = ("driver", "gateway", "worker", "spark", "application")
 """Parts for which a separate level can be set."""
+WORKER_PARTS = frozenset({"worker", "application"})
+"""Parts of which a worker logs events, and all that it is believed to be."""
 _PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
 _write: Write | None = None
 """Writes each line; None for the current stderr."""
 _config: dict[str, Any] = {}
 """The configuration of structlog."""
+_RENDERED = {"exception", "exc_info", "stack", "stack_info"}
+"""Fields that the renderer for terminals prints on lines of their own."""
+_SPACE = re.compile(r"\s")
 
 
 def parse_levels(text: str) -> dict[str, str]:
@@ -111,18 +118,32 @@ def configure_again() -> None:
     structlog.configure(**_config, logger_factory=_Logger, cache_logger_on_first_use=False)
 
 
-def relay(line: str) -> bool:
-    """Log an event that another process wrote as a line of JSON; returns whether it is one."""
+def relay(line: str, *, any_part: bool = False) -> bool:
+    """Log an event that another process wrote as a line of JSON; returns whether it is one.
+
+    Args:
+        line: The line, which may be anything.
+        any_part: Whether its writer may log events of any part, not only those of a worker.
+    """
     if not line.startswith('{"'):
         return False
     try:
-        event = json.loads(line)
+        event = json.loads(line, parse_float=_finite, parse_constant=str)
         level, name, part = event.pop("level"), event.pop("event"), event.pop("part")
-    except (ValueError, KeyError, AttributeError):
+        if level not in LEVELS or not isinstance(name, str) or not isinstance(part, str):
+            return False
+        if part not in WORKER_PARTS and not any_part:
+            return False
+        event.pop("timestamp", None)
+        _logger(part).log(_number(level), name, **event)
+    except Exception:  # nested too deeply, or a field that cannot be rendered
         return False
-    event.pop("timestamp", None)
-    _logger(part).log(_number(level), name, **event)
     return True
+
+
+def _finite(number: str) -> float | str:
+    value = float(number)
+    return value if math.isfinite(value) else number  # JSON has no infinity
 
 
 def _logger(part: str) -> Any:
@@ -225,6 +246,8 @@ class _Libraries(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = min(max(record.levelno, logging.DEBUG), logging.ERROR)
         part = record.name.partition(".")[0]
+        if part in PARTS or part == "wallaroo":  # only its name
+            part = "application"
         try:
             _logger(part).log(level, record.getMessage(), logger=record.name)
         except Exception:
@@ -246,11 +269,21 @@ def _without_driver(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Escape terminal control sequences in *event*."""
-    return {
-        printable(name): printable(value) if isinstance(value, str) else value
-        for name, value in event.items()
-    }
+    """Escape terminal control sequences in *event*, and what looks like another field."""
+    return {_escaped_name(name): _escaped_value(name, value) for name, value in event.items()}
+
+
+def _escaped_name(name: str) -> str:
+    name = _SPACE.sub("_", printable(name)).replace("=", "_")
+    return f"{name}_" if name in _RENDERED else name
+
+
+def _escaped_value(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return printable(value) if name == "logger" else value
+    if name != "event" and "=" in value and _SPACE.search(value):
+        return repr(value)  # quoted: "x part=gateway" would look like two fields
+    return printable(value)
 
 
 def _json(value: Any, **options: Any) -> str:

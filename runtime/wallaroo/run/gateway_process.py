@@ -48,6 +48,8 @@ class GatewayProcess:
         self._remedy = ""
         """What to do if it ended without an error message."""
         self._process: subprocess.Popen[str] | None = None
+        self.pids: set[int] = set()
+        """Numbers of all processes that were started."""
         self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
 
     @property
@@ -99,6 +101,7 @@ class GatewayProcess:
                 text=True,
                 start_new_session=True,  # Ctrl-C must not reach it: this process stops it
             )
+            self.pids.add(process.pid)
         assert process.stdout is not None
         report = _read_report(process.stdout)
         if "sources" not in report:

@@ -70,6 +70,7 @@ class LocalRun(Lifecycle):
         super().__init__(settings.dashboard)
         self._settings = settings
         self._gateway_command = gateway_command
+        self._gateway_pids: set[int] = set()
 
     def _start(self) -> None:
         settings = self._settings
@@ -262,7 +263,14 @@ class LocalRun(Lifecycle):
         """Log what the processes of this run log and print."""
         directory = scratch / "logs"
         directory.mkdir()
-        channel = Channel(directory, relay, UserLogs(None, relay, {}).output)
+        output = UserLogs(None, relay, {}).output
+
+        def log(line: str, sender: int) -> None:
+            # anything but the gateway that sends events is a worker
+            if not relay(line, any_part=sender in self._gateway_pids):
+                output(line)
+
+        channel = Channel(directory, log, output)
         self._stack.callback(channel.close)
         self._set_environment(channel.environment)
 
@@ -310,6 +318,7 @@ class LocalRun(Lifecycle):
             log_level=self._settings.log_level,
         )
         self._gateway = GatewayProcess(self._gateway_command(settings))
+        self._gateway_pids = self._gateway.pids
         self._stack.callback(self._gateway.stop)
         self._gateway.start()
         self._client = GatewayClient(

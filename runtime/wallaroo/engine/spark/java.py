@@ -32,6 +32,8 @@ _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
 _LAST_LINES_S = 2.0
 """Time to read the remaining output after the virtual machine has ended."""
+_MAX_LINE_BYTES = 1 << 17
+"""Bytes of a line of output that are logged."""
 _OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -273,11 +275,17 @@ class Java:
 
 
 def _pump(output: IO[bytes], log_line: Callable[[str], None], ending: threading.Event) -> None:
+    continued = False
     with output:
-        for line in output:
-            text = line.decode("utf-8", "replace").rstrip()
+        while piece := output.readline(_MAX_LINE_BYTES):
+            if continued:  # of a line without end, only the beginning is logged
+                continued = not piece.endswith(b"\n")
+                continue
+            continued = not piece.endswith(b"\n")
+            text = piece.decode("utf-8", "replace").rstrip()
             if text and (not ending.is_set() or text.startswith('{"')):  # a worker's event
-                log_line(text)
+                with contextlib.suppress(Exception):  # otherwise Java would block forever
+                    log_line(text)
 
 
 def _connection(process: subprocess.Popen[bytes], file: Path) -> tuple[int, str]:
