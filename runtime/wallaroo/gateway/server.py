@@ -114,6 +114,7 @@ class Gateway:
             self._journal = Journal(
                 settings.directory / JOURNAL, settings.traffic.journal, on_failure=self._on_failure
             )
+            self._outbox.clock = self._journal.clock.now
             opened.pop_all()
 
     async def _open_connectors(self) -> None:

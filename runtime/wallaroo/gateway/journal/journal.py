@@ -10,6 +10,7 @@ of a large batch at once would hold up both the next batch and senders.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 import time
@@ -20,6 +21,7 @@ import structlog
 
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
+from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
 from wallaroo.gateway.journal.openings import departure, note_opening
 from wallaroo.gateway.journal.reader import ChunkReader
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
@@ -37,6 +39,8 @@ CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT N
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit for which the disk had no room is repeated."""
 _ADVICE = "it resumes when outputs are delivered, or when the disk has more space"
+_CLOCK_STORED_EVERY_NS = 10_000_000_000
+"""Time, in nanoseconds, after which a commit stores the clock again."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 _TRIM_BYTES = 16 * 1024**2
@@ -55,9 +59,11 @@ class Journal:
         on_room: Called, in the writer's thread or the one that trims, when there is room again
             after `full` was true.
         on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
-        clock: Returns the wall clock, in nanoseconds since the Unix epoch.
+        clock: Returns the wall clock, in nanoseconds since the Unix epoch; the journal goes by the
+            steady clock that it makes of it.
         on_accepted: Called in the writer's thread, before others are notified, with the positions
             of the streams that have more on disk; must be quick.
+        uptime: Returns how long the machine has been running.
     """
 
     def __init__(
@@ -68,8 +74,9 @@ class Journal:
         on_failure: Callable[[Exception], None] = lambda _error: None,
         clock: Callable[[], int] = time.time_ns,
         on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None,
+        uptime: Callable[[], Uptime] = uptime,
     ) -> None:
-        self._clock = clock
+        self._wall = clock
         self.on_room = on_room
         self.on_accepted = on_accepted
         self._on_failure = on_failure
@@ -85,7 +92,10 @@ class Journal:
         )
         """How much of each stream of the acknowledged protocol is on disk."""
         stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
-        self._write_buffer = WriteBuffer(limits, dict(stored), clock)
+        self.clock = SteadyClock(clock, uptime, self._stored_clock())
+        """The clock by which messages arrive and ticks come."""
+        self._clock_stored_ns = 0
+        self._write_buffer = WriteBuffer(limits, dict(stored), self.clock.now)
         self._closing = False
         self._waits_end = False
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
@@ -192,7 +202,7 @@ class Journal:
 
     def waiting(self) -> tuple[dict[int, int], float]:
         """Unprocessed messages of each source, and seconds that the first has waited."""
-        return self.chunks.waiting(self._processed)
+        return self.chunks.waiting(self._processed, self.clock.now())
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; returns whether it is."""
@@ -200,7 +210,7 @@ class Journal:
             return self._changed.wait_for(lambda: not self._write_buffer.waiting_bytes, timeout_s)
 
     def wake(self, at_ns: int | None, *, durably: bool = True) -> None:
-        """Add a tick when the wall clock shows *at_ns*; None for never.
+        """Add a tick when the clock shows *at_ns*; None for never.
 
         Args:
             at_ns: When, in nanoseconds since the Unix epoch.
@@ -219,7 +229,7 @@ class Journal:
         with self._changed:
             while not (self._end > offset or self._waits_end):
                 self._tick_if_time()
-                left = min(deadline - time.monotonic(), (self._wake_ns - self._clock()) / 1e9)
+                left = min(deadline - time.monotonic(), (self._wake_ns - self.clock.now()) / 1e9)
                 self._changed.wait(max(left, 0.0))
                 if time.monotonic() >= deadline:
                     break
@@ -282,6 +292,8 @@ class Journal:
             self._closing = self._waits_end = True
             self._changed.notify_all()
         self._writer.join()
+        with contextlib.suppress(sqlite3.Error):  # its disk is full: the last commit has stored it
+            self._store_clock()
         self._database.close()
 
     def _write(self) -> None:
@@ -365,11 +377,8 @@ class Journal:
         rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
         reached: dict[str, bytes] = {}
         stream_positions: dict[StreamName, int] = {}
-        used = {
-            waiting.stream_position[0]: waiting.arrived_ns
-            for waiting in taken
-            if waiting.stream_position
-        }
+        wall = self._wall()
+        used = {waiting.stream_position[0]: wall for waiting in taken if waiting.stream_position}
         for waiting in taken:
             rows.append((end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
             if waiting.reached is not None:
@@ -389,6 +398,7 @@ class Journal:
                 "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
             )
             self.stream_positions.save(stream_positions, used)
+            self._store_clock()
             fault("journal-before-commit")
         fault("journal-after-commit")
         with self._changed:
@@ -401,7 +411,7 @@ class Journal:
             self._changed.notify_all()
 
     def _tick_if_time(self) -> None:
-        if self._wake_ns <= self._clock():
+        if self._wake_ns <= self.clock.now():
             self._wake_ns = NEVER
             self.submit(TICK_SOURCE, 1, b"")
 
@@ -410,6 +420,22 @@ class Journal:
             room = self._write_buffer.is_free_again()
         if room:
             self.on_room()
+
+    def _stored_clock(self) -> Reading | None:
+        time_ns = self._stored_position("clock")
+        if not time_ns:
+            return None
+        boot, up_ns = self._stored_position("boot"), self._stored_position("uptime")
+        return Reading(time_ns, Uptime(boot, up_ns))
+
+    def _store_clock(self) -> None:
+        """Store what the clock shows, for the next start, if that is some time ago."""
+        reading = self.clock.read()
+        if self._closing or reading.time_ns - self._clock_stored_ns >= _CLOCK_STORED_EVERY_NS:
+            self._store_position("clock", reading.time_ns)
+            self._store_position("boot", reading.uptime.boot)
+            self._store_position("uptime", reading.uptime.ns)
+            self._clock_stored_ns = reading.time_ns
 
     def _stored_position(self, name: str) -> int:
         row = self._database.execute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,8 +104,8 @@ class ChunkReader:
             ):
                 yield Chunk(*row)
 
-    def waiting(self, offset: int) -> tuple[dict[int, int], float]:
-        """Messages of each source from *offset* on, and seconds that the first has waited."""
+    def waiting(self, offset: int, now_ns: int) -> tuple[dict[int, int], float]:
+        """Messages of each source from *offset* on, and how many seconds the first has waited."""
         with reading(self._path) as database:
             rows = database.execute(
                 "SELECT source, sum(count), min(arrived_ns) FROM chunk WHERE first >= ? "
@@ -114,7 +113,7 @@ class ChunkReader:
                 (offset,),
             ).fetchall()
         first_ns = min((arrived_ns for _, _, arrived_ns in rows), default=None)
-        waited_s = 0.0 if first_ns is None else max(0.0, (time.time_ns() - first_ns) / 1e9)
+        waited_s = 0.0 if first_ns is None else max(0.0, (now_ns - first_ns) / 1e9)
         return {source: count for source, count, _ in rows}, waited_s
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -148,7 +147,7 @@ class ChunkOutbox(Outbox):
                 self._count_up("set_aside", tally.set_aside)
                 self._count_up("unknown_key", sum(tally.unknown_keys.values()))
                 self._count_up("late", sum(tally.late.values()))
-                self._metrics.add(tally, time.time_ns())
+                self._metrics.add(tally, self.clock())
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
             self._count += count

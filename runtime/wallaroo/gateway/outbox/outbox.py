@@ -64,6 +64,8 @@ class Outbox:
     def __init__(
         self, path: Path, limit_bytes: int, dead_letters: DeadLetterLimits | None = None
     ) -> None:
+        self.clock: Callable[[], int] = time.time_ns
+        """The clock by which messages have arrived, in nanoseconds since the Unix epoch."""
         self._limit_bytes = limit_bytes
         self._database = connect(path)
         self._database.executescript(SCHEMA + METRICS_SCHEMA)
@@ -248,7 +250,7 @@ class Outbox:
                     self._count_up("set_aside", tally.set_aside)
                     self._count_up("unknown_key", sum(tally.unknown_keys.values()))
                     self._count_up("late", sum(tally.late.values()))
-                    self._metrics.add(tally, time.time_ns())
+                    self._metrics.add(tally, self.clock())
                     self._database.execute(
                         "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, epoch)
                     )
