@@ -5,7 +5,9 @@ A worker runs it from a copy in a test's directory, so it stands alone.
 
 from __future__ import annotations
 
+import builtins
 import os
+import pickle
 import sys
 import threading
 import time
@@ -93,6 +95,7 @@ def add(text: str, shelf: Any) -> tuple[str, bool]:
         raise KeyboardInterrupt
     while deed == "hang":
         time.sleep(0.1)
+    damage(deed)
     shelf.book.add()
     if deed == "lock":
         shelf.lock = threading.Lock()
@@ -104,6 +107,27 @@ def add(text: str, shelf: Any) -> tuple[str, bool]:
         shelf.safe = Safe()
         shelf.safe.content = 1
     return f"{text[0]} {shelf.count}", True
+
+
+def damage(deed: str) -> None:
+    """Leave the process in a state in which it cannot go on."""
+    if deed == "close":
+        os.closerange(3, 1000)
+    if deed == "replace pickle":
+        pickle.dumps = pickle.Pickler = None  # type: ignore[assignment,misc]
+        for name in ("struct", "pickle", "marshal"):
+            sys.modules[name] = None  # type: ignore[assignment]
+    if deed == "replace built-ins":
+        del builtins.len, builtins.dict, builtins.isinstance
+    if deed == "forget modules":
+        sys.modules.clear()
+    if deed == "fork" and (child := os.fork()):
+        os.waitpid(child, 0)
+    if deed == "fork twice":
+        if child := os.fork():
+            os.waitpid(child, 0)
+        elif os.fork():
+            os._exit(0)
 
 
 @wallaroo.encoder

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import contextlib
 import os
+import pickle
 import signal
+import socket
+import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +28,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
+from wallaroo.dataflow.process_health import note_connections
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
@@ -253,3 +260,132 @@ def test_messages_that_fork_and_messages_that_spoil_leave_the_others_alone() -> 
     fine = [text for text in texts if text.endswith("fine")]
     assert outputs == "".join(sorted(fine)).encode()
     assert set_aside == len(texts) - len(fine)
+
+
+def _replace_struct() -> None:
+    sys.modules["struct"] = object()  # type: ignore[assignment]
+
+
+def _close_all() -> None:
+    os.closerange(3, 1000)
+
+
+def _fork_twice() -> None:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    elif os.fork():
+        os._exit(0)
+
+
+DAMAGING: dict[str, Callable[[], object]] = {
+    "close all descriptors": _close_all,
+    "replace a module": _replace_struct,
+    "replace pack": lambda: setattr(struct, "pack", None),
+    "replace dumps": lambda: setattr(pickle, "dumps", lambda *_: b""),
+    "delete len": lambda: delattr(builtins, "len"),
+    "replace all": lambda: setattr(builtins, "all", lambda _: True),
+    "delete BaseException": lambda: delattr(builtins, "BaseException"),
+    "clear the modules": sys.modules.clear,
+    "replace the modules": lambda: setattr(sys, "modules", {}),
+    "replace exit": lambda: setattr(os, "_exit", print),
+}
+CONNECTION = "the call closed or replaced a connection or a file of its process, or wrote to it"
+PYTHON = "the call replaced a part of Python, or a module, that its process needs"
+FORKED = "the call forked its process and also returned in the child process"
+
+
+@wallaroo.computation(name="damage")
+def damage(text: str) -> str:
+    DAMAGING.get(text, lambda: None)()
+    return text
+
+
+def damaging(function: Any) -> Application:
+    builder = wallaroo.ApplicationBuilder("damaging")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to(function)
+    builder.to_state_partition(note, Seen, "seen", wallaroo.partition(itemgetter(0)))
+    builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    return resolve(builder.build())
+
+
+def route_isolated(made: Application, texts: Sequence[str]) -> list[tuple[int | None, str]]:
+    """Route *texts* in isolation; the messages set aside, and why."""
+    ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * len(texts))
+    tally = Tally()
+    results = TaskResults(lambda _outputs, told: tally.merge(told))
+    run_isolated(Program(made, 1), results, LIMIT_S, lambda p, r: Router(p, r).route(block))
+    results.close()
+    return [(letter.arrival, letter.error) for letter in tally.letters]
+
+
+def test_the_messages_that_damage_their_process_are_set_aside_and_the_others_go_on() -> None:
+    texts = ["one", *DAMAGING, "two"]
+    why = [CONNECTION, *[PYTHON] * (len(DAMAGING) - 1)]
+    expected = [(number, f"SkippedCall: {reason}") for number, reason in enumerate(why, 1)]
+    assert route_isolated(damaging(damage), texts) == expected
+
+
+def test_what_a_call_does_to_a_connection_is_found_and_does_not_reach_the_other_side() -> None:
+    ours, other = socket.socketpair()
+
+    @wallaroo.computation(name="touch")
+    def touch(text: str) -> str:
+        if text == "write":
+            os.write(ours.fileno(), b"garbage")
+        if text == "shut down":
+            ours.shutdown(socket.SHUT_RDWR)
+        if text == "close":
+            os.close(ours.fileno())
+        if text == "replace":
+            os.dup2(1, ours.fileno())
+        if text == "fork twice":
+            _fork_twice()
+        return text
+
+    note_connections([ours.fileno()])
+    with ours, other:
+        deeds = ["write", "shut down", "close", "replace"]
+        found = route_isolated(damaging(touch), ["a", *deeds, "fork twice", "b"])
+        assert found == [
+            *((number, f"SkippedCall: {CONNECTION}") for number in (1, 2, 3, 4)),
+            (5, f"SkippedCall: {FORKED}"),
+        ]
+        ours.send(b"x")
+        assert other.recv(100) == b"x"
+
+
+def test_a_forked_process_cannot_write_to_connections() -> None:
+    ours, other = socket.socketpair()
+    note_connections([ours.fileno()])
+    with ours, other:
+        child = os.fork()
+        if not child:
+            with contextlib.suppress(OSError):
+                ours.send(b"as if nothing had happened")
+            os._exit(0)
+        os.waitpid(child, 0)
+        ours.send(b"x")
+        assert other.recv(100) == b"x"
+
+
+def test_calls_that_change_what_the_process_does_not_need_are_left_alone(tmp_path: Path) -> None:
+    opened: list[Any] = []
+
+    @wallaroo.computation(name="harmless")
+    def harmless(text: str) -> str:
+        if text == "exiting":
+            os._exit(1)  # so that later copies look closely
+        if opened:
+            opened.pop().close()
+        else:
+            opened.append((tmp_path / "log").open("w"))
+        vars(builtins)["_"] = str
+        sys.modules.pop("colorsys", None)
+        import colorsys  # noqa: F401
+
+        return text
+
+    found = route_isolated(damaging(harmless), ["a", "b", "exiting", "c", "d"])
+    assert found == [(2, "SkippedCall: the call ended its process (exit code 1)")]

@@ -8,6 +8,10 @@ dead-lettered like all others on which user code raises. Changes of the copies t
 are discarded. Messages on which user code raises a non-`Exception`, which fails a task, are
 dead-lettered, too.
 
+A call after which the process is damaged, because it has closed connections or replaced parts of
+Python (see `process_health`), is found and skipped in the same way. Copies look for damage at their
+end, and after each call once one has ended early or damaged.
+
 A copy that finishes also checks whether the entities that it changed can be saved. If not, the next
 copies find the calls at fault (see `entity_checks`), which are skipped as well.
 """
@@ -29,6 +33,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from wallaroo.dataflow.entities import Changes
 from wallaroo.dataflow.entity_checks import Checks, Saving, Suspects
 from wallaroo.dataflow.guarding import guarded
+from wallaroo.dataflow.process_health import PROBLEMS, Health
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import log_event
@@ -37,11 +42,15 @@ from wallaroo.model.raised import raising_exceptions
 from wallaroo.model.savable import SkippedCall, Unsavable
 from wallaroo.system.lifeline import die_with_parent
 
-_NUMBERS = struct.Struct("=QQQ")
-"""The running call; whether the copy has finished; a call that returned in a nested fork."""
+_NUMBERS = struct.Struct("=QQQQQ")
+"""The running call; whether the copy has finished; a call that returned in a nested fork; how the
+copy is damaged, an index of `PROBLEMS`; the call after which it is, 0 if that is not known."""
 _NUMBER = struct.Struct("=Q")
 _SAVING = 2**64 - 1
 """Instead of the number of a call: the entities are being saved."""
+_FINISHED, _FORKED, _DAMAGE = _NUMBER.size, 2 * _NUMBER.size, 3 * _NUMBER.size
+"""Places in `_NUMBERS`."""
+_exit, _getpid = os._exit, os.getpid  # user code may replace them
 _POLL_S = 0.01
 _CONFIRMATIONS = 2
 """Number of copies that must end at the same call: one may have been killed from outside."""
@@ -97,17 +106,22 @@ def _find_fatal_calls(
     skipped: dict[int, SkippedCall] = {}
     suspects, closely = Suspects(), Suspects()
     last, times = 0, 0
+    watches = False
+    """Whether copies look for damage after each call."""
     with tempfile.TemporaryFile() as file:
         for _ in range(_MAX_COPIES):
             # for each copy: a process that an earlier one has forked may return only now
             with mmap.mmap(-1, _NUMBERS.size) as shared:
-                copy = _Copy(program, _Calls(skipped, shared), shared, file, (suspects, closely))
+                calls = _Calls(skipped, shared, watches=watches)
+                copy = _Copy(program, calls, shared, file, (suspects, closely))
                 reason = copy.run(limit_s, run, saves)
-                number, _, forked = _NUMBERS.unpack_from(shared)
-            if forked and forked not in skipped:
-                reason = "the call forked its process and also returned in the child process"
-                log_event("warning", "a message forks its process", call=forked)
-                _skip(skipped, forked, reason)
+                number, _, forked, damage, damaging = _NUMBERS.unpack_from(shared)
+            if _skip_at_once(skipped, forked, damaging, PROBLEMS[damage]):
+                last, times = 0, 0
+                continue
+            if reason is not None and not watches:
+                watches = True
+                last, times = number, 0 if damage or number in {0, _SAVING} else 1
                 continue
             if reason is None:
                 report = _read_report(file)
@@ -126,7 +140,7 @@ def _find_fatal_calls(
                 suspects = Suspects(all=True)  # saving one of them ends the process
                 skipped.clear()
                 last, times = 0, 0
-            elif number in {0, _SAVING} or number in skipped:
+            elif damage or number in {0, _SAVING} or number in skipped:
                 break  # not caused by a function of the application
             else:
                 last, times = number, times + 1 if number == last else 1
@@ -134,6 +148,19 @@ def _find_fatal_calls(
                     log_event("warning", "a message ends its process", call=number, reason=reason)
                     _skip(skipped, number, reason)
     return skipped
+
+
+def _skip_at_once(skipped: dict[int, SkippedCall], forked: int, damaging: int, damage: str) -> bool:
+    """Skip a call that could not have been interrupted from outside; returns whether one was."""
+    if forked and forked not in skipped:
+        log_event("warning", "a message forks its process", call=forked)
+        _skip(skipped, forked, "the call forked its process and also returned in the child process")
+    elif damaging:
+        log_event("warning", "a message damages its process", call=damaging, reason=damage)
+        _skip(skipped, damaging, damage)
+    else:
+        return False
+    return True
 
 
 def _skip(skipped: dict[int, SkippedCall], number: int, reason: str) -> None:
@@ -191,12 +218,17 @@ class _Copy:
         if child == 0:
             try:
                 die_with_parent()
+                self._calls.health = Health([self._file.fileno()])
                 self._run_here(run, saves)
             finally:
-                _NUMBER.pack_into(self._shared, _NUMBER.size, 1)
-                os._exit(0)  # the task itself will raise the same exception
+                health = self._calls.health
+                if health is not None and (problem := health.problem()):
+                    _NUMBER.pack_into(self._shared, _DAMAGE, problem)
+                else:
+                    _NUMBER.pack_into(self._shared, _FINISHED, 1)
+                _exit(0)  # the task itself will raise the same exception
         reason = self._wait(child, limit_s)
-        _, finished, _ = _NUMBERS.unpack_from(self._shared)
+        _, finished, *_ = _NUMBERS.unpack_from(self._shared)
         return None if finished else reason
 
     def _run_here(self, run: Run[Any], saves: Saves | None) -> None:
@@ -244,13 +276,23 @@ class _Calls:
     Args:
         skipped: The calls to skip, by number, with the exception to raise instead.
         shared: Shared memory for the number of the running call.
+        watches: Whether to end the process after a call that has damaged it.
     """
 
-    def __init__(self, skipped: Mapping[int, SkippedCall], shared: mmap.mmap | None = None) -> None:
+    def __init__(
+        self,
+        skipped: Mapping[int, SkippedCall],
+        shared: mmap.mmap | None = None,
+        *,
+        watches: bool = False,
+    ) -> None:
         self.number = 0
         """Number of the last call."""
         self._skipped = skipped
         self._shared = shared
+        self._watches = watches
+        self.health: Health | None = None
+        """How to find out whether this process is damaged; None if it is no copy."""
 
     def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap *function*."""
@@ -262,16 +304,26 @@ class _Calls:
                 _NUMBER.pack_into(self._shared, 0, self.number)
             if (error := self._skipped.get(self.number)) is not None:
                 raise error
-            process = os.getpid()
+            process, number = _getpid(), self.number
             try:
                 return call(*arguments)
             finally:
-                if self._shared is not None and os.getpid() != process:
-                    _NUMBER.pack_into(self._shared, 2 * _NUMBER.size, self.number)
-                    os._exit(1)
+                if _getpid() != process:
+                    if self._shared is not None:
+                        _NUMBER.pack_into(self._shared, _FORKED, number)
+                    _exit(1)
+                if self._watches and self.health is not None:
+                    self._end_if_damaged(number)
 
         functools.update_wrapper(guarded, function, updated=())
         return guarded
+
+    def _end_if_damaged(self, number: int) -> None:
+        assert self.health is not None
+        assert self._shared is not None
+        if problem := self.health.problem():
+            _NUMBERS.pack_into(self._shared, 0, number, 0, 0, problem, number)
+            _exit(1)
 
 
 def _guarded(program: Program, calls: _Calls, checks: Checks | None = None) -> Program:

@@ -57,6 +57,11 @@ def write(line: str) -> None:
     _write(line)
 
 
+def descriptor() -> int | None:
+    """The file descriptor that `write` writes to, if it is one of its own."""
+    return _write.fileno() if isinstance(_write, (_Descriptor, _Sender)) else None
+
+
 def take_over() -> None:
     """Leave file descriptors 1 and 2 of this process to user code; `write` bypasses them."""
     global _write  # noqa: PLW0603
@@ -110,6 +115,9 @@ class _Descriptor:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
+    def fileno(self) -> int:
+        return self._descriptor
+
     def __call__(self, line: str) -> None:
         rest = memoryview(_encoded(line) + b"\n")
         with contextlib.suppress(OSError):  # it has no reader, or its disk is full
@@ -122,6 +130,9 @@ class _Sender:
 
     def __init__(self, to: socket.socket) -> None:
         self._to = to
+
+    def fileno(self) -> int:
+        return self._to.fileno()
 
     def __call__(self, line: str) -> None:
         data = _encoded(line)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.process_health import note_connections, open_sockets
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
@@ -112,8 +113,12 @@ def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef])
         locate: Converts the reference of the application to its path in this process.
     """
     capture_worker_logs(None, worker=worker_name())
+    note_connections()  # those to Spark
     program = Program(locate(job.application).load(), job.buckets, job.repeated)
     capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
-    return WorkerContext(job, program, job.connect(), caches)
+    before = open_sockets()
+    gateway = job.connect()
+    note_connections(open_sockets() - before)
+    return WorkerContext(job, program, gateway, caches)

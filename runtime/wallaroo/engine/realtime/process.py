@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from wallaroo.dataflow.call_timeout import CallTimeout
+from wallaroo.dataflow.process_health import note_connections
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
 from wallaroo.engine.realtime.channel import connect
@@ -121,6 +122,7 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(java_socket)
     java = FrameSocket(connection)
+    note_connections()
     job: Job | ImportJob = pickle.loads(pickled)
     if isinstance(job, ImportJob):
         job.serve(role, java)
@@ -132,6 +134,7 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     gc.disable()  # the collector is called between chunks
     patience = CallTimeout(job.call_limit_s)
     gateway = connect(job.gateway)
+    note_connections([gateway.fileno()])
     gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
     _end_with(gateway)
     patience.start()
