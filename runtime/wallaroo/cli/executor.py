@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from wallaroo.system.private_files import MASK
+
 _DECOMMISSION_S = 50.0
 """Seconds to wait for the executor's end: less than the pod's grace period."""
 _CHECK_INTERVAL_S = 0.2
@@ -20,6 +22,7 @@ def executor() -> None:
     from wallaroo.engine.spark.kubernetes import executor_command
 
     command = executor_command(os.environ)
+    os.umask(MASK)  # Java and the Python workers inherit it
     os.execv(command[0], command)  # so that Java receives the signals
 
 

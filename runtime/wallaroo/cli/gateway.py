@@ -35,6 +35,7 @@ from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
 from wallaroo.system.lifeline import end_with
+from wallaroo.system.private_files import private_files, warn_if_open
 from wallaroo.system.tls import TLSFiles
 
 OPTIONS = Options(
@@ -105,7 +106,12 @@ def gateway(child: bool, **options: Any) -> None:
         secret = options["listen_tls_cert"] is not None
         options["listen"] = _location(options["listen"], secret=secret)
     settings = OPTIONS.fill(options)
-    with captured_logs(logs.relay, process="gateway") as user_logs:
+    if parent is None:  # otherwise the parent has warned
+        warn_if_open(settings.gateway.directory, "wallaroo.gateway")
+    with (
+        private_files(),
+        captured_logs(logs.relay, process="gateway") as user_logs,
+    ):
         try:
             application = settings.application.load()
             user_logs.application = application.name

@@ -32,6 +32,7 @@ from wallaroo.run.leftover_batch import finish_leftover_batch
 from wallaroo.run.settings import RunSettings
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.user_output import captured_user_output
+from wallaroo.system.private_files import private_files
 
 _CORES = os.cpu_count() or 1
 
@@ -57,6 +58,7 @@ _GATEWAY = GATEWAY_ACCESS.but(
 @_GATEWAY
 @ENGINE_NAME
 @LOG_LEVEL.but(default=RunSettings.log_level, show_default=True)
+@private_files()
 def repartition(
     state_dir: Path, partitions: int, log_level: str, engine_name: str | None, **options: Any
 ) -> None:

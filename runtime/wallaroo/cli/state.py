@@ -26,6 +26,7 @@ from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable_json
+from wallaroo.system.private_files import private_files
 
 log = structlog.get_logger("wallaroo")
 
@@ -104,6 +105,7 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
 @_engine
 @_arguments
+@private_files()
 def import_(
     app: str,
     file: Path,

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.private_files import as_outside, private_files
 
 _APPLICATION = """\
 import wallaroo
@@ -87,6 +88,8 @@ def warm_up() -> None:
                 f"the archive of Java's classes was not created: {recording.stderr.strip()[-500:]}"
             )
             raise RuntimeFailure(msg)
+        with private_files():
+            as_outside(made)  # what a run creates is private, but all users may use this archive
         made.replace(archive)
     remove_outdated(java, jars)
     click.echo(f"created {archive}, {archive.stat().st_size >> 20} MB")

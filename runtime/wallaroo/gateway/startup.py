@@ -17,6 +17,7 @@ from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.database import claim, lacks_room
 from wallaroo.system.disk_space import REMEDY, full, is_full
 from wallaroo.system.lockfile import hold
+from wallaroo.system.private_files import DIRECTORY_MODE
 
 _PAUSE_S = 0.5
 """Seconds between attempts to write to a full disk."""
@@ -33,7 +34,7 @@ def take(directory: Path, application: str) -> int:
     Raises:
         RuntimeFailure: The directory is in use, or belongs to another application.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     # a gateway that is still stopping writes, and would send the same outputs
     lock = hold(directory / "gateway.lock", "is there another gateway?")
     try:

@@ -13,6 +13,7 @@ from typing import Any
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.private_files import as_outside
 from wallaroo.wire.framing import Framing
 
 _BLOCK_BYTES = 1024 * 1024
@@ -112,8 +113,11 @@ class FileSink(OutputSink):
 
     def open(self, numbering: str) -> None:
         """See `OutputSink.open`."""
+        new = not self._path.exists()
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
+            if new:  # others may be meant to read the outputs
+                as_outside(self._file)
             self._begin(numbering)
         except BaseException:
             self.close()

@@ -22,6 +22,7 @@ from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.stopping import StartInterrupted, StopSignals
 from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.credentials import read_token
+from wallaroo.system.private_files import private_files
 
 CHECK_INTERVAL_S = 0.2
 """Seconds between checks of whether all parts are running."""
@@ -54,6 +55,7 @@ class Lifecycle(ABC):
         """Fields of the event `stopped`; None before the stop, and after a failure."""
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(private_files())
         return self
 
     def __exit__(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wallaroo.engine.spark.java import find_java, spark_jars
 from wallaroo.errors import UsageError
+from wallaroo.system.private_files import as_outside
 
 SOURCES = tuple(sorted(Path(__file__).with_name("jvm").glob("*.scala")))
 _COMPILER = "scala.tools.nsc.Main"
@@ -46,6 +47,7 @@ def jar() -> Path:
                     old.unlink()
                 fresh = place / f"{name}.{os.getpid()}"
                 shutil.copyfile(made, fresh)
+                as_outside(fresh)
                 fresh.replace(place / name)
             except OSError:
                 continue

@@ -57,13 +57,18 @@ class SharedFiles:
         return content
 
 
+def directory_of(checkpoint: Path) -> Path:
+    """The directory in memory for the query in *checkpoint*, which need not exist."""
+    digest = hashlib.sha256(os.fsencode(checkpoint.resolve())).hexdigest()[:16]
+    return _MEMORY / f"wallaroo-{os.getuid()}-{digest}"
+
+
 def fresh_directory(checkpoint: Path) -> Path | None:
     """An empty directory in memory for the query in *checkpoint*; None if there is no room for one.
 
     It has the same name each time, so that what a killed query has left is removed.
     """
-    digest = hashlib.sha256(os.fsencode(checkpoint.resolve())).hexdigest()[:16]
-    directory = _MEMORY / f"wallaroo-{os.getuid()}-{digest}"
+    directory = directory_of(checkpoint)
     try:
         remove(directory)
         directory.mkdir(mode=0o700)

@@ -22,6 +22,7 @@ from typing import IO
 
 from wallaroo.engine.spark.archive import home_of, sharing_options
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.private_files import MASK
 from wallaroo.system.process_end import how_ended, what_to_do
 
 _PY4J = logging.getLogger("py4j")
@@ -195,6 +196,7 @@ class Java:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
+            umask=MASK,
             start_new_session=True,  # Ctrl-C must reach only this process, which stops Java cleanly
         )
         assert self._process.stdout is not None

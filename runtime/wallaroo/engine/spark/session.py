@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.private_files import MASK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,8 @@ _SETTINGS: Mapping[str, str] = {
     ),
     # this would cost a second file and a second fork for each file of a checkpoint
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # Hadoop sets the modes of what it creates, by its own umask
+    "spark.hadoop.fs.permissions.umask-mode": f"{MASK:03o}",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "10",

@@ -23,6 +23,7 @@ from wallaroo.gateway.outbox.published import PublishedChanges
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
+from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
 
 FORMAT = 4
 """Version of the directory's layout, of saved entities, and of the buckets of keys."""
@@ -111,7 +112,8 @@ class StateDirectory:
     ) -> None:
         self.path = path.resolve()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+            warn_if_open(self.path)
             remedy = "stop it, or choose another --state-dir"
             self._lock_file = hold(self.path / "lock", remedy)
             check_room(self.path)

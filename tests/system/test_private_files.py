@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from wallaroo.gateway.startup import take
+from wallaroo.model.file_connectors import FileSink
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.system.private_files import private_files, warn_if_open
+
+TAKE = """
+import sys
+from pathlib import Path
+from wallaroo.gateway.startup import take
+take(Path(sys.argv[1]), "votes")
+"""
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """The widest umask, of a caller that keeps nothing to itself."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_created_in_the_block_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    with private_files():
+        (tmp_path / "inside").touch()
+        command = [sys.executable, "-c", TAKE, str(tmp_path / "state")]
+        subprocess.run(command, check=True)  # a child inherits it
+    (tmp_path / "outside").touch()
+    assert mode(tmp_path / "inside") == 0o600
+    assert mode(tmp_path / "outside") == 0o666
+    created = {path.name: mode(path) for path in (tmp_path / "state").iterdir()}
+    assert set(created) >= {"journal.db", "outbox.db", "gateway.lock"}
+    assert set(created.values()) == {0o600}
+
+
+def test_new_directories_are_private_even_without_it(tmp_path: Path) -> None:
+    os.close(take(tmp_path / "gateway", "votes"))
+    StateDirectory(tmp_path / "state", "votes", 1).close()
+    assert mode(tmp_path / "gateway") == mode(tmp_path / "state") == 0o700
+
+
+def test_the_file_of_a_sink_has_the_mode_that_the_caller_wants(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").touch(mode=0o640)
+    os.umask(0o022)
+    with private_files(), private_files():  # a gateway below a driver
+        for name in ("new.txt", "old.txt"):
+            sink = FileSink(tmp_path / name, lines=True)
+            sink.open("1")
+            sink.close()
+    assert mode(tmp_path / "new.txt") == 0o644
+    assert mode(tmp_path / "old.txt") == 0o640
+
+
+def test_a_state_directory_that_others_can_open_is_reported_and_not_changed(tmp_path: Path) -> None:
+    state = tmp_path / "my state"
+    state.mkdir(0o755)
+    with structlog.testing.capture_logs() as logs:
+        StateDirectory(state, "votes", 1).close()
+    assert logs == [
+        {
+            "event": "the state directory is open to other users",
+            "log_level": "warning",
+            "path": str(state),
+            "mode": "0755",
+            "remedy": f"chmod -R go-rwx '{state}'",
+        }
+    ]
+    assert mode(state) == 0o755
+    subprocess.run(["sh", "-c", logs[0]["remedy"]], check=True)
+    with structlog.testing.capture_logs() as logs:
+        StateDirectory(state, "votes", 1).close()
+    assert not logs
+
+
+def test_the_volume_of_a_pod_is_not_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o2775)  # as `fsGroup` makes it
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with structlog.testing.capture_logs() as logs:
+        warn_if_open(tmp_path)
+        monkeypatch.setattr(Path, "is_mount", lambda _self: True)
+        warn_if_open(tmp_path)
+        warn_if_open(tmp_path / "none")
+    assert [log["mode"] for log in logs] == ["2775"]
