@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -52,3 +53,62 @@ def test_the_tree_has_no_folder_that_contributors_are_not_told_of() -> None:
     ).stdout.split()
     folders = {Path(file).parts[2] for file in tracked if len(Path(file).parts) > 3}
     assert {folder for folder in folders if f"      {folder}/" not in told} <= {"experimental"}
+
+
+_LOADERS = {"load", "loads", "Unpickler", "read_pickle"}
+_FORMATS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+_JAVA_LOADERS = ("ObjectInputStream", "JavaSerializer", "KryoSerializer", "readObject")
+
+
+def unpickles(source: str) -> bool:
+    """Whether a module names anything that loads pickles or marshalled objects."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in _LOADERS:
+            formats = _FORMATS | ({"pandas", "pd"} if node.attr == "read_pickle" else set())
+            if isinstance(node.value, ast.Name) and node.value.id in formats:
+                return True
+        if isinstance(node, ast.ImportFrom):
+            names = {(node.module or "").split(".")[0], *(name.name for name in node.names)}
+            if names & _FORMATS:
+                return True
+        if isinstance(node, ast.Import):
+            if any(name.asname for name in node.names if name.name in _FORMATS):
+                return True
+            if any(name.name in _FORMATS - {"pickle", "marshal"} for name in node.names):
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle\nload = pickle.loads",
+        "import pickle\nclass Own(pickle.Unpickler): pass",
+        "from pickle import loads",
+        "import pickle as other",
+        "import cloudpickle",
+        "import marshal\nmarshal.load(file)",
+        "from pyspark import cloudpickle",
+    ],
+)
+def test_every_way_to_unpickle_is_found(source: str) -> None:
+    assert unpickles(source)
+    assert not unpickles("import pickle, json\npickle.dumps(1), json.loads('1')")
+
+
+def test_the_design_notes_name_every_module_that_unpickles() -> None:
+    note = (ROOT / "docs" / "design" / "0015-unpickling.md").read_text()
+    named = set(re.findall(r"^\| `([a-z_/]+\.py)` \|", note, re.MULTILINE))
+    found = {
+        str(path.relative_to(RUNTIME))
+        for path in RUNTIME.rglob("*.py")
+        if unpickles(path.read_text())
+    }
+    assert named == found
+
+
+def test_no_module_in_scala_deserializes_objects() -> None:
+    sources = list(RUNTIME.rglob("*.scala"))
+    assert sources
+    for path in sources:
+        assert not [name for name in _JAVA_LOADERS if name in path.read_text()], path
