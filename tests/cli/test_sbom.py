@@ -49,7 +49,8 @@ def test_the_bill_of_this_installation_is_valid_and_names_what_is_there() -> Non
     found: dict[str, Any] = {c["name"]: c for c in json.loads(told.output)["components"]}
     assert found["pyspark"]["purl"] == f"pkg:pypi/pyspark@{pyspark.__version__}"
     java = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
-    assert f'"{found["openjdk"]["version"]}"' in java.stderr
+    (date,) = [p["value"] for p in found["openjdk"]["properties"]]
+    assert f'"{found["openjdk"]["version"]}" {date}' in java.stderr
     assert found["openjdk"]["type"] == found["python"]["type"] == "platform"
     (jar,) = spark_jars().glob("spark-core_*.jar")
     core = found[jar.name.rpartition("-")[0]]
@@ -85,7 +86,20 @@ def test_a_system_without_dpkg_has_a_name_alone_and_one_without_os_release_none(
     told = list(system(tmp_path / "os-release", tmp_path / "status"))
     assert told == [{"type": "operating-system", "name": "alpine", "version": "3.24.0"}]
     assert list(system(tmp_path / "none", tmp_path / "status")) == []
-    assert list(java_runtime(tmp_path / "release")) == []
+    assert list(java_runtime(tmp_path, "java")) == []
+
+
+def test_java_is_told_with_its_date_and_vendor_where_they_are_known(tmp_path: Path) -> None:
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.9"\nMODULES="java.base"\n')
+    (plain,) = java_runtime(tmp_path, str(tmp_path / "java"))
+    assert plain["version"] == "21.0.9"
+    assert not {"properties", "supplier"} & plain.keys()
+    (tmp_path / "release").write_text(
+        'IMPLEMENTOR="Eclipse Adoptium"\nJAVA_VERSION="21.0.9"\nJAVA_VERSION_DATE="2025-10-21"\n'
+    )
+    (full,) = java_runtime(tmp_path, str(tmp_path / "java"))
+    assert full["supplier"] == {"name": "Eclipse Adoptium"}
+    assert full["properties"] == [{"name": "wallaroo:java:release-date", "value": "2025-10-21"}]
 
 
 def test_a_jar_is_named_with_the_libraries_that_it_has_taken_in(tmp_path: Path) -> None:

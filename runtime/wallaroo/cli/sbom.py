@@ -11,6 +11,7 @@ import hashlib
 import json
 import platform
 import re
+import subprocess
 import time
 import uuid
 import zipfile
@@ -47,10 +48,11 @@ def sbom() -> None:
     from wallaroo.engine.spark.archive import home_of
     from wallaroo.engine.spark.java import find_java, spark_jars
 
+    java = find_java()
     components = [
         *system(_OS_RELEASE, _DPKG_STATUS),
         *python_packages(),
-        *java_runtime(home_of(find_java()) / "release"),
+        *java_runtime(home_of(java), java),
         *(of_jar(jar) for jar in sorted(spark_jars().glob("*.jar"))),
     ]
     document = {
@@ -107,11 +109,33 @@ def python_packages() -> Iterator[Component]:
         yield component
 
 
-def java_runtime(release: Path) -> Iterator[Component]:
-    """Java, by the file *release* of its installation."""
-    if release.exists():
-        version = _assignments(release)["JAVA_VERSION"]
-        yield {**_component("generic", None, "openjdk", version), "type": "platform"}
+def java_runtime(home: Path, java: str) -> Iterator[Component]:
+    """Java, with the date of its release, by which its age can be judged.
+
+    Args:
+        home: Directory of the installation, with the file `release`.
+        java: Path of `java`, which knows the date if the file does not contain it.
+    """
+    release = home / "release"
+    if not release.exists():
+        return
+    values = _assignments(release)
+    component = _component("generic", None, "openjdk", values["JAVA_VERSION"])
+    if date := values.get("JAVA_VERSION_DATE") or _java_date(java):
+        component["properties"] = [{"name": "wallaroo:java:release-date", "value": date}]
+    if vendor := values.get("IMPLEMENTOR"):
+        component["supplier"] = {"name": vendor}
+    yield {**component, "type": "platform"}
+
+
+def _java_date(java: str) -> str | None:
+    """The release date that *java* prints; None if it cannot be run or prints none."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    match = re.search(r'version "[^"]*" (\d{4}-\d{2}-\d{2})', told.stderr)
+    return match[1] if match else None
 
 
 def of_jar(jar: Path) -> Component:
