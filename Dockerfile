@@ -3,7 +3,11 @@
 #   docker build --build-arg APP=apps/market_spread -t market-spread .
 #
 # APP is a directory in the build's context; `wallaroo build` makes a context for an application
-# that is elsewhere. BASE is a Debian or Ubuntu with a Python 3.11 or newer among its packages.
+# that is elsewhere. BASE is a Debian or Ubuntu with a Python 3.11 or newer among its packages; a tag
+# can change, so name a digest (NAME@sha256:…) to build from the same base each time.
+#
+# Licence texts are kept: in /usr/share/doc/*/copyright, /opt/java/legal, and below /opt/python and
+# /opt/wallaroo in *.dist-info and pyspark/licenses.
 
 ARG BASE=docker.io/library/debian:bookworm-slim
 
@@ -15,6 +19,7 @@ RUN apt-get update -qq \
  && "$(dirname "$(readlink -f "$(command -v javac)")")/jlink" --output /opt/java \
       --strip-debug --no-header-files --no-man-pages --compress=2 \
       --add-modules java.compiler,java.desktop,java.instrument,java.management,java.naming,java.net.http,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,jdk.crypto.ec,jdk.jfr,jdk.management,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs \
+ && mkdir -p /opt/java/legal && cp -L /usr/share/doc/openjdk-17-jre-headless/copyright /opt/java/legal/ \
  && /opt/java/bin/java -XX:+UseSerialGC -Xshare:dump >/dev/null
 
 # --- Python: the locked packages, Spark among them -----------------------------------------------
@@ -59,10 +64,9 @@ ARG APP
 COPY ${APP} /app
 ARG APP_ARGS=""
 ENV PYTHONPATH=/opt/wallaroo
-RUN if [ -f /app/requirements.txt ]; then \
-      tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
-        --no-cache-dir --target /opt/wallaroo -c installed.txt -r /app/requirements.txt; \
-    fi \
+COPY image/requirements.sh ./
+RUN sh requirements.sh /app/requirements.txt installed.txt /opt/wallaroo \
+      tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python \
  && find /app -name __pycache__ -type d -prune -exec rm -rf {} + \
  && python3 -m compileall -q /app \
  && eval "/opt/wallaroo/bin/wallaroo check /app -- ${APP_ARGS}"
@@ -72,7 +76,8 @@ FROM ${BASE}
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
       python3 tini libstdc++6 zlib1g >/dev/null \
- && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /usr/share/doc/* /usr/share/man/* \
+ && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /usr/share/man/* \
+ && find /usr/share/doc -type f ! -name copyright -delete \
  && echo 'wallaroo:x:185:185::/tmp:/usr/sbin/nologin' >>/etc/passwd \
  && echo 'wallaroo:x:185:' >>/etc/group \
  && mkdir -p /var/lib/wallaroo && chown 185:185 /var/lib/wallaroo
@@ -85,12 +90,16 @@ ENV JAVA_HOME=/opt/java PATH=/opt/wallaroo/bin:/opt/python/bin:/opt/java/bin:/us
     PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 TZ=UTC LANG=C.UTF-8
 USER 185:185
 WORKDIR /tmp
+ARG BASE
+ARG BASE_DIGEST=unknown
 ARG APP NAME=${APP} VERSION=0.1.0 REVISION=unknown
 LABEL org.opencontainers.image.title="${NAME}" \
       org.opencontainers.image.description="An application on Wallaroo on Spark: gateway, driver, executor" \
       org.opencontainers.image.licenses=Apache-2.0 \
       org.opencontainers.image.version=${VERSION} \
-      org.opencontainers.image.revision=${REVISION}
+      org.opencontainers.image.revision=${REVISION} \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.base.digest="${BASE_DIGEST}"
 HEALTHCHECK --interval=10s --timeout=8s --start-period=120s CMD ["wallaroo", "probe"]
 ENTRYPOINT ["/usr/bin/tini", "--", "wallaroo"]
 CMD ["--help"]

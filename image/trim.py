@@ -106,7 +106,6 @@ PYTHON = (
     "pyspark/bin",
     "pyspark/sbin",
     "pyspark/python",
-    "pyspark/licenses",
     "pyspark/pandas",
     "pyspark/ml",
     "pyspark/mllib",

@@ -23,6 +23,11 @@ if sys.argv[1] in ("version", "info"):
         sys.exit("Cannot connect to the Docker daemon")
     sys.exit()
 (here / "engine").write_text(name)
+if "inspect" in sys.argv:
+    if not (here / "base-digest").exists():
+        sys.exit("no such image")
+    print((here / "base-digest").read_text())
+    sys.exit()
 if sys.argv[1] == "images":
     print("769 MB")
 else:
@@ -63,8 +68,12 @@ def asked(engines: Path) -> list[str]:
 def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) -> None:
     install(engines, engine)
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1")
-    told = f"building with {engine}\nvotes:1 contains Word Count Application, 769 MB\n"
-    assert (code, said) == (0, told)
+    first, second, third = said.splitlines()
+    assert (code, first) == (0, f"building with {engine}")
+    assert second.endswith(
+        "whose digest is not known here, may change; --base NAME@sha256:… pins it"
+    )
+    assert third == "votes:1 contains Word Count Application, 769 MB"
     command = asked(engines)
     assert command[0] == "build"
     assert {
@@ -158,3 +167,32 @@ def test_no_engine_is_told(engines: Path, options: list[str], reason: str) -> No
     code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1", *options)
     assert code == 2
     assert reason in said
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman", "buildah"])
+def test_the_digest_of_the_base_is_recorded(engines: Path, engine: str) -> None:
+    install(engines, engine)
+    digest = f"sha256:{'ab' * 32}"
+    app = str(ROOT / "apps" / "word_count")
+    code, said = build(app, "-t", "votes:1", "--base", f"debian@{digest}")
+    assert code == 0, said
+    assert {f"--build-arg=BASE=debian@{digest}", f"--build-arg=BASE_DIGEST={digest}"} <= set(
+        asked(engines)
+    )
+    assert "pins it" not in said
+    shutil.rmtree(engines / "context")
+    (engines / "base-digest").write_text(f'["debian@{digest}"]' if engine != "buildah" else digest)
+    code, said = build(app, "-t", "votes:1", "--base", "debian:13")
+    assert f"the base debian:13, which is {digest} now, may change" in said
+    assert {"--build-arg=BASE=debian:13", f"--build-arg=BASE_DIGEST={digest}"} <= set(
+        asked(engines)
+    )
+
+
+def test_a_base_with_a_malformed_digest_is_refused(engines: Path) -> None:
+    install(engines, "docker")
+    base = "debian@sha256:abc"
+    code, said = build(str(ROOT / "apps" / "word_count"), "-t", "votes:1", "--base", base)
+    assert code == 2
+    assert f"--base {base}: expected NAME@sha256: and 64 hexadecimal digits" in said
+    assert not (engines / "asked.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ _DIRECTORIES = ("image", "runtime")
 _IGNORED = shutil.ignore_patterns(
     "__pycache__", ".git", ".venv", ".wallaroo", ".pytest_cache", ".mypy_cache", ".ruff_cache"
 )
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _APP = "app"
 """Directory of the application in the build's context."""
 
@@ -41,7 +43,8 @@ _APP = "app"
 )
 @click.option(
     "--base",
-    help="Base image: a Debian or Ubuntu whose packages include Python 3.11 or newer.",
+    help="Base image: a Debian or Ubuntu whose packages include Python 3.11 or newer. With a "
+    "digest (NAME@sha256:…), each build uses the same one.",
 )
 @click.option(
     "--option",
@@ -74,6 +77,8 @@ def build(
             "wallaroo build requires the project's checkout: run it from the .venv of `make setup`"
         )
         raise UsageError(msg)
+    if base is not None:
+        _check_base(base)
     application = application_without_addresses(str(app), app_args)
     engine = _engine(engine)
     with tempfile.TemporaryDirectory(prefix="wallaroo-build-") as directory:
@@ -86,6 +91,7 @@ def build(
             "VERSION": __version__,
             "REVISION": _revision(),
             **({"BASE": base} if base else {}),
+            "BASE_DIGEST": _base_digest(engine, base or _default_base()) or "unknown",
         }
         pairs = [f"--build-arg={name}={value}" for name, value in arguments.items()]
         # the default format of podman and buildah does not support HEALTHCHECK
@@ -173,6 +179,38 @@ def _revision() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return revision.stdout.strip()
+
+
+def _check_base(base: str) -> None:
+    """Refuse a *base* whose digest is malformed.
+
+    Raises:
+        UsageError: It is.
+    """
+    name, mark, digest = base.partition("@")
+    if mark and not (name and _DIGEST.fullmatch(digest)):
+        msg = f"--base {base}: expected NAME@sha256: and 64 hexadecimal digits"
+        raise UsageError(msg)
+
+
+def _default_base() -> str:
+    match = re.search(r"^ARG BASE=(\S+)", (_ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _base_digest(engine: str, base: str) -> str | None:
+    """The digest of the image *base*, from its name or from *engine*; None if neither knows it."""
+    if "@" in base:
+        return base.partition("@")[2]
+    asked = ["image", "inspect", "--format", "{{json .RepoDigests}}"]
+    if engine == "buildah":
+        asked = ["inspect", "--type", "image", "--format", "{{.FromImageDigest}}"]
+    told = subprocess.run([engine, *asked, base], capture_output=True, text=True, check=False)
+    match = _DIGEST.search(told.stdout) if told.returncode == 0 else None
+    digest = match[0] if match else None
+    shown = f"which is {digest} now" if digest else "whose digest is not known here"
+    click.echo(f"the base {base}, {shown}, may change; --base NAME@sha256:… pins it", err=True)
+    return digest
 
 
 def _size(engine: str, tag: str) -> str:

@@ -1,0 +1,109 @@
+"""The scripts of the repository, with stand-ins for the programs that they call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT
+from tests.terminal import Terminal
+
+TOOLS = (
+    *("bash", "cat", "cksum", "dirname", "env", "flock", "grep", "head", "mktemp", "rm", "sh"),
+    *("stty", "tail", "timeout"),
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree whose scripts can be called, and beside it `bin`, all programs that there are."""
+    tree, programs = tmp_path / "tree", tmp_path / "bin"
+    (tree / "scripts").mkdir(parents=True)
+    programs.mkdir()
+    for name in ("setup", "audit-warning"):
+        shutil.copy2(ROOT / "scripts" / name, tree / "scripts" / name)
+    for name in ("requirements.lock", "pyproject.toml"):
+        (tree / name).touch()
+    scala = tree / "runtime" / "wallaroo" / "engine" / "realtime" / "jvm"
+    scala.mkdir(parents=True)
+    (scala / "One.scala").touch()
+    for name in TOOLS:
+        if found := shutil.which(name):
+            (programs / name).symlink_to(found)
+    program(programs, "id", "echo 0")
+    program(programs, "apt-get", f'echo "$*" >>{tmp_path}/installed')
+    return tree
+
+
+def program(programs: Path, name: str, script: str) -> None:
+    (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+    (programs / name).chmod(0o755)
+
+
+def environment(tree: Path, **variables: str) -> dict[str, str]:
+    return {"PATH": str(tree.parent / "bin"), "TMPDIR": str(tree.parent), **variables}
+
+
+def call(tree: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", tree / "scripts" / script],
+        env=environment(tree, **variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def installed(tree: Path) -> bool:
+    return (tree.parent / "installed").exists()
+
+
+def test_setup_says_that_it_installs_system_packages(tree: Path) -> None:
+    done = call(tree, "setup")
+    said = "installing the system packages python3 python3-venv with apt-get (SETUP_APT=no refuses"
+    assert said in done.stdout
+    assert installed(tree)
+
+
+def test_setup_installs_no_system_packages_if_that_is_refused(tree: Path) -> None:
+    done = call(tree, "setup", SETUP_APT="no")
+    assert done.returncode == 1
+    assert "needs the system packages python3 python3-venv, and SETUP_APT=no refuses" in done.stderr
+    assert not installed(tree)
+
+
+@pytest.mark.parametrize(("answer", "agreed"), [("n", False), ("y", True), ("", True)])
+def test_setup_asks_on_a_terminal(tree: Path, answer: str, agreed: bool) -> None:
+    variables = {**os.environ, **environment(tree)}
+    variables.pop("CI", None)
+    with Terminal(tree, variables) as terminal:
+        terminal.type("/bin/sh scripts/setup")
+        terminal.wait_for("install the system packages python3 python3-venv with apt-get")
+        terminal.type(answer)
+        terminal.wait_for("older than 3.11" if agreed else "nothing was installed")
+    assert installed(tree) == agreed
+
+
+FOUND = "Found 1 known vulnerability in 1 package\\nName Version ID\\nlib 1.0 PYSEC-2026-1"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        ("echo fine", "audit: no known vulnerabilities"),
+        (f"printf '{FOUND}\\n'; exit 2", "lib 1.0 PYSEC-2026-1"),
+        (f"printf '{FOUND}\\n'; exit 2", "WARNING: audit: the locked packages have known"),
+        ("echo 'ERROR: no data'; echo 'make: *** [audit] Error 1'; exit 2", "skipped, ERROR: no d"),
+        ("exec /bin/sleep 60", "audit: skipped, it was not done after 0.2 s"),
+    ],
+)
+def test_an_audit_is_told_and_fails_nothing(tree: Path, make: str, said: str) -> None:
+    program(tree.parent / "bin", "make", make)
+    done = call(tree, "audit-warning", AUDIT_SECONDS="0.2" if "sleep" in make else "60")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
