@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 import structlog
+from click.testing import CliRunner
 
+from tests.helpers import PATIENCE_S, WORD_COUNT
+from wallaroo.cli.main import main
+from wallaroo.engine.spark import kubernetes
 from wallaroo.gateway.startup import take
 from wallaroo.model.file_connectors import FileSink
+from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.private_files import private_files, warn_if_open
 
@@ -98,3 +103,32 @@ def test_the_volume_of_a_pod_is_not_reported(
         warn_if_open(tmp_path)
         warn_if_open(tmp_path / "none")
     assert [log["mode"] for log in logs] == ["2775"]
+
+
+def test_a_gateway_of_its_own_creates_private_files_and_reports_an_open_directory(
+    tmp_path: Path,
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(0o777)
+    addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:9", "--listen", "127.0.0.1:0")
+    (tmp_path / "token").write_text("t" * 40)
+    arguments = [str(WORD_COUNT), *addresses, "--token-file", str(tmp_path / "token")]
+    gateway = BackgroundRun(["gateway", *arguments, "--state-dir", str(state)])
+    try:
+        gateway.wait_for_event("ready", PATIENCE_S)
+        told = [e for e in gateway.events if e["event"].startswith("the state directory is open")]
+        assert [(event["mode"], event["part"]) for event in told] == [("0777", "gateway")]
+        assert gateway.stop() == 0
+    finally:
+        gateway.__exit__()
+    created = {path.name: mode(path) for path in state.iterdir()}
+    assert {"journal.db", "outbox.db"} <= created.keys()
+    assert set(created.values()) == {0o600}
+
+
+def test_an_executor_passes_the_umask_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = []
+    monkeypatch.setattr(kubernetes, "executor_command", lambda _environment: ["java"])
+    monkeypatch.setattr(os, "execv", lambda *_: passed.append(os.umask(0)))
+    assert CliRunner().invoke(main, ["executor"]).exit_code == 0
+    assert passed == [0o077]
