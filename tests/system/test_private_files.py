@@ -18,7 +18,7 @@ from wallaroo.gateway.startup import take
 from wallaroo.model.file_connectors import FileSink
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.system.private_files import private_files, warn_if_open
+from wallaroo.system.private_files import as_outside, private_files, warn_if_open
 
 TAKE = """
 import sys
@@ -69,6 +69,14 @@ def test_the_file_of_a_sink_has_the_mode_that_the_caller_wants(tmp_path: Path) -
             sink.close()
     assert mode(tmp_path / "new.txt") == 0o644
     assert mode(tmp_path / "old.txt") == 0o640
+
+
+def test_a_file_of_an_installation_can_be_shared(tmp_path: Path) -> None:
+    os.umask(0o002)
+    with private_files():
+        (tmp_path / "archive").touch()
+        as_outside(tmp_path / "archive")
+    assert mode(tmp_path / "archive") == 0o664
 
 
 def test_a_state_directory_that_others_can_open_is_reported_and_not_changed(tmp_path: Path) -> None:
