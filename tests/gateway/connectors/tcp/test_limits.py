@@ -111,3 +111,47 @@ def test_each_piece_of_a_large_frame_has_its_own_time(sender: Any) -> None:
     assert sender.connection.progress.since == 4.0
     sender.send(frame[600_000:600_001], 5.0)
     assert sender.connection.progress.since == 4.0
+
+
+class CountedBuffer:
+    """The shared buffer, which counts the bytes that are copied into it and out of it."""
+
+    def __init__(self, size: int) -> None:
+        self._buffer = memoryview(bytearray(size))
+        self.copied = 0
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def __getitem__(self, part: slice) -> memoryview:
+        found = self._buffer[part]
+        if part.start is None:
+            self.copied += len(found)
+        return found
+
+    def __setitem__(self, part: slice, data: bytes) -> None:
+        self.copied += len(data)
+        self._buffer[part] = data
+
+
+def test_a_frame_in_one_byte_segments_is_not_copied_with_each_of_them() -> None:
+    plain = Plain()
+    counted: Any = CountedBuffer(256 * 1024)
+    plain.host.buffer = counted
+    taken: list[bytes] = []
+    host: Any = plain.host
+    host.take = lambda _source, _count, data, _position=None: taken.append(data)
+    frame = U32.frame(bytes(range(256)) * 400)
+    for place in range(len(frame)):
+        plain.send(frame[place : place + 1], 0.0)
+    assert taken == [frame]
+    assert counted.copied < 200 * len(frame)  # 100,000 for each byte, were it all copied
+    assert plain.host.load.held == 0
+
+
+def test_a_frame_that_trickles_takes_no_more_room_than_four_times_what_came() -> None:
+    plain = Plain()
+    begun = U32.frame(bytes(200_000))[:5000]
+    plain.send(begun[:4200], 0.0)
+    plain.send(begun[4200:], 0.0)
+    assert plain.host.load.held <= 4 * 5000

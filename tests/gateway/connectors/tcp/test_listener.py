@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import random
 import socket
 import struct
@@ -12,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +25,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.tcp import listener as listener_module
 from wallaroo.gateway.connectors.tcp.acknowledged import WINDOW
+from wallaroo.gateway.connectors.tcp.drain import CONNECTION_BYTES, Drain
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -331,6 +334,52 @@ def test_stopping_takes_more_than_one_read_of_an_open_connection(running: Runnin
         assert is_closed(connection)
     assert running.journal.flush(PATIENCE_S)
     assert running.journal.accepted.get(1, 0) == whole
+
+
+def test_a_sender_that_never_pauses_does_not_hold_up_a_stop(
+    running: RunningListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel always has more of it: each read is followed by a send."""
+    frame = U32.frame(bytes(60_000))
+    read, stopping = os.readv, threading.Event()
+
+    def read_and_refill(file: int, room: Any) -> int:
+        count = read(file, room)
+        if stopping.is_set() and len(taken) < 2000:
+            taken.append(count)
+            connection.send(frame * 4)
+        return count
+
+    taken: list[int] = []
+    monkeypatch.setattr(os, "readv", read_and_refill)
+    with connect(running, 1) as connection:
+        wait_until(lambda: running.listener.connections == 1)
+        connection.setblocking(False)
+
+        async def send_and_stop() -> None:
+            connection.send(frame * 4)
+            stopping.set()
+            await running.listener.stop()
+
+        running.loop.run(send_and_stop())
+    assert 0 < sum(taken) < 2 * CONNECTION_BYTES
+    assert len(taken) < 2000
+
+
+def test_a_stop_takes_no_more_than_its_bytes_and_its_time() -> None:
+    now = 0.0
+    ours, theirs = socket.socketpair()
+    room = memoryview(bytearray(10))
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.sendall(bytes(100))
+        drain = Drain(lambda: now, seconds=1.0, most=25)
+        assert list(drain.read(ours.fileno(), lambda: room)) == [10, 10, 10]
+        assert drain.is_over
+        drain = Drain(lambda: now, seconds=1.0, most=100)
+        now = 1.0
+        assert drain.is_over
+        assert not list(drain.read(ours.fileno(), lambda: room))
 
 
 def test_after_a_stop_nobody_can_connect(running: RunningListener) -> None:

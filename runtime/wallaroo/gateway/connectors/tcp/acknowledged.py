@@ -8,14 +8,13 @@ sends again is recognised and dropped.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from wallaroo.errors import FrameError
+from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
@@ -117,7 +116,7 @@ class Open(Protocol):
     def resume(self) -> None:
         """Read on."""
 
-    def finish(self) -> None:
+    def finish(self, drain: Drain) -> None:
         """Take what the kernel has received of it."""
 
     def refuse(self, reason: str) -> None:
@@ -271,16 +270,18 @@ class AckedConnection(asyncio.Protocol):
             self._log(reason, self._messages)
             self._transport.abort()
 
-    def finish(self) -> None:
+    def finish(self, drain: Drain) -> None:
         """Take what the kernel has received; the connection stays open for acknowledgements."""
         if self._transport.is_closing():
             return
         self._transport.pause_reading()
         if not self._host.is_secret:  # else these bytes are encrypted; they are sent again later
             file = self._transport.get_extra_info("socket").fileno()
-            with contextlib.suppress(OSError):  # there are no more
-                while not self._over and (data := os.read(file, _READ_BYTES)):
-                    self.data_received(data)
+            room = memoryview(bytearray(_READ_BYTES))
+            for count in drain.read(file, lambda: room):
+                self.data_received(bytes(room[:count]))
+                if self._over:
+                    return
 
     def close(self) -> None:
         """Close the connection after what was written."""

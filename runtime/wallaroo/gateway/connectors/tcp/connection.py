@@ -7,14 +7,13 @@ that all connections read into in turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import socket
 from typing import Any, Protocol, cast
 
 import structlog
 
 from wallaroo.gateway.connectors.tcp.acknowledged import AckedConnection, Host, Open
+from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Progress
 from wallaroo.model.application import TCPSource
 from wallaroo.wire.acknowledged import PREAMBLE
@@ -22,6 +21,10 @@ from wallaroo.wire.acknowledged import PREAMBLE
 _GROWTH = 4
 """How many times larger the room for a large frame becomes when it is full: a sender that
 announces a large frame gets room as it sends it."""
+
+_SLOW = 4096
+"""Bytes of a frame after which it gets room of its own if it comes in small pieces: in the shared
+buffer, the bytes that are there are copied with each piece."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -56,9 +59,9 @@ class Connection(asyncio.BufferedProtocol):
         """Address of the sender."""
         self._messages = 0
         self._rest = b""
-        """Start of a frame that is not complete, while it is smaller than the shared buffer."""
+        """Start of a frame that is not complete, while it is in the shared buffer."""
         self._large: bytearray | None = None
-        """Room for a frame that is larger than the shared buffer, while it comes in."""
+        """Room for a frame that is larger than the shared buffer or trickles, while it comes."""
         self._needs = 0
         """Bytes of that frame."""
         self._filled = 0
@@ -152,24 +155,25 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def finish(self) -> None:
+    def finish(self, drain: Drain) -> None:
         """Take what the kernel has of this connection, and close it."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
             if not self._listener.is_secret:
-                self._drain(self._transport.get_extra_info("socket").fileno())
+                self._take_rest(self._transport.get_extra_info("socket").fileno(), drain)
             self._transport.close()
 
-    def take_over(self, accepted: socket.socket) -> None:
+    def take_over(self, accepted: socket.socket, drain: Drain) -> None:
         """Take what the kernel has of a connection that asyncio never saw, and close it."""
         with accepted:
-            self._drain(accepted.fileno())
+            self._take_rest(accepted.fileno(), drain)
         self.connection_lost(None)
 
-    def _drain(self, file: int) -> None:
-        with contextlib.suppress(OSError):
-            while not self._logged and (count := os.readv(file, [self.get_buffer(-1)])):
-                self.buffer_updated(count)
+    def _take_rest(self, file: int, drain: Drain) -> None:
+        for count in drain.read(file, lambda: self.get_buffer(-1)):
+            self.buffer_updated(count)
+            if self._logged:
+                return
 
     def _cut(self, data: bytes) -> None:
         if not self._begun:
@@ -184,9 +188,11 @@ class Connection(asyncio.BufferedProtocol):
             self._messages += scan.frames
             whole = data if scan.end == len(data) else data[: scan.end]
             self._listener.take(self._index, scan.frames, whole)
-        self._rest = data[scan.end :]
-        if problem is None and scan.needs > len(self._listener.buffer):
-            self._needs, self._filled = scan.needs, len(self._rest)
+        was, self._rest = len(self._rest), data[scan.end :]
+        rest = len(self._rest)
+        trickles = rest >= _SLOW and not scan.frames and _GROWTH * (rest - was) < rest
+        if problem is None and (trickles or scan.needs > len(self._listener.buffer)):
+            self._needs, self._filled = scan.needs, rest
             self._grow(self._rest)
             self._rest = b""
             return
@@ -197,7 +203,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _grow(self, there: bytes | bytearray) -> None:
         """Make more room for a large frame, the beginning of which is *there*."""
-        size = min(self._needs, max(_GROWTH * len(there), len(self._listener.buffer)))
+        least = len(self._listener.buffer) if self._needs > len(self._listener.buffer) else 0
+        size = min(self._needs, max(_GROWTH * len(there), least))
         if (problem := self._hold(size)) is not None:
             self.refuse(problem)
             return

@@ -24,6 +24,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.connectors.tcp.acknowledged import Open, Streams
 from wallaroo.gateway.connectors.tcp.connection import Connection
+from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
@@ -185,19 +186,24 @@ class TCPListener(SourceConnector):
                 opening.cancel()
         while self._opening:
             await asyncio.sleep(0)
+        drain = Drain(self._loop.time)
         for index, listener in self._listeners.items():
             with contextlib.suppress(OSError):
-                while True:  # connections that wait to be accepted may have delivered, too
+                # connections that wait to be accepted may have delivered, too
+                for _ in range(_BACKLOG):
                     accepted, peer = listener.accept()
                     accepted.setblocking(False)
                     if self._tls is None:
-                        Connection(self, index, self._sources[index], peer).take_over(accepted)
+                        connection = Connection(self, index, self._sources[index], peer)
+                        connection.take_over(accepted, drain)
                     else:
                         accepted.close()
             listener.close()
         self._listeners.clear()
-        for connection in list(self._connections):
-            connection.finish()
+        for open_one in list(self._connections):
+            open_one.finish(drain)
+        if drain.is_over:
+            log.warning("senders cut off", reason="they had delivered more than a stop takes")
         await asyncio.sleep(0)  # lets the transports close
 
     async def close(self) -> None:
