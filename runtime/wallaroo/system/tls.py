@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wallaroo.errors import UsageError
 
@@ -88,3 +90,22 @@ class TLSFiles:
 def _no_password() -> str:
     msg = "the key is encrypted; use an unencrypted key that only its owner can read"
     raise ValueError(msg)
+
+
+def subject_of(certificate: Mapping[str, Any] | None) -> str | None:
+    """Whom *certificate*, as `ssl.SSLSocket.getpeercert` returns it, is of; None without one.
+
+    A certificate without a subject is of its alternative names.
+
+    Example:
+        >>> subject_of({"subject": ((("organizationName", "Us"),), (("commonName", "orders"),))})
+        'organizationName=Us, commonName=orders'
+        >>> subject_of({"subject": (), "subjectAltName": (("URI", "spiffe://us/orders"),)})
+        'URI=spiffe://us/orders'
+    """
+    if not certificate:
+        return None
+    subject = [pair for part in certificate.get("subject", ()) for pair in part]
+    pairs = subject or certificate.get("subjectAltName", ())
+    escaped = (f"{name}={value}".replace("\\", r"\\").replace(",", r"\,") for name, value in pairs)
+    return ", ".join(escaped) or None

@@ -5,17 +5,26 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import PATIENCE_S
+from wallaroo.errors import FrameError
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.stream_positions import StreamName
+from wallaroo.gateway.journal.stream_positions import Opener, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 
-DAY_NS = 24 * 3600 * 10**9
+HOUR_NS = 3600 * 10**9
+DAY_NS = 24 * HOUR_NS
+HERE, THERE, ELSEWHERE = (Opener(None, address) for address in ("here", "there", "elsewhere"))
+ORDERS, PRICES = (Opener(f"commonName={name}", "here") for name in ("orders", "prices"))
 
 
-def _with_message(path: Path, name: StreamName, number: int, days_ago: int = 0) -> None:
+def _with_message(
+    path: Path, name: StreamName, number: int, days_ago: int = 0, opener: Opener = HERE
+) -> None:
     """A journal in which *name* had its message *number* so long ago."""
     journal = Journal(path, JournalLimits(), clock=lambda: time.time_ns() - days_ago * DAY_NS)
+    journal.stream_positions.open(name, opener)
     journal.submit(name.source, 1, b"\0\0\0\1m", (name, number))
     assert journal.stream_positions.wait(name, number, PATIENCE_S)
     journal.close()
@@ -27,11 +36,23 @@ def test_a_stream_unused_for_a_month_makes_room_for_another(tmp_path: Path) -> N
     _with_message(path, old, 7, days_ago=31)
     _with_message(path, recent, 9, days_ago=29)
     journal = Journal(path, JournalLimits(streams=2))
-    assert journal.stream_positions.open(old) == 7  # there is room: it is remembered
-    assert journal.stream_positions.open(new) == 0
+    assert journal.stream_positions.open(old, HERE) == 7  # there is room: it is remembered
+    assert journal.stream_positions.open(new, THERE) == 0
     assert journal.stream_positions.last(old) == 0
     assert journal.stream_positions.last(recent) == 9
-    assert journal.stream_positions.open(StreamName(0, "fourth")) is None
+    journal.close()
+
+
+def test_when_all_are_in_use_a_new_stream_is_refused_and_known_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    _with_message(path, StreamName(0, "one"), 7)
+    _with_message(path, StreamName(0, "two"), 9, opener=THERE)
+    journal = Journal(path, JournalLimits(streams=2))
+    with pytest.raises(FrameError, match=r"'three' is one too many: the gateway remembers 2"):
+        journal.stream_positions.open(StreamName(0, "three"), ELSEWHERE)
+    assert journal.stream_positions.open(StreamName(0, "one"), HERE) == 7
     journal.close()
 
 
@@ -40,9 +61,63 @@ def test_streams_of_one_name_at_two_sources_are_two(tmp_path: Path) -> None:
     _with_message(path, StreamName(0, "s"), 3)
     _with_message(path, StreamName(1, "s"), 5)
     journal = Journal(path, JournalLimits())
-    assert [journal.stream_positions.open(StreamName(source, "s")) for source in (0, 1, 2)] == [
+    assert [
+        journal.stream_positions.open(StreamName(source, "s"), HERE) for source in (0, 1, 2)
+    ] == [
         3,
         5,
         0,
     ]
+    journal.close()
+
+
+def test_a_stream_belongs_to_the_subject_that_opened_it(tmp_path: Path) -> None:
+    name, path = StreamName(0, "s"), tmp_path / "journal.db"
+    _with_message(path, name, 3, opener=ORDERS)
+    journal = Journal(path, JournalLimits())
+    with pytest.raises(FrameError, match=r"belongs to the certificate of 'commonName=orders'"):
+        journal.stream_positions.open(name, PRICES)
+    assert journal.stream_positions.open(name, Opener(ORDERS.subject, "elsewhere")) == 3
+    assert journal.stream_positions.open(name, HERE) == 3  # certificates were turned off
+    journal.close()
+
+
+def test_a_stream_from_before_certificates_belongs_to_the_first_that_opens_it(
+    tmp_path: Path,
+) -> None:
+    name, path = StreamName(0, "s"), tmp_path / "journal.db"
+    _with_message(path, name, 3)
+    _with_message(path, name, 4, opener=ORDERS)
+    journal = Journal(path, JournalLimits())
+    with pytest.raises(FrameError, match="belongs to the certificate of"):
+        journal.stream_positions.open(name, PRICES)
+    journal.close()
+
+
+def test_one_sender_gets_no_more_than_half_of_the_streams(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db", JournalLimits(streams=4))
+    for name in ("one", "two"):
+        assert journal.stream_positions.open(StreamName(0, name), HERE) == 0
+    with pytest.raises(FrameError, match="'three' is one too many: the gateway remembers 2 of he"):
+        journal.stream_positions.open(StreamName(0, "three"), HERE)
+    assert journal.stream_positions.open(StreamName(0, "three"), THERE) == 0
+    journal.stream_positions.drop(StreamName(0, "one"))
+    assert journal.stream_positions.open(StreamName(0, "three"), HERE) == 0
+    journal.close()
+
+
+def test_a_full_table_makes_room_for_a_newcomer_at_the_cost_of_who_has_the_most(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    names = [StreamName(0, name) for name in ("old", "open", "its", "new")]
+    for name, days, opener in zip(names, (3, 4, 5, 0), (HERE, HERE, THERE, HERE), strict=True):
+        _with_message(path, name, 7, days, opener)
+    journal = Journal(path, JournalLimits(streams=4))
+    positions = journal.stream_positions
+    assert positions.open(StreamName(0, "newcomer"), ELSEWHERE, in_use=[names[1]]) == 0
+    assert [positions.last(name) for name in names] == [0, 7, 7, 7]
+    journal.close()
+    journal = Journal(path, JournalLimits())
+    assert journal.stream_positions.last(names[0]) == 0  # on disk, too
     journal.close()

@@ -1,24 +1,35 @@
-"""How much of each stream of the acknowledged protocol is on disk, beside the messages."""
+"""How much of each stream of the acknowledged protocol is on disk, beside the messages.
+
+With each stream lies who opened it. A stream that a client certificate opened belongs to the
+certificate's subject, and nobody is remembered with more than half of the streams.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from wallaroo.errors import FrameError
 from wallaroo.gateway.database import transaction
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
     source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
     PRIMARY KEY (source, name));
+CREATE TABLE IF NOT EXISTS stream_opener (
+    source INTEGER NOT NULL, name TEXT NOT NULL, subject TEXT, address TEXT NOT NULL,
+    PRIMARY KEY (source, name));
 """
 REPLAYS = ""
 """Name of the stream that replays of dead letters are; no sender can give a stream such a name."""
 _IDLE_NS = 30 * 24 * 3600 * 10**9
 """A stream not used for so long, 30 days, is forgotten when another needs its place."""
+_CROWDED_IDLE_NS = 3600 * 10**9
+"""The same, 1 hour, for a stream of whoever has too many, or the most when there are too many."""
 
 
 class StreamName(NamedTuple):
@@ -28,6 +39,20 @@ class StreamName(NamedTuple):
     """Index of the source."""
     stream: str
     """Its own name."""
+
+
+class Opener(NamedTuple):
+    """Who opens a stream."""
+
+    subject: str | None
+    """Subject of its client certificate; None without one."""
+    address: str
+    """Its address."""
+
+    @property
+    def counted_as(self) -> str:
+        """What its streams are counted under."""
+        return self.subject or self.address
 
 
 StreamPosition = tuple[StreamName, int]
@@ -57,18 +82,46 @@ class StreamPositions:
             StreamName(source, name): last
             for source, name, last in database.execute("SELECT source, name, last FROM stream")
         }
+        self._openers = {
+            StreamName(source, name): Opener(subject, address)
+            for source, name, subject, address in database.execute(
+                "SELECT source, name, subject, address FROM stream_opener "
+                "JOIN stream USING (source, name)"
+            )
+        }
+        self._counts = Counter(opener.counted_as for opener in self._openers.values())
+        """Streams by who opened them."""
+        self._unsaved: set[StreamName] = set()
+        """Streams whose opener is not on disk."""
 
-    def open(self, name: StreamName) -> int | None:
+    def open(self, name: StreamName, opener: Opener, in_use: Collection[StreamName] = ()) -> int:
         """The number of the last message of a stream that is on disk, 0 for a new stream.
 
-        None if the limit of streams is reached and all have been used recently.
+        Args:
+            name: The stream.
+            opener: Who opens it.
+            in_use: Streams that are not to be forgotten to make room for it.
+
+        Raises:
+            FrameError: The stream belongs to another subject, or there are too many streams and
+                all have been used recently.
         """
         with self._changed:
-            if name not in self._last and len(self._last) >= self._most:
-                self._forget_idle()
-                if len(self._last) >= self._most:
-                    return None
-            return self._last.setdefault(name, 0)
+            if name not in self._last:
+                self._make_room(name, opener, in_use)
+                self._note(name, opener)
+                return self._last.setdefault(name, 0)
+            known = self._openers.get(name)
+            owner = None if known is None else known.subject
+            if opener.subject is not None and owner is not None and owner != opener.subject:
+                msg = (
+                    f"the stream {name.stream!r} belongs to the certificate of {owner!r}, and this "
+                    f"one is of {opener.subject!r}"
+                )
+                raise FrameError(msg)
+            if known is None or (owner is None and opener.subject is not None):
+                self._note(name, opener)
+            return self._last[name]
 
     def last(self, name: StreamName) -> int:
         """The number of the last message of a stream that is on disk, 0 if there is none."""
@@ -84,7 +137,7 @@ class StreamPositions:
         """Forget a stream that never had a message."""
         with self._changed:
             if self._last.get(name) == 0:
-                del self._last[name]
+                self._forget(name)
 
     def save(self, positions: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
         """Write *positions*, last used at *used_ns*, in the current transaction."""
@@ -92,16 +145,84 @@ class StreamPositions:
             "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
             [(*name, last, used_ns[name]) for name, last in positions.items()],
         )
+        if fresh := [name for name in positions if name in self._unsaved]:
+            self._database.executemany(
+                "INSERT OR REPLACE INTO stream_opener VALUES (?, ?, ?, ?)",
+                [(*name, *self._openers[name]) for name in fresh],
+            )
 
     def saved(self, positions: Mapping[StreamName, int]) -> None:
         """Note that *positions* are on disk; the caller holds `changed`, and notifies."""
         self._last.update(positions)
+        self._unsaved.difference_update(positions)
 
-    def _forget_idle(self) -> None:
-        oldest = time.time_ns() - _IDLE_NS
-        with self._lock, transaction(self._database):
-            gone = self._database.execute(
-                "DELETE FROM stream WHERE used_ns < ? RETURNING source, name", (oldest,)
+    def _note(self, name: StreamName, opener: Opener) -> None:
+        if (known := self._openers.get(name)) is not None:
+            self._counts[known.counted_as] -= 1
+        self._openers[name] = opener
+        self._counts[opener.counted_as] += 1
+        self._unsaved.add(name)
+
+    def _forget(self, name: StreamName) -> None:
+        self._last.pop(name, None)
+        self._unsaved.discard(name)
+        if (known := self._openers.pop(name, None)) is not None:
+            self._counts[known.counted_as] -= 1
+            if not self._counts[known.counted_as]:
+                del self._counts[known.counted_as]
+
+    def _make_room(self, name: StreamName, opener: Opener, in_use: Collection[StreamName]) -> None:
+        """Make room for a new stream: forget idle ones, if there are too many.
+
+        Raises:
+            FrameError: All have been used recently.
+        """
+        if len(self._last) >= self._most:
+            self._delete(self._idle(_IDLE_NS))
+            crowd = max(self._counts, key=self._counts.__getitem__, default=None)
+            if len(self._last) >= self._most and crowd is not None:
+                self._forget_one_of(crowd, in_use)
+            if len(self._last) >= self._most:
+                msg = (
+                    f"stream {name.stream!r} is one too many: the gateway remembers "
+                    f"{self._most}, and all have been used recently"
+                )
+                raise FrameError(msg)
+        mine, most = opener.counted_as, max(1, self._most // 2)
+        if self._counts[mine] >= most:
+            self._forget_one_of(mine, in_use)
+            if self._counts[mine] >= most:
+                msg = (
+                    f"stream {name.stream!r} is one too many: the gateway remembers {most} of "
+                    f"{mine}, and all have been used recently"
+                )
+                raise FrameError(msg)
+
+    def _forget_one_of(self, counted_as: str, in_use: Collection[StreamName]) -> None:
+        """Forget the stream of an opener that has been idle for the longest time, if one has."""
+        for name in self._idle(_CROWDED_IDLE_NS):
+            known = self._openers.get(name)
+            if known is not None and known.counted_as == counted_as and name not in in_use:
+                self._delete([name])
+                return
+
+    def _idle(self, for_ns: int) -> list[StreamName]:
+        """Streams that have been idle for so long, the most idle first."""
+        with self._lock:
+            rows = self._database.execute(
+                "SELECT source, name FROM stream WHERE used_ns < ? ORDER BY used_ns",
+                (time.time_ns() - for_ns,),
             ).fetchall()
-        for source, name in gone:
-            self._last.pop(StreamName(source, name), None)
+        return [StreamName(*row) for row in rows]
+
+    def _delete(self, names: Collection[StreamName]) -> None:
+        if not names:
+            return
+        with self._lock, transaction(self._database):
+            for table in ("stream", "stream_opener"):
+                self._database.executemany(
+                    f"DELETE FROM {table} WHERE source = ? AND name = ?",
+                    names,
+                )
+        for name in names:
+            self._forget(name)

@@ -248,7 +248,7 @@ def test_a_later_version_is_answered_with_ours(running: RunningListener) -> None
 
 
 def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> None:
-    limits = JournalLimits(streams=2)
+    limits = JournalLimits(streams=4)
     with RunningListener(tmp_path, [source()], limits) as running:
         for name in ("one", "two"):
             with Speaker(running.addresses[0], name) as speaker:
@@ -261,7 +261,7 @@ def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> Non
 
 
 def test_a_stream_without_messages_is_not_remembered(tmp_path: Path) -> None:
-    with RunningListener(tmp_path, [source()], JournalLimits(streams=1)) as running:
+    with RunningListener(tmp_path, [source()], JournalLimits(streams=2)) as running:
         for name in ("one", "two", "three"):
             with Speaker(running.addresses[0], name) as speaker:
                 speaker.acknowledged(0)

@@ -41,6 +41,8 @@ class Host:
 class Transport:
     def write(self, data: bytes) -> None: ...
 
+    def get_extra_info(self, name: str) -> None: ...
+
 
 class Plain:
     def __init__(self) -> None:

@@ -53,6 +53,22 @@ def test_a_sender_with_a_certificate_is_heard(
     assert listening.payloads() == [b"%d" % number for number in range(5_000)]
 
 
+def test_a_stream_is_taken_over_by_no_other_certificate(
+    listening: RunningListener, authority: Authority
+) -> None:
+    first = authority.files(trusts=authority).connecting()
+    other = authority.files(trusts=authority).connecting()
+    with Speaker(listening.addresses[0], "s", first) as speaker:
+        speaker.send(1, b"a")
+        speaker.acknowledged(1)
+        with Speaker(listening.addresses[0], "s", other) as stranger:
+            assert "the stream 's' belongs to the certificate of" in stranger.refused()
+        speaker.send(2, b"b")  # it is open still
+        speaker.acknowledged(2)
+    with Speaker(listening.addresses[0], "s", first) as speaker:
+        speaker.acknowledged(2)
+
+
 def test_send_speaks_tls(listening: RunningListener, authority: Authority, tmp_path: Path) -> None:
     files, lines = authority.files(trusts=authority), tmp_path / "lines"
     lines.write_text("a\nb\n")

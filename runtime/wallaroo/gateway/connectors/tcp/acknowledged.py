@@ -17,8 +17,9 @@ from wallaroo.errors import FrameError
 from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
+from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
 from wallaroo.model.application import TCPSource
+from wallaroo.system.tls import subject_of
 from wallaroo.wire.acknowledged import (
     BATCH_BYTES,
     PAYLOADS,
@@ -44,7 +45,7 @@ _READ_BYTES = 256 * 1024
 
 @dataclass
 class _Stream:
-    """A stream that has been opened since the gateway started."""
+    """A stream that is open, or of which messages are on their way to the disk."""
 
     taken: int
     """Number of the last message that was handed to the journal."""
@@ -65,13 +66,15 @@ class Streams:
         self._journal = journal
         self._streams: dict[StreamName, _Stream] = {}
 
-    def open(self, name: StreamName, connection: AckedConnection) -> _Stream | None:
-        """The stream called *name*, now open on *connection*; None if there are too many."""
+    def open(self, name: StreamName, opener: Opener, connection: AckedConnection) -> _Stream:
+        """The stream called *name*, now open on *connection*.
+
+        Raises:
+            FrameError: It belongs to another sender, or there are too many.
+        """
+        last = self._journal.stream_positions.open(name, opener, self._streams.keys())
         stream = self._streams.get(name)
         if stream is None:
-            last = self._journal.stream_positions.open(name)
-            if last is None:
-                return None
             stream = self._streams[name] = _Stream(last, last)
         elif stream.connection is not None:
             stream.connection.refuse(f"the stream {name.stream!r} was opened on a new connection")
@@ -83,8 +86,8 @@ class Streams:
         stream = self._streams.get(name)
         if stream is not None and stream.connection is connection:
             stream.connection = None
+            self._let_go(name, stream)
             if stream.taken == 0:  # nothing was ever sent: nothing is remembered
-                del self._streams[name]
                 self._journal.stream_positions.drop(name)
 
     def accepted(self, positions: Mapping[StreamName, int]) -> None:
@@ -96,6 +99,12 @@ class Streams:
             stream.accepted = last
             if stream.connection is not None:
                 stream.connection.acknowledge()
+            self._let_go(name, stream)
+
+    def _let_go(self, name: StreamName, stream: _Stream) -> None:
+        """Leave a closed stream to the journal, once it has all of it."""
+        if stream.connection is None and stream.accepted >= stream.taken:
+            del self._streams[name]
 
 
 class Open(Protocol):
@@ -304,12 +313,10 @@ class AckedConnection(asyncio.Protocol):
             raise FrameError(msg)
         if (problem := check_stream(hello.stream)) is not None:
             raise FrameError(problem)
-        self._name = StreamName(self._index, hello.stream)
-        self._stream = self._host.streams.open(self._name, self)
-        if self._stream is None:
-            self._name = None
-            msg = f"stream {hello.stream!r} is one too many: the gateway remembers no more"
-            raise FrameError(msg)
+        name = StreamName(self._index, hello.stream)
+        opener = Opener(subject_of(self._transport.get_extra_info("peercert")), self._peer)
+        self._stream = self._host.streams.open(name, opener, self)
+        self._name = name
         version, grant = min(hello.version, VERSION), self._grant(self._stream)
         self._transport.write(encode(Welcome(version, self._stream.accepted, grant)))
 
