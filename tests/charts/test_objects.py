@@ -59,7 +59,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "node port": {"gateway": {"service": {"type": "NodePort"}}},
     "outputs elsewhere": {"outputs": ["results.example:7002"], "args": ["--rate", 5]},
-    "network policies": {"networkPolicy": {"enabled": True}},
+    "no network policies": {"networkPolicy": {"enabled": False}},
     "network policies with peers": {
         "networkPolicy": {
             "enabled": True,
@@ -102,6 +102,7 @@ CASES: dict[str, dict[str, Any]] = {
         "dashboard": {
             "enabled": True,
             "tokenSecret": "dashboard",
+            "hosts": ["dashboard.example"],
             "service": {"type": "LoadBalancer", "port": 80, "annotations": {"lb/internal": "true"}},
         },
         "networkPolicy": {"enabled": True},
@@ -329,8 +330,21 @@ def test_a_dashboard_is_there_when_it_is_wanted_and_reached_by_whom_the_policy_l
     assert {"--ui=0.0.0.0:4040", "--ui-token-file=/etc/wallaroo/dashboard/token"} <= set(
         arguments(objects, "-driver")
     )
+    names = [a for a in arguments(objects, "-driver") if a.startswith("--ui-name=")]
+    assert names[-2:] == [
+        "--ui-name=word-count-dashboard.default.svc.cluster.local",
+        "--ui-name=dashboard.example",
+    ]
     rules = one(objects, "NetworkPolicy", "-driver")["spec"]["ingress"]
     assert [r.get("from") for r in rules if 4040 in [p["port"] for p in r["ports"]]] == [[]]
+
+
+def test_a_dashboard_without_a_token_is_for_named_peers(helm: Helm) -> None:
+    monitors = [{"podSelector": {"matchLabels": {"app": "browser"}}}]
+    values = {"dashboard": {"enabled": True}, "networkPolicy": {"monitors": monitors}}
+    rules = one(helm.objects("word-count", values), "NetworkPolicy", "-driver")["spec"]["ingress"]
+    (peers,) = (r["from"] for r in rules if 4040 in [p["port"] for p in r["ports"]])
+    assert monitors[0] in peers
 
 
 def test_every_file_of_tls_is_mounted_from_its_secret(helm: Helm) -> None:
@@ -389,13 +403,13 @@ def test_a_receiver_comes_along_only_while_outputs_go_nowhere(helm: Helm) -> Non
         made = helm.objects("word-count", {"outputs": outputs})
         return [o["kind"] for o in made if o["metadata"]["name"].endswith("-receiver")]
 
-    assert sorted(receivers([])) == ["ConfigMap", "Deployment", "Service"]
+    assert sorted(receivers([])) == ["ConfigMap", "Deployment", "NetworkPolicy", "Service"]
     assert receivers(["10.1.2.3:7002"]) == []
 
 
 def test_network_policies_open_what_has_to_be_reached_and_nothing_else(helm: Helm) -> None:
     senders = [{"ipBlock": {"cidr": "10.0.0.0/8"}}]
-    objects = helm.objects("word-count", {"networkPolicy": {"enabled": True, "senders": senders}})
+    objects = helm.objects("word-count", {"networkPolicy": {"senders": senders}})
     own = {
         "podSelector": {
             "matchLabels": {

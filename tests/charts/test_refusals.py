@@ -12,6 +12,7 @@ AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"workers": 0}, "workers", "greater than or equal to 1|minimum"),
     ({"workers": "two"}, "workers", "integer"),
     ({"engine": "batch"}, "engine", "micro-batch"),
+    ({"dashboard": {"hosts": "dashboard.example"}}, "hosts", "array"),
     ({"wrokers": 2}, "wrokers", "not allowed"),
     ({"driver": {"cores": 2}}, "cores", "not allowed"),
     ({"partitions": 1.5}, "partitions", "integer"),
@@ -120,6 +121,17 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     (
         {"storage": {"state": {"accessModes": ["ReadWriteOncePod"]}}},
         "storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume",
+    ),
+    (
+        {"dashboard": {"enabled": True}},
+        "dashboard.enabled is true, and whoever reaches it could view keys, state and failed",
+    ),
+    (
+        {
+            "dashboard": {"enabled": True},
+            "networkPolicy": {"enabled": False, "monitors": [{"podSelector": {}}]},
+        },
+        "set dashboard.tokenSecret to a Secret with a token, or name who may reach it",
     ),
     ({"repartition": True, "stopped": True}, "repartition and stopped are both set"),
     ({"receiver": {"ports": [7981]}}, "receiver.ports has 7981"),

@@ -223,12 +223,14 @@ class Dashboard:
 
 
 @contextlib.contextmanager
-def serving(feed: Feed, token: str | None = None, host: str = "127.0.0.1") -> Iterator[Dashboard]:
+def serving(
+    feed: Feed, token: str | None = None, host: str = "127.0.0.1", names: Sequence[str] = ()
+) -> Iterator[Dashboard]:
     """The dashboard of *feed*, whose application is Word Count, once it has polled the feed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watch, "time", feed)
         polled = Watch(load(WORD_COUNT), feed)
-        server = DashboardServer(Address(host, "0"), polled, token)
+        server = DashboardServer(Address(host, "0"), polled, token, names)
         try:
             yield Dashboard(polled, server, Viewer(server.url))
         finally:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import Request
+from structlog.testing import capture_logs
 
 import wallaroo.dashboard
 from tests.dashboard.feed import AWAY, PIPELINE, START, Dashboard, Feed, serving
 from tests.dashboard.viewer import Viewer
 from wallaroo.api.addresses import Address
+from wallaroo.dashboard import server as server_module
+from wallaroo.dashboard.access import Pace, Refused, TokenGate
 from wallaroo.dashboard.server import DashboardServer
 
 STATIC = Path(wallaroo.dashboard.__file__).parent / "static"
 READ = ("/", "/application", "/events", "/snapshot", "/metrics", "/state", "/dead-letters")
+TOKEN = "the token of the page"
 CHANGE = ("/dead-letters/replay", "/dead-letters/drop")
 
 
@@ -51,7 +59,9 @@ def test_the_page_runs_no_scripts_from_elsewhere_and_is_of_its_declared_type(
     assert page.body == (STATIC / "index.html").read_bytes()
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     policy = page.headers["content-security-policy"]
-    assert policy == "default-src 'self'; style-src 'self' 'unsafe-inline'"
+    assert policy == (
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+    )
     assert page.headers["x-content-type-options"] == "nosniff"
     assert page.headers["referrer-policy"] == "no-referrer"
 
@@ -277,7 +287,8 @@ def test_on_the_loopback_address_a_name_that_resolves_here_is_refused(
 ) -> None:
     method = "POST" if path in CHANGE else "GET"
     refused = idle.ask(path, method, headers={"Host": "evil.example"})
-    assert (refused.status, refused.text) == (400, "Invalid host header")
+    assert refused.status == 400
+    assert refused.text == "the dashboard is not called 'evil.example'; --ui-name adds a name"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost", "localhost:7990", "[::1]:7990"])
@@ -285,10 +296,95 @@ def test_the_names_of_the_loopback_address_are_accepted(idle: Viewer, host: str)
     assert idle.ask("/application", headers={"Host": host}).status == 200
 
 
-def test_on_any_other_address_every_name_is_accepted(feed: Feed) -> None:
-    with serving(feed, host="0.0.0.0") as dashboard:
-        answer = dashboard.viewer.ask("/application", headers={"Host": "dashboard.example"})
-        assert answer.status == 200
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *((host, 200) for host in ("10.0.0.1:80", "localhost:4040", "[fe80::1]:4040", "service")),
+        *((host, 200) for host in ("service.space:4040", "SERVICE.space")),
+        *((host, 400) for host in ("evil.example", "service.space.evil.example", "")),
+    ],
+)
+def test_on_any_other_address_a_domain_has_to_be_named(feed: Feed, host: str, status: int) -> None:
+    with serving(feed, host="0.0.0.0", names=["service.space"]) as dashboard:
+        answer = dashboard.viewer.ask("/application", headers={"Host": host})
+        assert answer.status == status
+
+
+def test_more_viewers_than_threads_wait_and_nothing_else_does() -> None:
+    """Before there is a snapshot, each of them waits for it as long as a stream waits."""
+    feed = Feed()
+    feed.set(away=True)
+    with serving(feed) as dashboard, contextlib.ExitStack() as open_ones:
+        streams = [open_ones.enter_context(dashboard.viewer.events()) for _ in range(60)]
+        for events in streams:
+            assert next(events).name == "history"
+        assert dashboard.viewer.ask("/dead-letters").text == AWAY
+        assert threads_of_requests() < 10
+        feed.set(10, away=False)
+        for events in streams:
+            assert next(event for event in events if event.name).data["time"] == START + 10
+
+
+def threads_of_requests() -> int:
+    return sum("AnyIO worker" in thread.name for thread in threading.enumerate())
+
+
+def test_beyond_the_limit_of_streams_snapshots_are_left(
+    feed: Feed, viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_MOST_STREAMS", 1)
+    viewer.snapshot(START)
+    with viewer.events() as events:
+        next(events)
+        refused = viewer.ask("/events")
+        assert (refused.status, refused.text) == (503, "1 pages are open: poll /snapshot")
+        assert viewer.ask("/snapshot").status == 200
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"me:{password}".encode()).decode()}
+
+
+@pytest.mark.parametrize("path", [*READ, "/static/dom.js", "/nothing"])
+def test_on_any_other_address_the_token_is_required_to_read(feed: Feed, path: str) -> None:
+    with serving(feed, TOKEN, host="0.0.0.0") as dashboard:
+        asked = dashboard.viewer.ask(path)
+        assert asked.status == 401
+        assert asked.headers["www-authenticate"].startswith("Basic ")
+        assert dashboard.viewer.ask(path, headers=basic("guessed")).status == 401
+        assert dashboard.viewer.ask(path, headers={"Authorization": "Basic %"}).status == 401
+        assert dashboard.viewer.ask(path, "HEAD", headers=basic(TOKEN)).status in {200, 404}
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        assert dashboard.viewer.ask(path, "HEAD", headers=bearer).status in {200, 404}
+
+
+def test_the_password_that_a_browser_sends_by_itself_changes_nothing(feed: Feed) -> None:
+    with serving(feed, TOKEN, host="0.0.0.0") as dashboard:
+        assert dashboard.viewer.ask(CHANGE[0], "POST", "[1]", basic(TOKEN)).status == 401
+
+
+def test_wrong_tokens_are_slowed_down_and_logged() -> None:
+    now = 100.0
+    gate = TokenGate(TOKEN, Pace(lambda: now))
+
+    def status(token: str, peer: str = "10.0.0.1") -> int:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        scope = {"type": "http", "path": "/", "headers": headers, "client": (peer, 1)}
+        try:
+            gate.check(Request(scope))
+        except Refused as refused:
+            return refused.response.status_code
+        return 200
+
+    with capture_logs() as logs:
+        statuses = [status(f"guess {number}") for number in range(100)]
+    assert statuses == [401] * Pace.AT_ONCE + [429] * (100 - Pace.AT_ONCE)
+    assert [entry["peer"] for entry in logs] == ["10.0.0.1"] * 4  # 1st, 2nd, 3rd, 10th
+    assert status(TOKEN) == 429  # or a guess that is right would be told apart
+    assert status(TOKEN, "10.0.0.2") == 200
+    now += Pace.EVERY_S
+    assert status(TOKEN) == 200
+    assert [status("guess"), status("guess")] == [401, 429]
 
 
 def test_it_is_served_over_ipv6(feed: Feed) -> None:

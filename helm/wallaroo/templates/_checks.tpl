@@ -1,7 +1,7 @@
 {{/* Checks that the schema cannot express: one sentence per mistake, all reported at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "forms" "numbers" "name" "sources" "tls" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range $check := list "values" "forms" "numbers" "name" "sources" "tls" "dashboard" "workers" "disruption" "capabilities" "test" "upgrade" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -94,6 +94,12 @@ tls.outputs.authorities is set, and outputs is empty: the receiver that comes al
 {{- if and .sources.clientAuthorities $.Values.test.enabled (not $.Values.test.tlsSecretName) }}
 tls.sources.clientAuthorities is set, and helm test has no certificate to show: set test.tlsSecretName, or test.enabled=false.
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.dashboard" -}}
+{{- if and .Values.dashboard.enabled (not .Values.dashboard.tokenSecret) (not (and .Values.networkPolicy.enabled .Values.networkPolicy.monitors)) }}
+dashboard.enabled is true, and whoever reaches it could view keys, state and failed messages: set dashboard.tokenSecret to a Secret with a token, or name who may reach it in networkPolicy.monitors, with networkPolicy.enabled=true.
 {{- end -}}
 {{- end }}
 

@@ -124,6 +124,10 @@ spec:
             - --driver-memory={{ $values.memory }}
             {{- if .Values.dashboard.enabled }}
             - --ui=0.0.0.0:4040
+            {{- $service := printf "%s-dashboard.%s" $fullname .Release.Namespace }}
+            {{- range concat (list $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service)) .Values.dashboard.hosts }}
+            - --ui-name={{ . }}
+            {{- end }}
             {{- with .Values.dashboard.tokenSecret }}
             - --ui-token-file=/etc/wallaroo/dashboard/token
             {{- end }}

@@ -178,16 +178,25 @@ DASHBOARD = Options(
     address=Option(
         "--ui",
         type=AddressType(),
-        help="Address of the dashboard and /metrics; anyone who can reach it can view them. "
-        "If the port is in use, another one is chosen.",
+        help="Address of the dashboard and /metrics; anyone who can reach it can view them, "
+        "unless there is a token and it is no loopback address. If the port is in use, another "
+        "one is chosen.",
         write=host_and_port,
     ),
     token_file=Option(
         "--ui-token-file",
         type=FILE,
         help="File with a token of at least 16 characters. Users who enter it in the "
-        "dashboard may replay and drop dead letters.",
+        "dashboard may replay and drop dead letters. Unless the dashboard is at a loopback "
+        "address, it is required to view anything, as the password to any user name.",
         show_default="nobody may",
+    ),
+    names=Option(
+        "--ui-name",
+        multiple=True,
+        metavar="NAME",
+        help="Name, besides its address, that browsers may call the dashboard by; may be "
+        "repeated. Addresses and names without a domain need none.",
     ),
 )
 

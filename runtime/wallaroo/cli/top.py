@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
+from wallaroo.cli.options import FILE
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.live_view import LiveView, can_show, line
+from wallaroo.system.credentials import read_token
 from wallaroo.system.printable import printable
 
 _RESPONSE_S = 10.0
@@ -23,7 +26,13 @@ _INTERVAL_S = 1.0
 @click.command()
 @click.argument("url", default="http://127.0.0.1:7990/")
 @click.option("--once", is_flag=True, help="Print the current metrics on one line, and exit.")
-def top(url: str, once: bool) -> None:
+@click.option(
+    "--dashboard-token-file",
+    "token_file",
+    type=FILE,
+    help="File with the dashboard's token, if it requires one to view it.",
+)
+def top(url: str, once: bool, token_file: Path | None) -> None:
     """Show a running application: rates, latency, backlog, workers, errors.
 
     URL is the address of its dashboard, which the ready event of `wallaroo run` shows. If standard
@@ -33,7 +42,7 @@ def top(url: str, once: bool) -> None:
     Example:
       wallaroo top http://127.0.0.1:7990/
     """  # noqa: D301  (click reads \b)
-    dashboard = DashboardClient(url)
+    dashboard = DashboardClient(url, None if token_file is None else read_token(token_file))
     name = dashboard.get("application")["name"]
     console = Console()
     if once:
@@ -57,12 +66,14 @@ class DashboardClient:
 
     Args:
         url: Address of its page.
+        token: Its token, if it requires one.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             url = f"http://{url}"
         self._url = url.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.failure: str | None = None
         """Why `next_snapshot` returned None."""
 
@@ -74,7 +85,8 @@ class DashboardClient:
             UsageError: There is no dashboard at the address.
         """
         try:
-            with urllib.request.urlopen(f"{self._url}/{path}", timeout=_RESPONSE_S) as response:
+            request = urllib.request.Request(f"{self._url}/{path}", headers=self._headers)
+            with urllib.request.urlopen(request, timeout=_RESPONSE_S) as response:
                 content: dict[str, Any] = json.load(response)
                 return content
         except (OSError, ValueError) as error:

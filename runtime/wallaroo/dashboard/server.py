@@ -1,6 +1,7 @@
 """The dashboard over HTTP: a page, its content as server-sent events, and `/metrics`.
 
-Anyone who can connect can read. Only dead letters can be changed, and only with a token.
+On a loopback address, anyone who can connect can read. On any other address, the token is required,
+if there is one. Only dead letters can be changed, and only with a token.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import math
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
@@ -31,6 +31,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
+from wallaroo.dashboard.access import Access, Refused, TokenGate
 from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
@@ -41,9 +42,12 @@ _KEEP_ALIVE_S = 5.0
 """Seconds without news after which a comment keeps the connection alive."""
 _CLOSE_S = 1
 """Seconds that open pages have to notice that the server stops."""
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_MOST_STREAMS = 200
+"""Event streams at a time; further pages ask for each snapshot."""
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'",
+    "Content-Security-Policy": (
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
@@ -55,14 +59,23 @@ class DashboardServer:
     Args:
         address: Where to listen; port 0 lets the system choose.
         watch: Its results are shown.
-        token: Required to replay and drop dead letters; None if nobody may.
+        token: Required to replay and drop dead letters, and to read unless the address is a
+            loopback address; None if nobody may replay and drop, and everyone may read.
+        names: Names besides its address that the dashboard may be called by.
 
     Raises:
         OSError: The address cannot be bound.
     """
 
-    def __init__(self, address: Address, watch: Watch, token: str | None) -> None:
+    def __init__(
+        self, address: Address, watch: Watch, token: str | None, names: Sequence[str] = ()
+    ) -> None:
         self._watch = watch
+        self._streams = 0
+        self._coming: asyncio.Task[dict[str, Any] | None] | None = None
+        """Waits for the next snapshot, for all streams."""
+        self._encoded = (0.0, "")
+        """Time of the last snapshot that was sent, and its event."""
         self._changeable = token is not None
         host, port = address
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -71,8 +84,8 @@ class DashboardServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{port}/"
         """URL of the page."""
-        # pages of other sites must not read it through a name that resolves to this machine
-        hosts = list(_LOOPBACK) if host in {"127.0.0.1", "::1"} else ["*"]
+        local = host in {"127.0.0.1", "::1"}
+        gate = None if token is None else TokenGate(token)
         application = Starlette(
             routes=[
                 Route("/", self._page),
@@ -81,11 +94,18 @@ class DashboardServer:
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
                 Route("/state", self._state),
-                *DeadLetterRoutes(watch.watched.dead_letters, token).routes(),
+                *DeadLetterRoutes(watch.watched.dead_letters, gate).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
-            exception_handlers={RuntimeFailure: _failed},
+            middleware=[
+                Middleware(
+                    Access,
+                    local=local,
+                    names=[address.host, *names],
+                    gate=None if local else gate,
+                )
+            ],
+            exception_handlers={RuntimeFailure: _failed, Refused: _refused},
         )
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -94,6 +114,7 @@ class DashboardServer:
                 access_log=False,
                 lifespan="off",
                 ws="none",
+                proxy_headers=False,  # or a peer could claim any address
                 timeout_graceful_shutdown=_CLOSE_S,
             )
         )
@@ -115,7 +136,7 @@ class DashboardServer:
         return _json(self._watch.application() | {"changeable": self._changeable})
 
     async def _snapshot(self, _request: Request) -> Response:
-        latest = await run_in_threadpool(self._watch.now, 0.0, _KEEP_ALIVE_S)
+        latest = await self._after(0.0)
         return _json(latest, 503 if latest is None else 200)
 
     async def _metrics(self, _request: Request) -> Response:
@@ -127,29 +148,62 @@ class DashboardServer:
         found = await run_in_threadpool(self._watch.watched.look_up, key)
         return _json(_finite(found))
 
+    async def _after(self, at: float) -> dict[str, Any] | None:
+        """The first snapshot later than *at*; None if there is none for a while.
+
+        All who wait share one thread, so that many viewers leave threads to other requests.
+        """
+        latest = self._watch.now(at)
+        if latest is not None:
+            return latest
+        if self._coming is None or self._coming.done():
+            self._coming = asyncio.create_task(
+                run_in_threadpool(self._watch.now, at, _KEEP_ALIVE_S)
+            )
+        coming = self._coming
+        await asyncio.wait({coming}, timeout=_KEEP_ALIVE_S)
+        return coming.result() if coming.done() and not coming.cancelled() else None
+
     async def _events(self, request: Request) -> Response:
+        if self._streams >= _MOST_STREAMS:
+            return PlainTextResponse(f"{self._streams} pages are open: poll /snapshot", 503)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(
             self._stream(request), media_type="text/event-stream", headers=headers
         )
 
     async def _stream(self, request: Request) -> AsyncIterator[str]:
-        yield _event("history", await run_in_threadpool(self._watch.history))
+        self._streams += 1
+        try:
+            async for event in self._news(request):
+                yield event
+        finally:
+            self._streams -= 1
+
+    async def _news(self, request: Request) -> AsyncIterator[str]:
+        yield _event("history", self._watch.history())
         at = 0.0
         with contextlib.suppress(asyncio.CancelledError):
             while not (self._watch.stopping or self._server.should_exit):
-                latest = await run_in_threadpool(self._watch.now, at, _KEEP_ALIVE_S)
+                latest = await self._after(at)
                 if await request.is_disconnected():
                     return
                 if latest is None or latest["time"] <= at:
                     yield ": nothing new\n\n"
                 else:
                     at = latest["time"]
-                    yield _event("snapshot", latest)
+                    if self._encoded[0] != at:
+                        self._encoded = (at, _event("snapshot", latest))
+                    yield self._encoded[1]
 
 
 def _failed(_request: Request, error: Exception) -> Response:
     return PlainTextResponse(str(error), status_code=503)
+
+
+def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return error.response
 
 
 def _json(content: Any, status: int = 200) -> Response:

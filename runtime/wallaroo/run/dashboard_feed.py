@@ -96,17 +96,22 @@ class Dashboard:
 
 
 def serve_dashboard(
-    address: Address, application: Application, feed: DashboardFeed, token: str | None
+    address: Address,
+    application: Application,
+    feed: DashboardFeed,
+    token: str | None,
+    names: Sequence[str] = (),
 ) -> Dashboard:
     """Serve the dashboard of *application* at *address*, or at a free port if that is in use.
 
-    Users who enter *token* may replay and drop dead letters; with None, nobody may.
+    Users who enter *token* may replay and drop dead letters; with None, nobody may. Browsers may
+    call it by *names* as well.
     """
     watch = Watch(application, feed)
     try:
-        server = DashboardServer(address, watch, token)
+        server = DashboardServer(address, watch, token, names)
     except (OSError, UnicodeError) as error:
-        server = DashboardServer(Address("127.0.0.1", "0"), watch, token)
+        server = DashboardServer(Address("127.0.0.1", "0"), watch, token, names)
         log.warning(
             "dashboard elsewhere",
             wanted=":".join(address),

@@ -126,6 +126,8 @@ class Lifecycle(ABC):
             return None
         feed = DashboardFeed(location, self._engine)
         self._stack.callback(feed.close)
-        dashboard = serve_dashboard(address, application, feed, self._dashboard_token)
+        dashboard = serve_dashboard(
+            address, application, feed, self._dashboard_token, self._dashboard.names
+        )
         self._stack.callback(dashboard.close)
         return dashboard

@@ -28,8 +28,11 @@ class DashboardSettings:
     address: Address | None = None
     """Address to serve it at; None to disable it."""
     token_file: Path | None = None
-    """File with the token that users must enter to replay or drop dead letters; None to forbid
-    both."""
+    """File with the token that users must enter to replay or drop dead letters, and to view
+    anything unless the address is a loopback address. With None, everyone may view, and nobody may
+    replay or drop."""
+    names: tuple[str, ...] = ()
+    """Names besides its address that browsers may call it by."""
 
 
 @dataclass(frozen=True, kw_only=True)

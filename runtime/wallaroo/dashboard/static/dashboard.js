@@ -63,13 +63,31 @@ makePlots();
 
 const events = new EventSource("events");
 events.addEventListener("history", (event) => { points = JSON.parse(event.data); redraw(); });
-events.addEventListener("snapshot", (event) => {
-  snapshot = JSON.parse(event.data);
+events.addEventListener("snapshot", (event) => take(JSON.parse(event.data)));
+events.addEventListener("error", () => {
+  setState("bad", "not connected");
+  if (events.readyState === EventSource.CLOSED) poll(); // refused, such as while too many pages are open
+});
+
+function take(latest) {
+  snapshot = latest;
   points.push(snapshot.point);
   if (points.length > MAX_POINTS) points.splice(0, points.length - MAX_POINTS);
   show();
-});
-events.addEventListener("error", () => setState("bad", "not connected"));
+}
+
+async function poll() {
+  try {
+    const response = await fetch("snapshot");
+    if (!response.ok) throw new Error(response.statusText);
+    const latest = await response.json();
+    if (latest.time !== snapshot?.time) take(latest);
+  } catch {
+    setState("bad", "not connected");
+  }
+  setTimeout(poll, 2000);
+}
+
 let resizing = 0;
 addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(makePlots, 150); });
 

@@ -1,0 +1,188 @@
+"""Who may use the dashboard: names it may be called by, its token, and a pace for wrong ones."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+import math
+import time
+from collections.abc import Callable, Collection
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wallaroo.observability.logs import Repeats
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_CHALLENGE = 'Basic realm="the dashboard: any name, and its token as the password"'
+
+log = structlog.get_logger("wallaroo.dashboard")
+
+
+class Pace:
+    """Lets each peer show some wrong tokens at once, and then one every few seconds.
+
+    Args:
+        clock: Returns the time, in seconds.
+
+    Example:
+        >>> pace = Pace(lambda: 100.0)
+        >>> for _ in range(Pace.AT_ONCE):
+        ...     assert not pace.wait_s("10.0.0.1")
+        ...     pace.note_wrong("10.0.0.1")
+        >>> pace.wait_s("10.0.0.1"), pace.wait_s("10.0.0.2")
+        (5.0, 0.0)
+    """
+
+    AT_ONCE = 10
+    """Wrong tokens of a peer that are compared without a wait."""
+    EVERY_S = 5.0
+    """Seconds for each further one."""
+    MOST_PEERS = 10_000
+    """Peers that are remembered; beyond that, all are forgotten."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._paid_until: dict[str, float] = {}
+        """When all wrong tokens of a peer will have been paid for, at the pace, by peer."""
+
+    def wait_s(self, peer: str) -> float:
+        """Seconds until a token of *peer* is compared again; 0 for now."""
+        allowed = self._clock() + (self.AT_ONCE - 1) * self.EVERY_S
+        return max(0.0, self._paid_until.get(peer, 0.0) - allowed)
+
+    def note_wrong(self, peer: str) -> None:
+        """Count a wrong token of *peer*."""
+        if len(self._paid_until) >= self.MOST_PEERS:
+            self._paid_until.clear()
+        paid_until = max(self._clock(), self._paid_until.get(peer, 0.0))
+        self._paid_until[peer] = paid_until + self.EVERY_S
+
+
+class Refused(Exception):
+    """A request is refused, with a status, a sentence and headers of the response."""
+
+    def __init__(self, status: int, reason: str, headers: dict[str, str]) -> None:
+        super().__init__(reason)
+        self.response = PlainTextResponse(reason, status, headers)
+
+
+class TokenGate:
+    """Compares tokens, and slows down and logs who shows wrong ones.
+
+    Args:
+        token: The token.
+        pace: How often a peer may be wrong.
+    """
+
+    def __init__(self, token: str, pace: Pace | None = None) -> None:
+        self._token = token.encode()
+        self._pace = pace or Pace()
+        self._repeats = Repeats()
+
+    def check(self, request: Request) -> None:
+        """Let *request* pass if it has the token, as a bearer token or a basic password.
+
+        Raises:
+            Refused: It has none or a wrong one, or its peer has shown too many wrong ones.
+        """
+        header = request.headers.get("Authorization", "")
+        shown = _shown(header)
+        challenge = "Bearer" if header[:7].lower() == "bearer " else _CHALLENGE
+        if shown is None:
+            raise Refused(401, "authentication required", {"WWW-Authenticate": challenge})
+        peer = request.client.host if request.client else ""
+        if wait_s := self._pace.wait_s(peer):
+            wait = math.ceil(wait_s)
+            reason = f"too many wrong tokens came from {peer}: try again in {wait} s"
+            raise Refused(429, reason, {"Retry-After": str(wait)})
+        if not hmac.compare_digest(shown, self._token):
+            self._pace.note_wrong(peer)
+            if self._repeats.show(peer):
+                log.warning("wrong token", peer=peer, path=request.url.path)
+            raise Refused(401, "invalid token", {"WWW-Authenticate": challenge})
+
+
+class Access:
+    """Refuses requests before anything else is done with them; middleware.
+
+    Args:
+        app: What is called for requests that may pass.
+        local: Whether the dashboard listens on the loopback address.
+        names: Further names that the dashboard may be called by.
+        gate: Compares tokens; None where reading requires none.
+    """
+
+    def __init__(
+        self, app: ASGIApp, local: bool, names: Collection[str], gate: TokenGate | None
+    ) -> None:
+        self._app, self._local, self._gate = app, local, gate
+        self._names = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        try:
+            self._check(Request(scope))
+        except Refused as refused:
+            await refused.response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _check(self, request: Request) -> None:
+        host = name_in(request.headers.get("Host", ""))
+        if not (host in self._names or may_be_ours(host, local=self._local)):
+            reason = f"the dashboard is not called {host[:200]!r}; --ui-name adds a name"
+            raise Refused(400, reason, {})
+        if self._gate is not None:
+            self._gate.check(request)
+
+
+def name_in(host: str) -> str:
+    """The name or address in the header Host.
+
+    Example:
+        >>> name_in("Dashboard:4040"), name_in("[::1]:4040"), name_in("[::1]")
+        ('dashboard', '::1', '::1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def may_be_ours(host: str, *, local: bool) -> bool:
+    """Whether no site of someone else can be called *host*.
+
+    A page of another site can only reach the dashboard through a name of its own that resolves to
+    the dashboard's address. Such a name has a domain, and is no address.
+
+    Example:
+        >>> [may_be_ours(name, local=False) for name in ("10.0.0.1", "dashboard", "evil.example")]
+        [True, True, False]
+        >>> [may_be_ours(name, local=True) for name in ("localhost", "10.0.0.1", "dashboard")]
+        [True, False, False]
+    """
+    if local:
+        return host in _LOOPBACK
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return bool(host) and "." not in host
+    return True
+
+
+def _shown(header: str) -> bytes | None:
+    """The token in *header*; None if there is none."""
+    kind, _, value = header.partition(" ")
+    if kind.lower() == "bearer":
+        return value.encode("latin-1")
+    if kind.lower() == "basic":
+        try:
+            _, _, password = base64.b64decode(value, validate=True).partition(b":")
+        except (binascii.Error, ValueError):
+            return None
+        return password
+    return None
