@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.harness import Authority
-from tests.helpers import wait_until
 from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.errors import RuntimeFailure
@@ -132,9 +131,22 @@ def test_a_peer_that_does_not_introduce_itself_is_cut_off() -> None:
 def test_few_strangers_are_served_at_a_time() -> None:
     with echo(tcp()) as served, contextlib.ExitStack() as stack:
         strangers = [stack.enter_context(_plain(served)) for _ in range(65)]
-        assert strangers[-1].recv(1) == b""
-        strangers[0].close()
-        wait_until(_connects(served), "a free place")
+        assert strangers[0].recv(1) == b""  # the oldest
+        assert _connects(served)()
+        strangers[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            strangers[-1].recv(1)
+
+
+def test_a_flood_from_one_address_costs_no_other_its_connection() -> None:
+    with echo(tcp()) as served, contextlib.ExitStack() as stack:
+        other = stack.enter_context(_plain(served, "127.0.0.2"))
+        flood = [stack.enter_context(_plain(served)) for _ in range(100)]
+        for connection in flood[:37]:
+            assert connection.recv(1) == b""
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            other.recv(1)
 
 
 def _connects(served: Echo) -> Callable[[], bool]:
@@ -152,8 +164,9 @@ def _connects(served: Echo) -> Callable[[], bool]:
     return connects
 
 
-def _plain(served: Echo) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", served.listener.port or 0))
+def _plain(served: Echo, address: str = "127.0.0.1") -> socket.socket:
+    port = served.listener.port or 0
+    return socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
 
 
 def test_a_port_without_a_token_is_refused() -> None:

@@ -15,13 +15,15 @@ from wallaroo.engine.realtime.channel import PROOF_BYTES, keep_alive, proof
 from wallaroo.engine.realtime.frames import Stream
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.binding import why_not_bound
+from wallaroo.system.strangers import Strangers
 from wallaroo.system.tls_stream import TLSStream
 
 _BACKLOG = 64
 _HELLO_S = 10.0
 """Time for a peer to introduce itself."""
 _MOST_STRANGERS = 64
-"""Connections at a time that have not introduced themselves; more are closed."""
+"""Connections at a time that have not introduced themselves; if there are more, the oldest one of
+the address with the most is closed."""
 
 T = TypeVar("T")
 
@@ -47,7 +49,9 @@ class Listener:
         self._proof = None if token is None else proof(token)
         self._context = context
         self._hello_s = hello_s
-        self._strangers = threading.Semaphore(_MOST_STRANGERS)
+        self._strangers = Strangers(_MOST_STRANGERS)
+        self._numbers: dict[socket.socket, int] = {}
+        """Numbers of the strangers."""
         listener.listen(_BACKLOG)
 
     @classmethod
@@ -86,14 +90,13 @@ class Listener:
 
     def accept(self) -> socket.socket | None:
         """The next connection, for `introduced`; None after `close`."""
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return None
-            if self._strangers.acquire(blocking=False):
-                return connection
-            connection.close()
+        try:
+            connection, peer = self._listener.accept()
+        except OSError:
+            return None
+        host = str(peer[0]) if self._proof is not None else ""
+        self._numbers[connection] = self._strangers.admit(host, lambda: _shut_down(connection))
+        return connection
 
     def introduced(self, connection: socket.socket, hear: Callable[[Stream], T]) -> T | None:
         """What *hear* returns for *connection*; None if its peer may not use the gateway.
@@ -109,7 +112,7 @@ class Listener:
             return None if stream is None else hear(stream)
         finally:
             limit.cancel()
-            self._strangers.release()
+            self._strangers.dismiss(self._numbers.pop(connection))
 
     def close(self) -> None:
         """Accept no more connections."""

@@ -11,9 +11,13 @@ import hmac
 from collections.abc import Callable
 from typing import Any
 
+import structlog
 from pyarrow import flight
 
 from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.observability.logs import Repeats
+
+log = structlog.get_logger("wallaroo.gateway")
 
 _TOKEN_HEADER, _FENCING_HEADER = "authorization", "wallaroo-fencing-token"
 
@@ -40,8 +44,14 @@ class Authenticator(flight.ServerMiddlewareFactory):
         super().__init__()
         self._token = None if token is None else f"Bearer {token}".encode()
         self._leases = leases
+        self._repeats = Repeats()
 
-    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> None:  # noqa: ARG002
+    @property
+    def asks_for_token(self) -> bool:
+        """Whether callers must send a token."""
+        return self._token is not None
+
+    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> None:
         """Accept the call, or raise what its caller will see."""
         if self._token is not None:
             shown = _first(headers, _TOKEN_HEADER)
@@ -51,6 +61,8 @@ class Authenticator(flight.ServerMiddlewareFactory):
                     if shown
                     else "authentication required: no token was sent"
                 )
+                if self._repeats.show(msg):
+                    log.warning("call refused", reason=msg, method=str(info.method))
                 raise flight.FlightUnauthenticatedError(msg)
         if claim := _first(headers, _FENCING_HEADER):
             problem = self._leases.problem(int(claim) if claim.isdecimal() else -1)

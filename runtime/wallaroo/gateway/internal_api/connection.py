@@ -18,7 +18,7 @@ from pyarrow import flight
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api.auth import Credentials
-from wallaroo.gateway.internal_api.service import NO_ROOM, STOPPED
+from wallaroo.gateway.internal_api.service import GREETING, NO_ROOM, STOPPED
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, authorities_here, token_here
 
 PATIENCE_S = 60.0
@@ -27,6 +27,8 @@ _ANSWER_S = 60.0
 """Seconds that a call may take: the other machine may have vanished."""
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
 """Pause before a call is repeated: doubles from the first to the most."""
+SMALL_BYTES = 16 * 1024
+"""Larger calls wait until the gateway has accepted another one: see `door`."""
 _CHANNEL_OPTIONS = [
     # the channel's own pauses between connections grow to two minutes
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -74,6 +76,8 @@ class Connection:
         self._patience_s = patience_s
         self._gone = gone
         self._claim = claim
+        self._greeted = False
+        """Whether the gateway has accepted a call on this connection."""
         credentials = Credentials(token or token_here(), lambda: self._claim)
         self._client = flight.FlightClient(
             location,
@@ -96,8 +100,12 @@ class Connection:
         patience = _Patience(action, self._patience_s, self._gone)
         while True:
             try:
+                if len(body) > SMALL_BYTES and not self._greeted:
+                    list(self._client.do_action(flight.Action(GREETING, b""), options))
                 (answer,) = self._client.do_action(request, options)
+                self._greeted = True
             except _GONE as error:
+                self._greeted = False
                 patience.wait(error)
             except (flight.FlightError, pa.ArrowException) as error:
                 raise _failure(action, error) from error

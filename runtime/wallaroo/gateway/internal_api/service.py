@@ -21,6 +21,7 @@ from wallaroo.engine.gateway_api import Latest, Range, StateChange, Stopped
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.door import Door
 from wallaroo.gateway.internal_api.leases import LeaseHeld
 from wallaroo.gateway.internal_api.versions import check_version
 from wallaroo.gateway.journal.journal import Journal
@@ -52,6 +53,8 @@ NO_ROOM = b"no room"
 """Goes with an error: the disk is full; the client repeats the call until it has room."""
 STOPPED = b"stopped"
 """Goes with an error that is `Stopped`: a repeated call would fail the same way."""
+GREETING = "greet"
+"""The action that makes a caller known before it makes a large call."""
 _LENGTHS = struct.Struct(">IQ")
 
 
@@ -117,9 +120,21 @@ class Service(flight.FlightServerBase):
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         certificates = [] if certificate is None else [certificate]
+        scheme, _, address = location.partition("://")
+        self._door: Door | None = None
+        guarded = scheme in {"grpc", "grpc+tls"} and authenticator.asks_for_token
         super().__init__(
-            location, tls_certificates=certificates, middleware={"authenticator": authenticator}
+            f"{scheme}://127.0.0.1:0" if guarded else location,
+            tls_certificates=certificates,
+            middleware={"authenticator": authenticator},
         )
+        if guarded:
+            host, _, port = address.rpartition(":")
+            try:
+                self._door = Door(host.strip("[]"), int(port), super().port)
+            except OSError:
+                super().shutdown()
+                raise
         self._journal = journal
         self._outbox = outbox
         self._evidence = evidence
@@ -132,12 +147,25 @@ class Service(flight.FlightServerBase):
             "forget_changes": lambda asked: self._outbox.forget_changes(
                 asked["run"], asked["epoch"]
             ),
+            GREETING: lambda _: None,
             "wake": lambda asked: self._journal.wake(asked["at_ns"]),
             **control,
         }
 
-    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002
+    @property
+    def port(self) -> int:
+        """The port that is bound; 0 for a Unix socket."""
+        return int(super().port) if self._door is None else self._door.port
+
+    def shutdown(self) -> None:
+        """Wait for the calls in progress, and stop serving."""
+        super().shutdown()
+        if self._door is not None:
+            self._door.close()
+
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
         """Run an action on its argument: JSON, except for `stage`."""
+        self._trust(context)
         handler = self._actions.get(action.type)
         if handler is None and action.type != "stage":
             msg = f"no action {action.type!r}"
@@ -163,8 +191,9 @@ class Service(flight.FlightServerBase):
             raise
         return iter([json.dumps(answer).encode()])
 
-    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
+    def do_get(self, context: Any, ticket: Any) -> Any:
         """Chunks of the range that the ticket names, or the changes that it names."""
+        self._trust(context)
         asked = json.loads(ticket.ticket)
         if "changes" in asked:
             schema, blocks = CHANGE_SCHEMA, self._outbox.changes(asked["changes"], *asked["after"])
@@ -175,6 +204,11 @@ class Service(flight.FlightServerBase):
             CHUNK_SCHEMA,
             (_batch(block, CHUNK_SCHEMA) for block in chunks),  # the caller knows the log
         )
+
+    def _trust(self, context: Any) -> None:
+        """Note that a call is accepted: its caller may send large ones."""
+        if self._door is not None:
+            self._door.trust(context.peer())
 
     def _stage(self, body: pa.Buffer) -> None:
         command, outputs, changes = unpack_staged(body)

@@ -1,0 +1,144 @@
+"""What a caller without the token can cost the gateway, and that the engine's calls pass."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import flight
+from structlog.testing import capture_logs
+
+from tests.helpers import PATIENCE_S
+from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.door import MOST_STRANGERS, STRANGER_BYTES, Door
+from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.outbox.outbox import Outbox
+
+TOKEN = "a token that is long enough"
+LARGE = 8 * 1024**2
+
+
+class Within:
+    """A port within, before which there is a door."""
+
+    def __init__(self, stranger_s: float = PATIENCE_S) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(PATIENCE_S)
+        self.door = Door("127.0.0.1", 0, self._listener.getsockname()[1], stranger_s)
+
+    def __enter__(self) -> Within:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.door.close()
+        self._listener.close()
+
+    def call(self, address: str = "127.0.0.1") -> socket.socket:
+        """A caller at *address*, connected."""
+        return socket.create_connection(
+            ("127.0.0.1", self.door.port), PATIENCE_S, source_address=(address, 0)
+        )
+
+    def accept(self) -> tuple[socket.socket, str]:
+        """What has come through, and what Flight calls its peer."""
+        inside, (host, port) = self._listener.accept()
+        inside.settimeout(PATIENCE_S)
+        return inside, f"ipv4:{host}:{port}"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
+    guard = Authenticator(TOKEN, Leases(tmp_path / "claim.json"))
+    service = Service("grpc://127.0.0.1:0", journal, outbox, {}, guard)
+    yield service
+    service.shutdown()
+    journal.close()
+    outbox.close()
+
+
+def _read(connection: socket.socket, size: int) -> int:
+    """Bytes that arrive, up to *size*."""
+    read = 0
+    while read < size and (piece := connection.recv(size - read)):
+        read += len(piece)
+    return read
+
+
+def test_only_so_many_bytes_of_a_stranger_pass() -> None:
+    with Within() as within, within.call() as caller:
+        inside, peer = within.accept()
+        with inside:
+            caller.setblocking(False)
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                while sent < LARGE:
+                    sent += caller.send(bytes(LARGE - sent))
+            assert sent > STRANGER_BYTES
+            assert _read(inside, STRANGER_BYTES) == STRANGER_BYTES
+            inside.sendall(b"answer")  # it can be refused
+            caller.settimeout(PATIENCE_S)
+            assert _read(caller, 6) == 6
+            inside.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                inside.recv(1)
+            within.door.trust(peer)
+            inside.settimeout(PATIENCE_S)
+            assert _read(inside, sent - STRANGER_BYTES) == sent - STRANGER_BYTES
+
+
+def test_a_stranger_has_little_time_and_a_known_caller_all_it_wants() -> None:
+    with Within(stranger_s=3.0) as within, within.call() as known:
+        inside, peer = within.accept()
+        within.door.trust(peer)
+        with inside, within.call() as stranger:
+            assert _read(stranger, 1) == 0  # it is cut off
+            known.sendall(b"more")
+            assert _read(inside, 4) == 4
+
+
+def test_a_flood_from_one_address_costs_no_other_its_connection() -> None:
+    with Within() as within, contextlib.ExitStack() as stack:
+        engine = stack.enter_context(within.call("127.0.0.2"))
+        from_engine, _ = within.accept()
+        stack.enter_context(from_engine)
+        flood = [stack.enter_context(within.call()) for _ in range(MOST_STRANGERS + 20)]
+        for connection in flood[:20]:
+            with contextlib.suppress(ConnectionError):
+                assert _read(connection, 1) == 0
+        engine.sendall(b"hello")
+        assert _read(from_engine, 5) == 5
+
+
+def test_a_large_call_of_the_engine_passes_on_a_new_connection(service: Service) -> None:
+    client = GatewayClient(f"grpc://127.0.0.1:{service.port}", token=TOKEN, patience_s=0)
+    outputs = [Outputs(0, b"\0\0\0\0", bytes(LARGE))]
+    client.stage("run", 1, "task", outputs, Tally())
+    client.close()
+
+
+def test_a_large_call_without_the_token_is_cut_off(service: Service) -> None:
+    client = flight.FlightClient(f"grpc://127.0.0.1:{service.port}")
+    options = flight.FlightCallOptions(timeout=1)
+    with pytest.raises((flight.FlightTimedOutError, flight.FlightUnavailableError)):
+        list(client.do_action(flight.Action("stage", bytes(LARGE)), options))
+    client.close()
+
+
+def test_wrong_tokens_are_logged_a_few_times(service: Service) -> None:
+    with capture_logs() as logs:
+        client = flight.FlightClient(f"grpc://127.0.0.1:{service.port}")
+        for _ in range(20):
+            with pytest.raises(flight.FlightUnauthenticatedError):
+                list(client.do_action(flight.Action("latest", b"{}")))
+        client.close()
+    assert [entry["event"] for entry in logs] == ["call refused"] * 4  # 1st, 2nd, 3rd, 10th
