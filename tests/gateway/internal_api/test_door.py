@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import flight
@@ -13,6 +15,7 @@ from structlog.testing import capture_logs
 
 from tests.helpers import PATIENCE_S
 from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.door import MOST_STRANGERS, STRANGER_BYTES, Door
@@ -99,6 +102,8 @@ def test_only_so_many_bytes_of_a_stranger_pass() -> None:
 def test_a_stranger_has_little_time_and_a_known_caller_all_it_wants() -> None:
     with Within(stranger_s=3.0) as within, within.call() as known:
         inside, peer = within.accept()
+        known.sendall(b"call")
+        assert _read(inside, 4) == 4
         within.door.trust(peer)
         with inside, within.call() as stranger:
             assert _read(stranger, 1) == 0  # it is cut off
@@ -126,12 +131,31 @@ def test_a_large_call_of_the_engine_passes_on_a_new_connection(service: Service)
     client.close()
 
 
+def test_a_door_can_be_opened_in_an_event_loop() -> None:
+    async def open_and_close() -> None:
+        with Within() as within, within.call() as caller:
+            inside, _ = within.accept()
+            with inside:
+                caller.sendall(b"call")
+                assert _read(inside, 4) == 4
+
+    asyncio.run(open_and_close())
+
+
 def test_a_large_call_without_the_token_is_cut_off(service: Service) -> None:
     client = flight.FlightClient(f"grpc://127.0.0.1:{service.port}")
     options = flight.FlightCallOptions(timeout=1)
     with pytest.raises((flight.FlightTimedOutError, flight.FlightUnavailableError)):
         list(client.do_action(flight.Action("stage", bytes(LARGE)), options))
     client.close()
+
+
+def test_a_port_that_is_taken_is_named(service: Service, tmp_path: Path) -> None:
+    guard = Authenticator(TOKEN, Leases(tmp_path / "claim.json"))
+    where = f"127.0.0.1:{service.port}"
+    none: Any = None  # nothing is served
+    with pytest.raises(RuntimeFailure, match=f"cannot listen on {where}: Address already in use"):
+        Service(f"grpc://{where}", none, none, {}, guard)
 
 
 def test_wrong_tokens_are_logged_a_few_times(service: Service) -> None:

@@ -52,11 +52,10 @@ class Door:
         self.buffer = memoryview(bytearray(_READ_BYTES))
         """What connections read into, in turn."""
         self._loop = asyncio.new_event_loop()
-        self._server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Outside(self), sock=listener)
-        )
         self._thread = threading.Thread(target=self._loop.run_forever, name="door", daemon=True)
-        self._thread.start()
+        self._thread.start()  # the caller may be in an event loop of its own
+        opened = self._loop.create_server(lambda: _Outside(self), sock=listener)
+        self._server = asyncio.run_coroutine_threadsafe(opened, self._loop).result()
 
     def trust(self, peer: str) -> None:
         """Note that a call of *peer*, as Flight calls it, was accepted."""

@@ -18,6 +18,7 @@ from pyarrow import flight
 
 from wallaroo.dataflow.records import JOURNAL, Outputs, Position, Tally
 from wallaroo.engine.gateway_api import Latest, Range, StateChange, Stopped
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
@@ -27,6 +28,7 @@ from wallaroo.gateway.internal_api.versions import check_version
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.tracing import BatchId
+from wallaroo.system.binding import why_not_bound
 
 if TYPE_CHECKING:  # needs packages that may not be there
     from wallaroo.gateway.traces import MessageTraces
@@ -106,6 +108,9 @@ class Service(flight.FlightServerBase):
             None to keep none.
         traces: Traces sampled messages; None for no traces.
         certificate: Certificate and key, PEM, if the location says TLS.
+
+    Raises:
+        RuntimeFailure: The port cannot be bound.
     """
 
     def __init__(
@@ -132,9 +137,11 @@ class Service(flight.FlightServerBase):
             host, _, port = address.rpartition(":")
             try:
                 self._door = Door(host.strip("[]"), int(port), super().port)
-            except OSError:
+            except (OSError, UnicodeError) as error:
                 super().shutdown()
-                raise
+                reason = why_not_bound(error, host, "--listen")
+                msg = f"the internal API cannot listen on {address}: {reason}"
+                raise RuntimeFailure(msg) from error
         self._journal = journal
         self._outbox = outbox
         self._evidence = evidence
