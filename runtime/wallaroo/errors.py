@@ -5,7 +5,8 @@
 * `FrameError`: a connection or file contains bytes that are not a valid frame; close it, because
   nothing after them can be read.
 * `RuntimeFailure`: a part of a running application failed; restart it on the same state directory
-  to resume after the last committed batch (exit code 1).
+  to resume after the last committed batch (exit code 1). `DamagedFile` is one that a restart does
+  not help against.
 """
 
 from __future__ import annotations
@@ -48,3 +49,14 @@ class WallarooParameterError(ValueError):
 
 class RuntimeFailure(WallarooError):
     """A part of a running application (gateway, query) failed."""
+
+
+class DamagedFile(RuntimeFailure):
+    """A file does not contain what was written to it.
+
+    The message names the file, what is wrong with it, and what to do.
+    """
+
+
+RESTORE = "restore journal.db, outbox.db and the checkpoint from copies made at the same time"
+"""What to do about a damaged file that nothing else can replace."""

@@ -93,6 +93,8 @@ class Failure:
     reason: str
     final: bool = False
     """Whether it would fail for the same reason when started again."""
+    damage: bool = False
+    """Whether files of its state cannot be read, which few further attempts decide."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from wallaroo.engine.base import Failure, OnBatch, Progress
+from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark import supervised_query
-from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
+from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery, failure_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
 
@@ -16,8 +17,10 @@ from wallaroo.system.restarts import Restarts
 class Query:
     """A query that has failed, or runs."""
 
-    def __init__(self, failure: str | None = None, *, final: bool = False) -> None:
-        self._failure = None if failure is None else Failure(failure, final)
+    def __init__(
+        self, failure: str | None = None, *, final: bool = False, damage: bool = False
+    ) -> None:
+        self._failure = None if failure is None else Failure(failure, final, damage)
 
     def failure(self) -> Failure | None:
         return self._failure
@@ -115,3 +118,30 @@ def test_a_query_that_is_replaced_starts_again_at_once() -> None:
     assert engine.failure() is None
     assert engine.restarts == 0
     assert not list(queries)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_cannot_read_its_state_is_given_up_soon_with_one_sentence() -> None:
+    """Even if it publishes batches in between, which need no damaged partition."""
+    batches: list[OnBatch] = []
+
+    def start(on_batch: OnBatch) -> Query:
+        batches.append(on_batch)
+        return Query("Stream is corrupted", damage=True)
+
+    engine = SupervisedQuery(
+        start, lambda: None, lambda _batch: None, describe=lambda why: f"a file is damaged: {why}"
+    )
+    told: list[str] = []
+    for _ in range(20):
+        batches[-1](Batch(1, Tally()))
+        if (failure := engine.failure()) is not None:
+            told.append(failure)
+            break
+    assert told == ["a file is damaged: Stream is corrupted"]
+    assert len(batches) == 2
+
+
+def test_a_damaged_file_that_a_worker_finds_ends_the_query_at_once() -> None:
+    found = failure_of("Traceback …\nwallaroo.errors.DamagedFile: bucket 3 is old\n\n\tat java …")
+    assert (found.reason, found.final) == ("bucket 3 is old", True)

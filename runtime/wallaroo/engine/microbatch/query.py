@@ -16,7 +16,7 @@ from wallaroo.engine.microbatch.job import Job
 from wallaroo.engine.microbatch.processor import LevelProcessor
 from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
 from wallaroo.engine.spark.checkpoint.progress import planned_end, run_of
-from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.spark.supervised_query import failure_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,7 @@ class SparkApplication:
         if self._commit.stopped is not None:
             return Failure(str(self._commit.stopped), final=True)
         error = self._query.exception()
-        return Failure("the query stopped" if error is None else cause_of(str(error)))
+        return Failure("the query stopped") if error is None else failure_of(str(error))
 
     def progress(self) -> Sequence[Progress]:
         """The batches that have ended since the last call; the last ten at most."""

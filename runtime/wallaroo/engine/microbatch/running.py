@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
+from wallaroo.engine.spark.checkpoint.damage import describe
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
@@ -106,7 +108,9 @@ class RunningMicroBatch(RunningOnSpark):
                 call_limit_s=settings.call_limit_s,
                 costs=self._costs,
             )
-            self._query = SupervisedQuery(start, self._spark.ended, report, timed)
+            self._query = SupervisedQuery(
+                start, self._spark.ended, report, timed, partial(describe, layout.checkpoint)
+            )
 
     def costs(self) -> BatchCosts | None:
         """See `RunningEngine.costs`."""

@@ -15,8 +15,7 @@ from wallaroo.engine.realtime.messages import DRIVER, Hello, News
 from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
 from wallaroo.engine.realtime.shared_files import remove
-from wallaroo.engine.spark.errors import cause_of
-from wallaroo.engine.spark.supervised_query import NotYet
+from wallaroo.engine.spark.supervised_query import NotYet, failure_of
 from wallaroo.system.process_end import how_ended
 
 if TYPE_CHECKING:
@@ -86,13 +85,7 @@ class RealTimeQuery:
             now = time.monotonic()
             self._cut_off_at = self._cut_off_at or now
             return cut_off if now - self._cut_off_at > _REASON_S else None
-        reason = cause_of(why_ended(self._query))
-        if (known := _ENDED.search(reason)) is not None:
-            role, code = map(int, known.groups())
-            reason = _in_words(role, code)
-            if code == CUT_OFF and cut_off is not None:
-                reason = cut_off.reason
-        return Failure(reason)
+        return self._ended(cut_off)
 
     def progress(self) -> Sequence[Progress]:
         """Nothing: each `Batch` has it."""
@@ -120,6 +113,16 @@ class RealTimeQuery:
                 self._query.stop()
         if self._files is not None:
             remove(self._files)
+
+    def _ended(self, cut_off: Failure | None) -> Failure:
+        """Why Spark has ended it, or why the gateway had cut it off before."""
+        failure = failure_of(why_ended(self._query))
+        if (known := _ENDED.search(failure.reason)) is None:
+            return failure
+        role, code = map(int, known.groups())
+        if code == CUT_OFF and cut_off is not None:
+            return cut_off
+        return Failure(_in_words(role, code))
 
     def _on_news(self, news: News) -> None:
         if news.publications:

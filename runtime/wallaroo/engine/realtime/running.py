@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -25,6 +26,7 @@ from wallaroo.engine.realtime.settings import OPERATORS, slots_of
 from wallaroo.engine.realtime.shared_files import fresh_directory
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
+from wallaroo.engine.spark.checkpoint.damage import describe
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.running import RunningOnSpark
@@ -110,7 +112,9 @@ class RunningRealTime(RunningOnSpark):
                 program.repeated,
                 settings.call_limit_s,
             )
-            self._query = SupervisedQuery(start, self._spark.ended, report)
+            self._query = SupervisedQuery(
+                start, self._spark.ended, report, describe=partial(describe, layout.checkpoint)
+            )
 
     def failure(self) -> str | None:
         """See `RunningEngine.failure`."""

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
 
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
+from wallaroo.engine.spark.checkpoint.damage import damaged_file_in, is_damage
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
 
 log = structlog.get_logger("wallaroo")
 
+_MOST_DAMAGED = 2
+"""Failures to read the state within some minutes after which the query is given up: the first may
+be a disk's hiccup. Batches that succeed in between may be of other partitions."""
+_DAMAGED_S = 600.0
+"""Seconds within which these failures count together."""
 _LOOK_AGAIN_S = 0.2
 """Pause before a query is started again that lacked something."""
 
@@ -43,6 +50,18 @@ class Query(Protocol):
         """Stop it; an uncommitted batch is reprocessed at the next start."""
 
 
+def failure_of(error: str) -> Failure:
+    """The failure of a query that *error*, a text of Spark's, describes.
+
+    Example:
+        >>> failure_of("java.io.IOException: Stream is corrupted")
+        Failure(reason='java.io.IOException: Stream is corrupted', final=False, damage=True)
+    """
+    if (ours := damaged_file_in(error)) is not None:
+        return Failure(ours, final=True)
+    return Failure(cause_of(error), damage=is_damage(error))
+
+
 class SupervisedQuery:
     """A query that is restarted when it fails.
 
@@ -51,6 +70,7 @@ class SupervisedQuery:
         ended: Returns how the process under the engine ended; None while it runs.
         on_batch: Called after each committed batch.
         on_progress: Called, by `failure`, with the progress of each batch.
+        describe: From why the state cannot be read to a sentence with the file and what to do.
     """
 
     def __init__(
@@ -59,11 +79,15 @@ class SupervisedQuery:
         ended: Callable[[], str | None],
         on_batch: OnBatch,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
+        describe: Callable[[str], str] = str,
     ) -> None:
         self._start = start
         self._ended = ended
         self._on_batch = on_batch
         self._on_progress = on_progress
+        self._describe = describe
+        self._damaged: deque[float] = deque(maxlen=_MOST_DAMAGED)
+        """When the last failures to read the state were."""
         self._progress_pending = False
         """Whether batches have ended whose progress has not been reported."""
         self.restarts = 0
@@ -97,16 +121,26 @@ class SupervisedQuery:
             cause = cause_of(str(error))
             message = f"the engine has ended ({cause}); start again with the same --state-dir"
             return self._ended() or message
-        if failure is None:
-            return None
+        return None if failure is None else self._give_up_or_wait(failure)
+
+    def _give_up_or_wait(self, failure: Failure) -> str | None:
+        """Decide whether to start again after *failure*; returns why not, or None."""
         if failure.final:
             return failure.reason
+        if failure.damage and self._is_given_up():
+            return self._describe(failure.reason)
         pause = self._restarts.pause()
         if pause is None:
             return f"the query failed {self._restarts.failures} times in a row: {failure.reason}"
         log.warning("query restarts", reason=failure.reason, pause_s=pause)
         self._restart_at = time.monotonic() + pause
         return None
+
+    def _is_given_up(self) -> bool:
+        """Note a failure to read the state; returns whether it was the last one to try again."""
+        now = time.monotonic()
+        self._damaged.append(now)
+        return len(self._damaged) == _MOST_DAMAGED and now - self._damaged[0] < _DAMAGED_S
 
     def _restart(self) -> Failure | None:
         """Restart the query; returns why that failed although the engine is running, or None."""
@@ -119,7 +153,7 @@ class SupervisedQuery:
         except Exception as error:  # e.g. a helper process of Spark may have been killed
             if self._ended() is not None:
                 raise
-            return Failure(cause_of(str(error)))
+            return failure_of(str(error))
         self._lacks = ""
         self.restarts += not self._is_planned
         self._is_planned = False

@@ -1,0 +1,148 @@
+"""Damage to a checkpoint: how a failure of Spark shows it, and which file it is.
+
+Spark says that it cannot load a state store, and not which of its files it cannot read. Only the
+files that the last commit needs are examined, the newest first: Spark reads no others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
+from wallaroo.errors import RESTORE
+
+_SIGNS = re.compile(
+    r"CANNOT_LOAD_STATE_STORE(?!\.UNRELEASED_THREAD)|STATE_STORE_CHECKSUM|CHECKSUM_VERIFICATION"
+    r"|FAILED_TO_READ|Stream is corrupted|Corruption: |CANNOT_READ_(?:DELTA|SNAPSHOT|CHECKPOINT)"
+)
+"""What Spark and RocksDB write where they cannot read a file of the state."""
+_OURS = re.compile(r"\bDamagedFile: (.+)")
+_VERSION = re.compile(r"(\d+)(?:_[-\w]+)?\.(changelog|zip)")
+_BLOCK = struct.Struct("<8sBIII")
+_MAGIC, _SEED, _SUM_BITS = b"LZ4Block", 0x9747B28C, 0x0FFFFFFF
+_LZ4 = 0x20
+
+
+def is_damage(error: str) -> bool:
+    """Whether *error*, the text of a failure of Spark, shows that its state cannot be read.
+
+    Example:
+        >>> is_damage("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred …")
+        True
+        >>> is_damage("java.io.IOException: Connection reset")
+        False
+    """
+    return _SIGNS.search(error) is not None
+
+
+def damaged_file_in(error: str) -> str | None:
+    r"""What a `DamagedFile` in *error*, the text of a failure of Spark, says; None without one.
+
+    Example:
+        >>> damaged_file_in("Traceback …\nwallaroo.errors.DamagedFile: it is old\n\tat java.base…")
+        'it is old'
+    """
+    found = _OURS.search(error)
+    return None if found is None else found[1].strip()
+
+
+def describe(checkpoint: Path, reason: str) -> str:
+    """The sentence on a *checkpoint* whose state Spark cannot load for *reason*."""
+    for file, problem in damaged_files(checkpoint):
+        return f"{file} is damaged: {problem}; {RESTORE}"
+    return f"the state in {checkpoint / 'state'} cannot be loaded: {reason}; {RESTORE}"
+
+
+def damaged_files(checkpoint: Path) -> Iterator[tuple[Path, str]]:
+    """The damaged or missing files that the last commit of *checkpoint* needs, and what is wrong.
+
+    Tables of RocksDB are not examined: RocksDB itself names one that it cannot read.
+    """
+    commits = [int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdecimal()]
+    version = max(commits, default=-1) + 1
+    named = _names(checkpoint, version - 1)
+    for partition in sorted(checkpoint.glob("state/*/[0-9]*")):
+        needed = named.get((partition.parent.name, partition.name))
+        yield from _damaged_in(partition, version, needed)
+
+
+def _names(checkpoint: Path, batch: int) -> dict[tuple[str, str], str]:
+    """The name in the last file of each operator and partition, where the commit has one."""
+    try:
+        text = (checkpoint / "commits" / str(batch)).read_text().splitlines()[-1]
+        operators = json.loads(text).get("stateUniqueIds") or {}
+    except (OSError, ValueError, IndexError, AttributeError):
+        return {}
+    return {
+        (operator, str(number)): ids[0]
+        for operator, partitions in operators.items()
+        for number, ids in enumerate(partitions)
+        if ids
+    }
+
+
+def _damaged_in(directory: Path, version: int, name: str | None) -> Iterator[tuple[Path, str]]:
+    found: dict[int, list[Path]] = {}
+    for file in directory.iterdir():
+        if (matched := _VERSION.fullmatch(file.name)) is not None and int(matched[1]) <= version:
+            found.setdefault(int(matched[1]), []).append(file)
+    if not any(name is None or name in file.name for file in found.get(version, ())):
+        ending = f"_{name}" if name else ""
+        yield directory / f"{version}{ending}.changelog", "it is missing"
+    for number in sorted(found, reverse=True):
+        for file in found[number]:
+            check = _zip_problem if file.suffix == ".zip" else _changelog_problem
+            if (problem := check(file)) is not None:
+                yield file, problem
+        if any(file.suffix == ".zip" for file in found[number]):
+            return  # Spark reads nothing older
+
+
+def _zip_problem(file: Path) -> str | None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            bad = archive.testzip()
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        return str(error)
+    return None if bad is None else f"its part {bad} does not match its checksum"
+
+
+def _changelog_problem(file: Path) -> str | None:
+    """What is wrong with a changelog: blocks of LZ4 with checksums."""
+    data, place = file.read_bytes(), 0
+    if not data.startswith(_MAGIC):
+        return "it does not begin as a changelog does"
+    while place < len(data):
+        size = _block_size(data, place)
+        if size is None:
+            return f"the block at byte {place} is incomplete or does not match its checksum"
+        if size == _BLOCK.size:  # the last one is empty
+            return None
+        place += size
+    return "its end is missing"
+
+
+def _block_size(data: bytes, place: int) -> int | None:
+    """Bytes of the block of a changelog at *place*; None if it is damaged."""
+    import pyarrow as pa
+
+    if len(data) - place < _BLOCK.size:
+        return None
+    magic, token, size, original, checksum = _BLOCK.unpack_from(data, place)
+    content = data[place + _BLOCK.size :][:size]
+    if magic != _MAGIC or len(content) < size:
+        return None
+    if original and token & 0xF0 == _LZ4:
+        try:
+            content = pa.decompress(content, original, codec="lz4_raw", asbytes=True)
+        except (OSError, ValueError):
+            return None
+    if original and xxhash32(content, _SEED) & _SUM_BITS != checksum:
+        return None
+    return _BLOCK.size + int(size)

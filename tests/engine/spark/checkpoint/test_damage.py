@@ -1,0 +1,89 @@
+"""Which file of a checkpoint is damaged, without Spark."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from wallaroo.engine.spark.checkpoint.damage import damaged_files, describe
+from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
+from wallaroo.errors import RESTORE
+
+
+def block(content: bytes) -> bytes:
+    """A block of a changelog, as Spark writes it."""
+    packed = pa.compress(content, codec="lz4_raw", asbytes=True)
+    checksum = xxhash32(content, 0x9747B28C) & 0x0FFFFFFF
+    sizes = [len(packed), len(content), checksum]
+    header = b"LZ4Block\x25" + b"".join(size.to_bytes(4, "little") for size in sizes)
+    return header + bytes(packed)
+
+
+END = b"LZ4Block\x15" + bytes(12)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A checkpoint of three batches and two partitions, with a snapshot after the second."""
+    (tmp_path / "commits").mkdir()
+    for batch in range(3):
+        (tmp_path / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    for partition in "01":
+        directory = tmp_path / "state" / "0" / partition
+        directory.mkdir(parents=True)
+        for version in range(1, 4):
+            content = block(b"record " * 100) + block(b"more") + END
+            (directory / f"{version}.changelog").write_bytes(content)
+        with zipfile.ZipFile(directory / "2.zip", "w") as archive:
+            archive.writestr("metadata", "v1 " * 50)
+    return tmp_path
+
+
+def flip(file: Path, place: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+
+
+def test_an_intact_checkpoint_has_no_damaged_file(checkpoint: Path) -> None:
+    assert list(damaged_files(checkpoint)) == []
+
+
+@pytest.mark.parametrize("place", [3, 10, 14, 18, 30, -25, -15])
+def test_a_flipped_bit_of_a_changelog_is_found(checkpoint: Path, place: int) -> None:
+    file = checkpoint / "state/0/1/3.changelog"
+    flip(file, place)
+    assert [found for found, _ in damaged_files(checkpoint)] == [file]
+    told = describe(checkpoint, "Stream is corrupted")
+    assert told.startswith(f"{file} is damaged: ")
+    assert told.endswith(RESTORE)
+
+
+@pytest.mark.parametrize("left", [0, 5, 40, -1, -30])
+def test_a_truncated_changelog_is_found(checkpoint: Path, left: int) -> None:
+    file = checkpoint / "state/0/0/3.changelog"
+    file.write_bytes(file.read_bytes()[:left])
+    assert [found for found, _ in damaged_files(checkpoint)] == [file]
+
+
+def test_a_missing_changelog_and_a_damaged_snapshot_are_found(checkpoint: Path) -> None:
+    (checkpoint / "state/0/0/3.changelog").unlink()
+    flip(checkpoint / "state/0/1/2.zip", 60)
+    first, second = damaged_files(checkpoint)
+    assert first == (checkpoint / "state/0/0/3.changelog", "it is missing")
+    assert second[0] == checkpoint / "state/0/1/2.zip"
+
+
+def test_files_that_the_last_commit_does_not_need_are_not_looked_at(checkpoint: Path) -> None:
+    flip(checkpoint / "state/0/0/1.changelog", 30)
+    (checkpoint / "state/0/0/4.changelog").write_bytes(b"of a batch that was not committed")
+    assert list(damaged_files(checkpoint)) == []
+
+
+def test_damage_that_is_not_found_is_told_with_what_spark_says(checkpoint: Path) -> None:
+    told = describe(checkpoint, "Corruption: block checksum mismatch in 000008.sst")
+    assert f"{checkpoint / 'state'} cannot be loaded: Corruption: block checksum" in told
+    assert told.endswith(RESTORE)
