@@ -115,6 +115,7 @@ CASES: dict[str, dict[str, Any]] = {
     "limits": {
         "functionTimeoutSeconds": 2.5,
         "acceptLostJournal": True,
+        "skipDamaged": True,
         "onError": {"all": "stop", "sources": {"Market Data": "drop"}},
         "gateway": {
             "maxConnections": 2_000_000,

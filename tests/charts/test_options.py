@@ -20,6 +20,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "partitions": (driver, "--partitions", 16),
     "logLevel": (gateway, "--log-level", "info,spark=debug"),
     "acceptLostJournal": (driver, "--accept-lost-journal", True),
+    "skipDamaged": (gateway, "--skip-damaged", True),
     "gateway.journalLimitGiB": (gateway, "--journal-limit-gib", 0.5),
     "gateway.maxConnections": (gateway, "--max-connections", 2_000_000),
     "gateway.idleTimeoutSeconds": (gateway, "--idle-timeout", 0.5),

@@ -58,6 +58,7 @@ GATEWAY_ARGUMENTS = {
     "--out-tls-cert": "out.pem",
     "--out-tls-key": "out.key",
     "--out-tls-ca": "out-ca.pem",
+    "--skip-damaged": "",
     "--trace-one-in": "5",
     "--state-dir": "state",
     "--listen": "grpc://[::1]:7900",
@@ -71,7 +72,8 @@ GATEWAY_ARGUMENTS = {
     "--ports": "7010",
     "--log-level": "info,spark=debug",
 }
-"""Another value than the default for every option of `wallaroo gateway` that fills a setting."""
+"""Another value than the default for every option of `wallaroo gateway` that fills a setting; none
+for flags."""
 WITHOUT_OPTION = {
     "gateway.traffic.sources.connections_per_peer",  # half of --max-connections
     "gateway.traffic.sources.held_bytes",
@@ -118,6 +120,11 @@ def leaves(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(value, f"{path}{field.name}.")
         else:
             yield f"{path}{field.name}", value
+
+
+def written(name: str) -> str:
+    """An option of `GATEWAY_ARGUMENTS` on the command line."""
+    return f"{name}={GATEWAY_ARGUMENTS[name]}" if GATEWAY_ARGUMENTS[name] else name
 
 
 def default_of(option: click.Option) -> str | None:
@@ -174,7 +181,7 @@ def test_a_gateway_started_by_a_run_gets_all_settings_of_its_parent() -> None:
         for name in parameter.opts
     }
     assert options - {"--child", "--in", "-i", "--out", "-o"} == GATEWAY_ARGUMENTS.keys()
-    arguments = ["app", *(f"{name}={value}" for name, value in GATEWAY_ARGUMENTS.items())]
+    arguments = ["app", *map(written, GATEWAY_ARGUMENTS)]
     addresses = ["--in=a:1", "--out=b:2"]
     settings = filled(gateway.OPTIONS, gateway.gateway, *arguments, *addresses, "--", "--rate", "5")
     defaults = filled(gateway.OPTIONS, gateway.gateway, "other", "--state-dir=.", "--listen=a")
@@ -190,7 +197,7 @@ def test_a_gateway_started_by_a_run_gets_all_settings_of_its_parent() -> None:
 def test_the_options_for_traffic_reach_the_gateway_of_a_run(tmp_path: Path) -> None:
     of_run = {name for parameter in run.run.params for name in parameter.opts}
     own = {"--state-dir", "--log-level", "--max-frame"}  # of the run, or of the application
-    arguments = [f"{n}={v}" for n, v in GATEWAY_ARGUMENTS.items() if n in of_run - own]
+    arguments = [written(name) for name in GATEWAY_ARGUMENTS if name in of_run - own]
     settings = filled(run.OPTIONS, run.run, "app", "--master=local[1]", *arguments)
     made = LocalRun(settings, gateway.command_line)._gateway_settings(
         SimpleNamespace(path=tmp_path),  # type: ignore[arg-type]

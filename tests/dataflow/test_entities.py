@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dataflow.single_bucket import Log
-from wallaroo.dataflow.entities import Changes, EntityCache, Head
-from wallaroo.errors import RuntimeFailure
+from wallaroo.dataflow.bucket_logs import Head
+from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.model.savable import Codec
 
 PARTITIONS = ("words", "numbers")
@@ -108,7 +109,7 @@ def test_a_record_that_cannot_be_read_leaves_nothing_half_done_in_memory() -> No
     put(there, log, "b", [3])
     broken = log.copy()
     broken.by_place[2] = b"broken"
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(DamagedFile):
         here.open(0, broken)
     assert entities(log, here)[0] == {"a": [2], "b": [3]}
 

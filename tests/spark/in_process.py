@@ -163,6 +163,7 @@ class InProcess:
             slots_for(program.buckets),
             readers,
             program.repeated,
+            setting.directory / "checkpoint",
             setting.limits,
             idle_wait_s=0.05,
         )

@@ -97,6 +97,9 @@ spec:
             - --frame-timeout={{ $values.frameTimeoutSeconds }}
             - --dead-letters-mib={{ $values.deadLetters.limitMiB }}
             - --dead-letters-days={{ $values.deadLetters.days }}
+            {{- if .Values.skipDamaged }}
+            - --skip-damaged
+            {{- end }}
             - --on-error={{ .Values.onError.all }}
             {{- range $source, $policy := .Values.onError.sources }}
             - {{ printf "--on-error=%s=%s" $source $policy | quote }}

@@ -62,7 +62,7 @@ def _check_origin(actions: DeadLetterActions, choice: Choice) -> None:
 def _check_numbers(
     actions: DeadLetterActions, choice: Choice, state_dir: Path, *, replay: bool
 ) -> None:
-    """Refuse numbers that do not exist and, for *replay*, those of dead letters without payload."""
+    """Refuse numbers that do not exist and, for *replay*, those that cannot be replayed."""
     if choice.ids is None:
         return
     by_number = {letter.id: letter for letter in actions.letters(choice, len(choice.ids))}
@@ -76,6 +76,9 @@ def _check_numbers(
             raise UsageError(_no_letter(number, where, state_dir))
         if replay and by_number[number].payload is None:
             msg = f"{_no_payload(number)}; it cannot be replayed"
+            raise UsageError(msg)
+        if replay and not by_number[number].pipeline:
+            msg = f"dead letter {number} was damaged on disk; it cannot be replayed"
             raise UsageError(msg)
 
 

@@ -26,7 +26,7 @@ from wallaroo.cli.options import (
     TRAFFIC,
 )
 from wallaroo.dataflow.user_logs import captured_logs
-from wallaroo.errors import WallarooError
+from wallaroo.errors import DamagedFile, WallarooError
 from wallaroo.gateway.internal_api.auth import location_of
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.server import serve
@@ -121,7 +121,7 @@ def gateway(child: bool, **options: Any) -> None:
         except WallarooError as error:
             if parent is None:
                 raise
-            parent.report({"error": str(error)})
+            parent.report({"error": str(error), "damage": isinstance(error, DamagedFile)})
             sys.exit(error.exit_code)
 
 

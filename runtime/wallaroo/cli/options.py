@@ -18,6 +18,7 @@ from wallaroo.errors import UsageError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
+from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.settings import TrafficSettings
 from wallaroo.model.application import Application
@@ -377,6 +378,12 @@ TRAFFIC = Options(
             help="CA certificates (PEM) that receivers' certificates are verified against; "
             "enables TLS for connections to receivers.",
         ),
+    ),
+    skip_damaged=Option(
+        SKIP,
+        is_flag=True,
+        help="Start even if messages in the journal or outputs in the outbox do not match their "
+        "checksums: their bytes become dead letters, and the application resumes without them.",
     ),
     trace_one_in=Option(
         "--trace-one-in",

@@ -12,11 +12,23 @@ log that has grown to three times the size of its entities is replaced by one re
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
+from wallaroo.dataflow.bucket_logs import (
+    NO_LOG,
+    NO_STAMP,
+    BucketLog,
+    Head,
+    Stamp,
+    check_age,
+    checked,
+    content_of,
+    damaged,
+    extended,
+    sealed_record,
+)
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.user_logs import log_event
@@ -28,53 +40,6 @@ _IN_USE = "in use"
 """A version that no store has, so that entities of an uncommitted batch are not used."""
 _MAX_LOGGED = 10
 """Maximum number of unloadable entities of a bucket that are logged individually."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """The metadata of a bucket's log."""
-
-    versions: tuple[str, ...] = ()
-    """Recent versions, the newest last; the log has the records of all but the first."""
-    count: int = 0
-    """Number of records ever appended, which is the index of the next one."""
-    base_bytes: int = 0
-    """Size of the record of all entities at the beginning of the log."""
-    tail_bytes: int = 0
-    """Size of the later records that are not included in it."""
-
-    RECENT: ClassVar[int] = 16
-    """Maximum number of versions to keep."""
-
-    @property
-    def log_bytes(self) -> int:
-        """Size of the log."""
-        return self.base_bytes + self.tail_bytes
-
-    def appended(self, size: int) -> Head:
-        """Return the head after another record of *size* bytes, with a new version."""
-        versions = (*self.versions, uuid.uuid4().hex)[-self.RECENT :]
-        return Head(versions, self.count + 1, self.base_bytes, self.tail_bytes + size)
-
-    def rebased(self, size: int) -> Head:
-        """Return the head of a log with a base of *size* bytes that includes the last record."""
-        return Head(self.versions[-2:], self.count, size, 0)
-
-
-class BucketLog(Protocol):
-    """The log of one bucket in the state store."""
-
-    def head(self) -> Head | None:
-        """Return the head as of the last commit; None before the first."""
-
-    def record(self, place: int) -> bytes:
-        """Return the record with the index *place*."""
-
-    def records(self) -> Iterable[bytes]:
-        """Return the base, if there is one, and all records in order."""
-
-    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
-        """Append *record* as the last one that *head* counts; *base* replaces all before it."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +75,7 @@ class Bucket:
     """Entities by partition number and key."""
     version: str | None = None
     """Version of `entities`; `_IN_USE` while a batch is changing them."""
-    head: Head = Head()
+    head: Head = NO_LOG
     """Head of the log as of the last commit."""
     timers: Timers | None = None
     """When its windows close; None if not determined yet."""
@@ -154,30 +119,44 @@ class EntityCache:
     MIN_LOG_BYTES = 64 * 1024
     """Smaller logs are not compacted."""
 
-    def open(self, number: int, log: BucketLog) -> Bucket:
-        """Return the bucket *number* as of the last commit, from memory if possible."""
+    def open(self, number: int, log: BucketLog, stamp: Stamp = NO_STAMP) -> Bucket:
+        """Return the bucket *number* as of the last commit, from memory if possible.
+
+        Raises:
+            DamagedFile: Its log is not as it was written, or not the newest.
+        """
         head = log.head()
         bucket = self._buckets.get(number)
         known_unloaded = {} if bucket is None else dict(bucket.unloaded)
         if bucket is None or not self._catch_up(bucket, head, log):
-            bucket = self._buckets[number] = self.read(() if head is None else log.records())
+            check_age(stamp.log, head, stamp.expected())
+            records = checked(stamp.log, head, () if head is None else log.records())
+            bucket = self._buckets[number] = self.read(records)
         if bucket.unloaded != known_unloaded:
             _log([one for where, one in bucket.unloaded.items() if where not in known_unloaded])
-        bucket.version, bucket.head = _IN_USE, head or Head()
+        bucket.version, bucket.head = _IN_USE, head or Head.of(stamp.log)
         return bucket
 
-    def commit(self, number: int, log: BucketLog, changes: Changes) -> None:
-        """Append the *changes* of the bucket *number* to its log, and validate it in memory."""
+    def commit(
+        self, number: int, log: BucketLog, changes: Changes, stamp: Stamp = NO_STAMP
+    ) -> bool:
+        """Append the *changes* of the bucket *number* to its log, and validate it in memory.
+
+        Returns:
+            Whether the log has changed.
+        """
         bucket = self._buckets[number]
-        if changes or not bucket.head.versions:
+        appends = bool(changes) or not bucket.head.versions
+        if appends:
             record = self.record(changes.changed, changes.forgotten)
-            head, base = bucket.head.appended(len(record)), None
+            head, base = bucket.head.appended(record, stamp.at), None
             if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
                 base = self._base(bucket, log, record)
-                head = head.rebased(len(base))
+                head = head.rebased(base, record)
             log.append(head, record, base)
             bucket.head = head
         bucket.version = bucket.head.versions[-1]
+        return appends
 
     def _catch_up(self, bucket: Bucket, head: Head | None, log: BucketLog) -> bool:
         """Update *bucket* to *head*; returns False if that is impossible."""
@@ -188,12 +167,23 @@ class EntityCache:
         missing = len(head.versions) - 1 - head.versions.index(bucket.version)
         if missing:
             bucket.version, bucket.timers = _IN_USE, None  # invalid, in case a record is unreadable
+            total = bucket.head.sum
             for place in range(head.count - missing, head.count):
-                self._apply(log.record(place), bucket)
+                record = log.record(place)
+                total = extended(total, record)
+                self._apply(record, bucket)
+            is_rebased = head.base_bytes != bucket.head.base_bytes
+            if total != head.sum and not is_rebased:
+                msg = f"the last {missing} records of the log {head.log} are not those of its head"
+                raise damaged(msg)
         return True
 
     def read(self, records: Iterable[bytes]) -> Bucket:
-        """Return the bucket that results from *records*."""
+        """Return the bucket that results from *records*.
+
+        Raises:
+            DamagedFile: One of them is not as it was written.
+        """
         bucket = Bucket([{} for _ in self.partitions])
         for record in records:
             self._apply(record, bucket)
@@ -210,7 +200,7 @@ class EntityCache:
 
     def _apply(self, record: bytes, bucket: Bucket) -> None:
         """Apply *record* to the entities of *bucket*."""
-        for name, (changed, forgotten, *unloaded) in pickle.loads(record).items():
+        for name, (changed, forgotten, *unloaded) in contents(record).items():
             if name not in self.partitions:
                 continue
             number = self.partitions.index(name)
@@ -293,7 +283,7 @@ class EntityCache:
                 content = self._saved(number, entities)
                 # a plain tuple, because a record must not depend on the location of a class
                 named[name] = (tuple(content), list(gone), *([kept] if kept else []))
-        return pickle.dumps(named, protocol=5)
+        return sealed_record(pickle.dumps(named, protocol=5))
 
     def _saved(self, number: int, entities: dict[Any, Any]) -> Saved:
         codec, dumped = self.codecs.get(number), entities
@@ -327,6 +317,16 @@ class EntityCache:
             except Unsavable as error:
                 problems[key] = str(error)
         return problems
+
+
+def contents(record: bytes) -> dict[str, tuple[Any, ...]]:
+    """What a record of `EntityCache.record` says, by the name of the state.
+
+    Raises:
+        DamagedFile: It is not as it was written.
+    """
+    content: dict[str, tuple[Any, ...]] = pickle.loads(content_of(record))
+    return content
 
 
 def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kept]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
 from wallaroo.system.disk_space import free_bytes, reserved_bytes
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout of the journal and the outbox."""
 _PAGE_BYTES = 32 * 1024
 """Large pages: rows hold blobs of up to some hundred KiB."""
@@ -19,6 +20,60 @@ _CHECKPOINT_PAGES = 512
 _BUSY_MS = 10_000
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
 """The second is what a limit on the size of files leads to, the third a full disk at a start."""
+_MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+class DamagedDatabase(DamagedFile, sqlite3.DatabaseError):
+    """A database does not contain what was written to it."""
+
+    def __init__(self, file: Path | str, problem: object, remedy: str = RESTORE) -> None:
+        super().__init__(f"{file} is damaged: {problem}; {remedy}")
+
+
+@contextlib.contextmanager
+def named(file: Path | str) -> Iterator[None]:
+    """Name *file* in the error that the block raises if SQLite finds the database malformed.
+
+    Raises:
+        DamagedDatabase: It is.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        # an extended code has the code in its last byte
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if isinstance(error, DamagedFile) or code not in _MALFORMED:
+            raise
+        raise DamagedDatabase(file, error) from error
+
+
+def file_of(database: sqlite3.Connection) -> str:
+    """Path of the file of *database*."""
+    with contextlib.suppress(sqlite3.Error):
+        return str(database.execute("PRAGMA database_list").fetchone()[2])
+    return "a database"
+
+
+def checksum(blob: bytes | bytearray, *values: int | str) -> int:
+    """The checksum of a row with *blob* and *values*.
+
+    Example:
+        >>> checksum(b"a b", 1, "x") == checksum(b"a b", 1, "y")
+        False
+    """
+    return zlib.crc32(blob, zlib.crc32(repr(values).encode()))
+
+
+def check_structure(file: Path) -> None:
+    """Look at all of the database in *file*.
+
+    Raises:
+        DamagedDatabase: It is malformed.
+    """
+    with reading(file) as database:
+        (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise DamagedDatabase(file, " ".join(found.split()))
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -42,8 +97,12 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads the database at *path*, and is closed at the end."""
-    with contextlib.closing(connect(path, read_only=True)) as database:
+    """A connection that reads the database at *path*, and is closed at the end.
+
+    Raises:
+        DamagedDatabase: It is malformed.
+    """
+    with named(path), contextlib.closing(connect(path, read_only=True)) as database:
         yield database
 
 
@@ -51,9 +110,10 @@ def claim(path: Path, application: str) -> None:
     """Make the database at *path* that of *application*, if it is new, or see that it is.
 
     Raises:
-        RuntimeFailure: It is another application's, or of another version, or no database.
+        RuntimeFailure: It is another application's, or of another version.
+        DamagedDatabase: It is no database.
     """
-    with contextlib.closing(connect(path)) as database, transaction(database):
+    with named(path), contextlib.closing(connect(path)) as database, transaction(database):
         (version,) = database.execute("PRAGMA user_version").fetchone()
         (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not version and not tables:
@@ -96,9 +156,12 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
         database.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if database.in_transaction:  # SQLite may have undone it by itself
             database.execute("ROLLBACK")
+        if isinstance(error, sqlite3.DatabaseError):
+            with named(file_of(database)):
+                raise
         raise
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from wallaroo.engine.realtime.messages import chunks_socket
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
@@ -102,7 +102,12 @@ class Gateway:
         """Open journal and outbox: both, or neither."""
         settings = self._settings
         with contextlib.ExitStack() as opened:
-            self._lock = take(settings.directory, self._application.name)
+            self._lock = take(
+                settings.directory,
+                self._application.name,
+                [source.name for source in self._application.sources],
+                skip_damaged=settings.traffic.skip_damaged,
+            )
             opened.callback(os.close, self._lock)
             self._leases = Leases(settings.directory / "claim.json")
             self._outbox = ChunkOutbox(
@@ -220,6 +225,7 @@ class Gateway:
 
         Raises:
             RuntimeFailure: Journal or outbox could not be used.
+            DamagedFile: One of them is not as it was written.
         """
         failure = await self._ended
         self._stopping = True
@@ -239,6 +245,8 @@ class Gateway:
         await self._sources.close()
         self._outbox.close()
         os.close(self._lock)
+        if isinstance(failure, DamagedFile):
+            raise failure
         if failure is not None:
             msg = f"the state directory {self._settings.directory} cannot be used: {failure}"
             raise RuntimeFailure(msg)

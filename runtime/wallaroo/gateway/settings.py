@@ -31,6 +31,9 @@ class TrafficSettings:
     """Files for TLS on the sources' ports; without a certificate, they accept plain TCP."""
     sink_tls: TLSFiles = field(default_factory=TLSFiles)
     """Files for TLS to receivers; without authorities, outputs are sent over plain TCP."""
+    skip_damaged: bool = False
+    """Whether to set aside messages of the journal and outputs of the outbox that are not as they
+    were written, and to resume without them."""
     trace_one_in: int = ONE_IN
     """Trace one in this many messages, if tracing is enabled."""
 

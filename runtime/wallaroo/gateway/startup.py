@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.consistency.acceptance import accept_if_asked
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
+from wallaroo.gateway.consistency.damage import check_for_damage
 from wallaroo.gateway.database import claim, lacks_room
 from wallaroo.system.disk_space import REMEDY, full, is_full
 from wallaroo.system.lockfile import hold
@@ -25,14 +26,23 @@ _PAUSE_S = 0.5
 log = structlog.get_logger("wallaroo.gateway")
 
 
-def take(directory: Path, application: str) -> int:
+def take(
+    directory: Path, application: str, sources: Sequence[str] = (), *, skip_damaged: bool = False
+) -> int:
     """Lock *directory* for a gateway of *application*, and create its journal and outbox.
+
+    Args:
+        directory: The directory.
+        application: Name of the application.
+        sources: Names of its sources.
+        skip_damaged: Whether to set damaged messages and outputs aside.
 
     Returns:
         The descriptor of the lock file.
 
     Raises:
         RuntimeFailure: The directory is in use, or belongs to another application.
+        DamagedFile: A file in it is not as it was written.
     """
     directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     # a gateway that is still stopping writes, and would send the same outputs
@@ -40,6 +50,7 @@ def take(directory: Path, application: str) -> int:
     try:
         for name in (JOURNAL, OUTBOX):
             claim(directory / name, application)
+        check_for_damage(directory, sources, skip=skip_damaged)
         accept_if_asked(directory)
     except BaseException:
         os.close(lock)
@@ -59,11 +70,14 @@ async def once_there_is_room(
 
     Raises:
         RuntimeFailure: The directory cannot be used, or the gateway was asked to stop.
+        DamagedFile: A file in it is not as it was written.
     """
     warned = False
     while True:
         try:
             return act()
+        except DamagedFile:
+            raise
         except (OSError, sqlite3.Error) as error:
             disk_full = is_full(error) if isinstance(error, OSError) else lacks_room(error)
             if not disk_full or ended.done():

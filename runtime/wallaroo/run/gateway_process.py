@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import structlog
 
@@ -22,6 +23,8 @@ _END_TIMEOUT_S = 20.0
 """Seconds that the gateway may take to stop."""
 _SILENT_END_S = 5.0
 """Seconds until the end of a gateway that has closed its standard output."""
+_REPORT_BYTES = 65_536
+"""Longest report of a gateway that has ended."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -47,6 +50,8 @@ class GatewayProcess:
         """Why it is not restarted any more; None while it is."""
         self._remedy = ""
         """What to do if it ended without an error message."""
+        self._damage = False
+        """Whether it found a file that is not as it was written, so that no restart helps."""
         self._process: subprocess.Popen[str] | None = None
         self.pids: set[int] = set()
         """Numbers of all processes that were started."""
@@ -110,6 +115,7 @@ class GatewayProcess:
                 self._remedy = f": {what_to_do(code)}"
             process.kill()
             _wait_and_close(process)
+            self._damage = report.get("damage") is True
             return str(report.get("error") or "the gateway did not start")
         self.starts += 1
         self._up_since = time.monotonic()
@@ -118,13 +124,19 @@ class GatewayProcess:
     def _watch(self) -> None:
         while True:
             assert self._process is not None
+            self._process.wait()
+            report = _last_report(self._process)
             code = _wait_and_close(self._process)
             if self._stopping.is_set():
                 return
+            self._damage = report.get("damage") is True
             if time.monotonic() - self._up_since >= self.WORKS_S:
                 self._restarts.worked()
-            problem: str | None = f"it {how_ended(code)}"
+            problem: str | None = str(report.get("error") or f"it {how_ended(code)}")
             while problem is not None:
+                if self._damage:
+                    self.failure = problem
+                    return
                 pause = self._restarts.pause()
                 if pause is None:
                     self.failure = (
@@ -139,12 +151,22 @@ class GatewayProcess:
             log.info("gateway restarted", times=self.starts - 1)
 
 
-def _read_report(lines: IO[str]) -> dict[str, Any]:
+def _read_report(lines: Iterable[str]) -> dict[str, Any]:
     """What a gateway reports when it has started or failed: the first line with a JSON object."""
     for line in lines:
         with contextlib.suppress(ValueError):  # Python itself may print something first
             if isinstance(report := json.loads(line), dict):
                 return report
+    return {}
+
+
+def _last_report(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a gateway that has ended reported since it started."""
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)  # user code may have forked it
+    with contextlib.suppress(BlockingIOError):
+        written = os.read(process.stdout.fileno(), _REPORT_BYTES).decode("utf-8", "replace")
+        return _read_report(written.splitlines())
     return {}
 
 

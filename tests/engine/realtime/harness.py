@@ -22,6 +22,7 @@ from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
 from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.slots import slots_for, spark_hash
+from wallaroo.errors import DamagedFile
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.server import ChunkServer
@@ -155,7 +156,8 @@ def _saved(log: Log | None, answer: bytes) -> Log:
     records = {} if log is None else log[1]
     if base:
         records = {-1: base[0]}
-    records[int.from_bytes(sizes[:8]) - 1] = record
+    if record:
+        records[int.from_bytes(sizes[:8]) - 1] = record
     return sizes + versions, records
 
 
@@ -251,7 +253,7 @@ class RunningQuery:
 
     @staticmethod
     def _until_gone(process: Reader | Partition, java: FrameSocket) -> None:
-        with contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(OSError, EOFError, DamagedFile):
             process.run()
         java.close()
 

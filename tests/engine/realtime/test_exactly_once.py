@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 import sqlite3
@@ -31,9 +32,15 @@ from tests.engine.realtime.harness import (
 )
 from tests.helpers import wait_until
 from wallaroo.api.builder import DeclaredApplication
+from wallaroo.dataflow.bucket_logs import log_name
+from wallaroo.dataflow.entities import EntityCache
+from wallaroo.engine.base import Failure
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.messages import Place
-from wallaroo.errors import RuntimeFailure
+from wallaroo.engine.realtime.frames import head_in
+from wallaroo.engine.realtime.messages import DAMAGED, Place, pack_json
+from wallaroo.engine.realtime.partition_state import PartitionState
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks import reports, room
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
@@ -427,6 +434,53 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
                 query.feed.finish_epoch()
             assert query.feed.failure is not None
             assert query.feed.failure.final
+
+
+def test_what_a_process_finds_damaged_ends_the_query_for_good(tmp_path: Path) -> None:
+    application = drawing()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1) as query,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        run = gateway.server._run
+        assert run is not None
+        run.receive(0, pack_json(DAMAGED, "the log of a bucket is old"))
+        wait_until(lambda: query.feed.failure is not None, "the failure")
+        assert query.feed.failure == Failure("the log of a bucket is old", final=True)
+
+
+def test_logs_that_are_older_than_the_checkpoint_are_found(tmp_path: Path) -> None:
+    """Even those of buckets that the last epoch did not change."""
+    application, store = drawing(), Store()
+    saved: list[Store] = []
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+    ):
+        for number in (1, 2):
+            submit(gateway, application, [("in", b"a")])
+            wait_until_processed(gateway, number)
+            query.feed.finish_epoch()
+            saved.append(copy.copy(store))
+    older, newest = (opened(one, application) for one in saved)
+    chunk = Place.from_json(store.place).chunk
+    newest.check_age(chunk)
+    with pytest.raises(DamagedFile, match="was last written at the end of 1, and the state is as"):
+        older.check_age(chunk)
+
+
+def opened(store: Store, application: Application) -> PartitionState:
+    """The only partition of what is committed."""
+    names = [partition.name for partition in application.partitions.values()]
+    state = PartitionState(EntityCache(names), lambda _number, _key: 0)
+    for bucket, slot in enumerate(slots_for(8)):
+        head, records = store.logs[slot]
+        assert head is not None
+        in_order = (record for _, record in sorted(records.items()))
+        state.open(bucket, log_name(RUN, 0, bucket), head_in(b"h" + head), in_order)
+    return state
 
 
 def test_the_first_epoch_ends_when_it_is_quiet_even_without_messages(tmp_path: Path) -> None:

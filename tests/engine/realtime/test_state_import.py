@@ -18,17 +18,18 @@ from wallaroo.engine.spark.slots import slots_for
 PARTITIONS, BUCKETS = 2, 16
 SLOTS = slots_for(BUCKETS)
 PACKED = [
-    [Packed(1, 3, b"one"), Packed(1, 4, b"two"), Packed(2, 3, b"")],
+    [Packed(1, 3, b"one"), Packed(1, 4, b"two"), Packed(2, 3, b"_")],
     [Packed(1, 3, b"three" * 100_000), Packed(2, 15, b"four")],
 ]
-RECORDS = {3: [b"one", b"", b"three" * 100_000], 4: [b"two"], 15: [b"four"]}
+RECORDS = {3: [b"one", b"_", b"three" * 100_000], 4: [b"two"], 15: [b"four"]}
 """By bucket, in order."""
 
 
 def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], name: str) -> None:
     """Import *packed* into what the stand-in for Spark has committed."""
     write_rows(packed, directory / "rows")
-    job = ImportJob(directory / "rows", name, SLOTS)
+    (directory / "metadata").write_text('{"id":"a"}')
+    job = ImportJob(directory / "rows", name, SLOTS, directory)
     ends: list[FrameSocket] = []
     served: list[FrameSocket] = []
     threads: list[threading.Thread] = []

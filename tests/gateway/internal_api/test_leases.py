@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wallaroo.dataflow.records import JOURNAL
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -175,3 +175,12 @@ def test_a_token_file_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
     with pytest.raises(UsageError, match="has 6 characters; at least 16 are required"):
         read_token(tmp_path / "token")
+
+
+def test_a_changed_file_is_told(tmp_path: Path) -> None:
+    """A lower number would let in a driver that was fenced out."""
+    file = tmp_path / "claim.json"
+    Leases(file).claim("a")
+    file.write_text(file.read_text().replace('"number": 1', '"number": 0'))
+    with pytest.raises(DamagedFile, match=r"claim\.json is damaged: its contents do not match"):
+        Leases(file)

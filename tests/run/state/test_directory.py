@@ -30,6 +30,28 @@ def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path, left: str) -> No
         StateDirectory(tmp_path, "app", 1)
 
 
+@pytest.mark.parametrize(
+    ("was", "found"),
+    [('"buckets": 8', '"buckets": 9'), ('"partitions": 1', '"partitions": 2'), ("app", "apq")],
+)
+def test_a_changed_value_is_not_believed(tmp_path: Path, was: str, found: str) -> None:
+    """With other buckets, keys would be looked for where they are not."""
+    StateDirectory(tmp_path, "app", 1).close()
+    file = tmp_path / "application.json"
+    assert was in file.read_text()
+    file.write_text(file.read_text().replace(was, found))
+    with pytest.raises(UsageError, match=r"application\.json is damaged \(its contents do not"):
+        StateDirectory(tmp_path, "app", 1)
+
+
+def test_a_directory_of_a_format_without_checksums_is_refused_by_its_format(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "application.json").write_text('{"application": "app", "format": 4}')
+    with pytest.raises(UsageError, match="has format 4, but this version of wallaroo reads"):
+        StateDirectory(tmp_path, "app", 1)
+
+
 def test_a_directory_is_new_until_a_batch_was_planned(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app", 1)
     assert directory.is_new

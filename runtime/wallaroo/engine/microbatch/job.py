@@ -57,6 +57,7 @@ class Job:
             fall evenly on the partitions.
         readers: Maximum number of ranges that a batch is read in.
         repeated: See `Program`.
+        checkpoint: Directory of the query's checkpoint.
         batch: Bounds of a batch.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
         call_limit_s: Seconds that a function of the application may take for one message; 0 for no
@@ -71,6 +72,7 @@ class Job:
     slots: tuple[int, ...]
     readers: Readers
     repeated: frozenset[int]
+    checkpoint: Path
     batch: BatchLimits = field(default_factory=BatchLimits)
     idle_wait_s: float = 1.0
     call_limit_s: float = 60.0

@@ -8,8 +8,9 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from wallaroo.dataflow.bucket_logs import Head, Stamp, damaged, log_name
 from wallaroo.dataflow.call_timeout import CallTimeout
-from wallaroo.dataflow.entities import Changes, Head
+from wallaroo.dataflow.entities import Changes
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed
@@ -17,9 +18,11 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.engine.microbatch.job import Job, WorkerContext, worker_context
+from wallaroo.engine.microbatch.last_writes import last_written, log_key
 from wallaroo.engine.microbatch.source import TOKEN, is_tried_again
 from wallaroo.engine.spark.gc_control import no_garbage_collection
 from wallaroo.engine.spark.shipping import locate
+from wallaroo.engine.spark.task_epoch import task_epoch
 
 
 class LevelProcessor(StatefulProcessor):
@@ -53,12 +56,13 @@ class LevelProcessor(StatefulProcessor):
         with no_garbage_collection():
             if self._context is None:
                 self._context = worker_context(self._job, locate)
-                token, self._results = self._context.results()
+                self._token, self._results = self._context.results()
+                self._epoch = task_epoch()
                 self._state_runner = StateRunner(self._context.program, self._results, self._level)
                 self._patience = CallTimeout(self._job.call_limit_s)
                 self._patience.start()
                 self._isolates = is_tried_again()
-                yield _row(0, self._job.slots[0], TOKEN + token.encode())
+                yield _row(0, self._job.slots[0], TOKEN + self._token.encode())
             positions: list[tuple[int, bytes]] = []
             for row in rows:
                 if row.level == self._level:
@@ -68,13 +72,25 @@ class LevelProcessor(StatefulProcessor):
             if positions:
                 positions.sort(key=lambda positioned: positioned[0])
                 blobs = [blob for _, blob in positions]
-                for packed in self._run(key[0], blobs, self._context):
+                sent, written = self._run(key[0], blobs, self._context)
+                for packed in sent:
                     yield _row(packed.level, self._job.slots[packed.bucket], packed.blob)
+                if written:
+                    note = f"{self._token} {log_key(self._level, key[0])}"
+                    yield _row(0, self._job.slots[0], TOKEN + note.encode())
 
-    def _run(self, slot: int, packed: Sequence[bytes], context: WorkerContext) -> list[Packed]:
-        """Run a bucket; what it sends to later levels."""
-        cache = context.cache(self._level)
-        bucket = cache.open(slot, self._log)
+    def _run(
+        self, slot: int, packed: Sequence[bytes], context: WorkerContext
+    ) -> tuple[list[Packed], bool]:
+        """Run a bucket; what it sends to later levels, and whether its log was written."""
+        cache, epoch, level = context.cache(self._level), self._epoch, self._level
+        checkpoint = self._job.checkpoint
+        stamp = Stamp(
+            log_name(epoch.run, level, slot),
+            epoch.number,
+            lambda: last_written(checkpoint, epoch.number, level, slot),
+        )
+        bucket = cache.open(slot, self._log, stamp)
 
         def run(program: Program, results: TaskResults) -> tuple[Changes, list[Packed]]:
             runner = StateRunner(program, results, self._level)
@@ -86,9 +102,9 @@ class LevelProcessor(StatefulProcessor):
             changes, sent = run_isolated(context.program, self._results, limit_s, run, saves)
         else:
             changes, sent = self._state_runner.run(packed, slot, bucket), self._state_runner.sent()
-        cache.commit(slot, self._log, changes)
+        written = cache.commit(slot, self._log, changes, stamp)
         self._state_runner.note_state(slot, bucket)
-        return sent
+        return sent, written
 
     def close(self) -> None:
         """Stage the remaining outputs at the gateway, before the task counts as finished."""
@@ -117,12 +133,14 @@ class StoredLog:
     def head(self) -> Head | None:
         """See `BucketLog.head`."""
         head = self._head.get()
-        return None if head is None else Head(tuple(head[0].split()), *head[1:])
+        return None if head is None else Head.from_text(*head)
 
     def record(self, place: int) -> bytes:
         """See `BucketLog.record`."""
         found = self._records.getValue((place,))
-        assert found is not None
+        if found is None:
+            msg = f"a log has no record {place}"
+            raise damaged(msg)
         return bytes(found[0])
 
     def records(self) -> Iterable[bytes]:
@@ -136,4 +154,4 @@ class StoredLog:
             self._records.updateValue((self.BASE,), (base,))
         self._records.updateValue((head.count - 1,), (record,))
         sizes = head.count, head.base_bytes, head.tail_bytes
-        self._head.update((" ".join(head.versions), *sizes))
+        self._head.update((head.text(), *sizes))

@@ -13,6 +13,7 @@ from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.gateway_api import GatewayAPI, Stopped
 from wallaroo.engine.microbatch.job import Job
+from wallaroo.engine.microbatch.last_writes import note_written
 from wallaroo.engine.microbatch.processor import LevelProcessor
 from wallaroo.engine.microbatch.source import SCHEMA, TOKEN, JournalSource, job_to_option
 from wallaroo.engine.spark.checkpoint.progress import planned_end, run_of
@@ -151,7 +152,13 @@ class _Commit:
             gateway.wake(_AT_ONCE)
 
     def __call__(self, tokens: DataFrame, batch: int) -> None:
-        found = [row.token for row in tokens.collect()]
+        found: list[str] = []
+        written: list[str] = []
+        for row in tokens.collect():
+            token, _, log = row.token.partition(" ")
+            found.append(token)
+            written += [log] if log else []
+        note_written(self._checkpoint, batch, written)
         try:
             tally = self._gateway.publish(
                 self._run_name(),

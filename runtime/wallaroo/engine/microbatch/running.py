@@ -104,6 +104,7 @@ class RunningMicroBatch(RunningOnSpark):
                 slots_for(layout.buckets),
                 self._readers,
                 program.repeated,
+                layout.checkpoint,
                 settings.batch,
                 call_limit_s=settings.call_limit_s,
                 costs=self._costs,

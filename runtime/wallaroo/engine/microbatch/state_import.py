@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from wallaroo.dataflow.entities import Head
+from wallaroo.dataflow.bucket_logs import Head, log_name
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.microbatch.processor import StoredLog
@@ -24,6 +24,7 @@ from wallaroo.engine.microbatch.source import SCHEMA, rows
 from wallaroo.engine.spark.checkpoint.partitions import last_batch
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.spark.task_epoch import task_epoch
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
@@ -151,15 +152,17 @@ class _Appending(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802
         self,
-        key: Any,  # noqa: ARG002
+        key: Any,
         rows: Iterator[Row],
         timerValues: Any,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
         for row in rows:
             if row.level == self._level:
                 record = bytes(row.blob)
-                head = self._log.head() or Head()
-                self._log.append(head.appended(len(record)), record)
+                head = self._log.head()
+                if head is None:
+                    head = Head.of(log_name(task_epoch().run, self._level, key[0]))
+                self._log.append(head.appended(record, head.at), record)
             else:
                 yield row
 

@@ -14,11 +14,13 @@ from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.spark.checkpoint.partitions import has_batch, last_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.sealed import sealed, unsealed
 
-_MARK = "begun"
-"""File with the number of the last chunk that Spark had when a later one was begun."""
+_MARK, _CHUNK = "begun", "chunk"
+"""File with the number of the last chunk that Spark had when a later one was begun, and the name of
+the number there."""
 
 
 def place_of(checkpoint: Path, commit: Commit | None) -> Place:
@@ -48,15 +50,30 @@ def note_begun(checkpoint: Path, place: Place) -> None:
     What it changes is published before Spark has it; so `has_begun` holds until Spark commits an
     epoch that ends after *place*.
     """
-    file = checkpoint / _MARK
-    if not file.exists() or file.read_text() != str(place.chunk):
-        write_durably(file, str(place.chunk))
+    if _begun(checkpoint) != place.chunk:
+        write_durably(checkpoint / _MARK, sealed({_CHUNK: place.chunk}))
 
 
 def has_begun(checkpoint: Path, place: Place) -> bool:
     """Whether chunks after *place*, the end of the last committed epoch, may be published."""
+    begun = _begun(checkpoint)
+    return begun is not None and begun >= place.chunk
+
+
+def _begun(checkpoint: Path) -> int | None:
+    """The number in the mark of *checkpoint*; None without a mark.
+
+    Raises:
+        DamagedFile: It was changed.
+    """
     file = checkpoint / _MARK
-    return file.exists() and int(file.read_text()) >= place.chunk
+    try:
+        return int(unsealed(file.read_text())[_CHUNK])
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, LookupError) as error:
+        msg = f"{file} is damaged: {error}; {RESTORE}"
+        raise DamagedFile(msg) from error
 
 
 def published_after(layout: StateLayout) -> tuple[Commit | None, list[bytes]]:

@@ -7,8 +7,8 @@ Between a process that runs user code and Spark's Java a frame is
 * from Java to the first stage: the position from which an epoch begins, as JSON;
 * to a partition, by its first byte: `c` a chunk, `f` the name of a file that has one, `a` the
   position from which changes apply, `o` a bucket to open, followed by the head of its log (`h`),
-  its records (`r`) and their end (`d`), `e` a bucket whose changes are to be saved; the partition
-  answers with what its log is to have, or with nothing.
+  its records (`r`) and their end (`d`), `e` a bucket whose changes are to be saved, and the last
+  chunk of the epoch; the partition answers with what its log is to have, or with nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import threading
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from wallaroo.dataflow.entities import Head
+from wallaroo.dataflow.bucket_logs import Head
 
 _LENGTH = struct.Struct(">I")
 _PIECE_BYTES = 256 * 1024
 _SLOT = struct.Struct(">i")
 _CHUNK = struct.Struct(">QB?")
-_BUCKET = struct.Struct(">I")
+_BUCKET = struct.Struct(">IQ")
 _LOG = struct.Struct(">qqq")
 _PLACE = struct.Struct(">q")
 CHUNK, FILE, APPLY, OPEN, SAVE = b"c", b"f", b"a", b"o", b"e"
@@ -134,15 +134,19 @@ def pack_slot(slot: int) -> bytes:
     return _SLOT.pack(slot)
 
 
-def pack_bucket(kind: bytes, bucket: int) -> bytes:
-    """A frame that opens or saves *bucket*."""
-    return kind + _BUCKET.pack(bucket)
+def pack_bucket(kind: bytes, bucket: int, chunk: int = 0) -> bytes:
+    """A frame that opens *bucket*, or saves it at the end of *chunk*."""
+    return kind + _BUCKET.pack(bucket, chunk)
 
 
 def bucket_in(frame: bytes) -> int:
     """The bucket in a frame of `pack_bucket`."""
-    (bucket,) = _BUCKET.unpack_from(frame, 1)
-    return int(bucket)
+    return int(_BUCKET.unpack_from(frame, 1)[0])
+
+
+def chunk_of(frame: bytes) -> int:
+    """The chunk in a frame of `pack_bucket`."""
+    return int(_BUCKET.unpack_from(frame, 1)[1])
 
 
 def pack_chunk(kind: bytes, number: int, level: int, *, isolates: bool) -> bytes:
@@ -157,10 +161,13 @@ def chunk_in(frame: bytes) -> tuple[int, int, bool, memoryview]:
 
 
 def head_in(frame: bytes) -> Head:
-    """The head of a log in a frame `HEAD`."""
+    """The head of a log in a frame `HEAD`.
+
+    Raises:
+        DamagedFile: It is not as it was written.
+    """
     count, base_bytes, tail_bytes = _LOG.unpack_from(frame, 1)
-    versions = frame[1 + _LOG.size :].decode().split()
-    return Head(tuple(versions), count, base_bytes, tail_bytes)
+    return Head.from_text(frame[1 + _LOG.size :].decode(), count, base_bytes, tail_bytes)
 
 
 def record_in(frame: bytes) -> tuple[int, bytes]:
@@ -175,7 +182,7 @@ class Appended(NamedTuple):
     head: Head
     """Its head from now on."""
     record: bytes
-    """A record more, the last that the head counts."""
+    """A record more, the last that the head counts; empty if only the head changes."""
     base: bytes | None = None
     """A record of all entities, which takes the place of all before."""
 
@@ -186,7 +193,7 @@ def pack_appended(appended: Appended | None) -> Sequence[bytes]:
         return ()
     head = appended.head
     parts = [_LOG.pack(head.count, head.base_bytes, head.tail_bytes)]
-    for part in (" ".join(head.versions).encode(), appended.record, appended.base):
+    for part in (head.text().encode(), appended.record, appended.base):
         if part is not None:
             parts += [_LENGTH.pack(len(part)), part]
     return parts

@@ -17,8 +17,10 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH, HOLD = b"H", b"B", b"W", b"A", b"F", b"O"
+DAMAGED = b"M"
 """To the gateway: a process introduces itself; an epoch begins; the results of a chunk; a
-request for changes; requests of the driver to end the epoch, and to hand out no more chunks."""
+request for changes; requests of the driver to end the epoch, and to hand out no more chunks; what a
+process has found to be damaged."""
 TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D", b"P", b"X"
 """From the gateway: a chunk to run; its next level; the end of the epoch; changes, and their end;
 what was published; a failure. `FINISH` says that the epoch has ended."""

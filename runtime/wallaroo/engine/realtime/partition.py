@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import time
 
+from wallaroo.dataflow.bucket_logs import log_name
 from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
@@ -23,6 +24,7 @@ from wallaroo.engine.realtime.frames import (
     FrameSocket,
     bucket_in,
     chunk_in,
+    chunk_of,
     head_in,
     pack_appended,
     record_in,
@@ -33,6 +35,7 @@ from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
+from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.system.failpoints import fault
 
 
@@ -77,7 +80,8 @@ class Partition:
             if kind == SAVE:
                 self._saves = True
                 fault("partition-in-save")
-                self._java.send(*pack_appended(self._state.save(bucket_in(frame))))
+                saved = self._state.save(bucket_in(frame), chunk_of(frame))
+                self._java.send(*pack_appended(saved))
                 continue
             if self._saves:
                 self._saves = False
@@ -100,11 +104,13 @@ class Partition:
         fault("partition-in-open")
         if frame is None:
             raise EOFError
-        self._state.open(bucket, head, (record for _, record in sorted(records)))
+        log = log_name(run_of(self._checkpoint), 0, bucket)
+        self._state.open(bucket, log, head, (record for _, record in sorted(records)))
 
     def _apply(self, place: Place) -> None:
         """Take in the changes that were published after *place*, which Spark does not have."""
-        run = (self._checkpoint / "metadata").read_text()
+        self._state.check_age(place.chunk)
+        run = run_of(self._checkpoint)
         self._gateway.send(pack_json(CHANGES, [run, place.chunk]))
         while (frame := self._gateway.receive()) is not None and frame[:1] == RECORD:
             self._state.apply(frame[1:])

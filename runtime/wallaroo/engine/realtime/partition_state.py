@@ -7,12 +7,12 @@ format of the micro-batch engine, and the published ones are not needed any more
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Head, Unloaded
+from wallaroo.dataflow.bucket_logs import Head, check_age, checked
+from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Unloaded, contents
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
@@ -43,17 +43,36 @@ class PartitionState:
         """The same entities, with timers of their own."""
         return replace(self.bucket)
 
-    def open(self, bucket: int, head: Head | None, records: Iterable[bytes]) -> None:
-        """Take in what the state store has of *bucket*."""
-        self._heads[bucket] = head or Head()
-        for record in records:
+    def open(self, bucket: int, log: str, head: Head | None, records: Iterable[bytes]) -> None:
+        """Take in what the state store has of *bucket*.
+
+        Args:
+            bucket: Number of the bucket.
+            log: Name of its log.
+            head: Head of the log; None if it has none.
+            records: All records of the log in order.
+
+        Raises:
+            DamagedFile: The log is not as it was written.
+        """
+        self._heads[bucket] = head or Head.of(log)
+        for record in checked(log, head, records):
             self.cache._apply(record, self.bucket)
         self.bucket.head = self._logs()
+
+    def check_age(self, chunk: int) -> None:
+        """Refuse buckets that are older than the end of *chunk*, at which all were saved.
+
+        Raises:
+            DamagedFile: There is one.
+        """
+        for head in self._heads.values() if chunk else ():
+            check_age(head.log, head, chunk)
 
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
         self.cache._apply(record, self.bucket)
-        for name, (changed, forgotten, *_) in pickle.loads(record).items():
+        for name, (changed, forgotten, *_) in contents(record).items():
             if name in self.cache.partitions:
                 number = self.cache.partitions.index(name)
                 self._note_keys(number, Saved(*changed).keys, forgotten)
@@ -69,17 +88,20 @@ class PartitionState:
         self._note(changes.changed, changes.forgotten)
         return self.cache.record(changes.changed, changes.forgotten)
 
-    def save(self, bucket: int) -> Appended | None:
-        """What the log of *bucket* is to have at the end of an epoch; None if nothing changed.
+    def save(self, bucket: int, chunk: int) -> Appended:
+        """What the log of *bucket* is to have at the end of *chunk*, with which an epoch ends.
+
+        If nothing has changed, it is a head that says how new the log is.
 
         Raises:
             RuntimeFailure: An entity cannot be saved.
         """
         if self._answers is None:
-            self._answers = self._appended()
+            self._answers = self._appended(chunk)
         answer = self._answers.pop(bucket, None)
-        if answer is not None:
-            self._heads[bucket] = answer.head
+        if answer is None:
+            answer = Appended(replace(self._heads[bucket], at=chunk), b"")
+        self._heads[bucket] = answer.head
         return answer
 
     def begin_epoch(self) -> None:
@@ -103,13 +125,13 @@ class PartitionState:
         self._changed[number].difference_update(forgotten)
         self._changed[number].update(changed)
 
-    def _appended(self) -> dict[int, Appended]:
-        """What the logs of the buckets are to have."""
+    def _appended(self, chunk: int) -> dict[int, Appended]:
+        """What the logs of the buckets are to have at the end of *chunk*, where they change."""
         found: dict[int, Appended] = {}
         outgrown: dict[int, Appended] = {}
         for bucket, (changes, unloaded) in self._by_bucket().items():
             record = self.cache.record(changes.changed, changes.forgotten, unloaded)
-            head = self._heads[bucket].appended(len(record))
+            head = self._heads[bucket].appended(record, chunk)
             found[bucket] = Appended(head, record)
             if head.log_bytes > max(EntityCache.MIN_LOG_BYTES, 3 * head.base_bytes):
                 outgrown[bucket] = found[bucket]
@@ -119,7 +141,7 @@ class PartitionState:
             bases = {}
         for bucket, base in bases.items():
             head, record, _ = outgrown[bucket]
-            found[bucket] = Appended(head.rebased(len(base)), record, base)
+            found[bucket] = Appended(head.rebased(base, record), record, base)
         return found
 
     def _by_bucket(self) -> dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]]:

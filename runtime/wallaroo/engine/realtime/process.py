@@ -25,10 +25,11 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
 from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import HELLO, READER, Hello, pack_json
+from wallaroo.engine.realtime.messages import DAMAGED, HELLO, READER, Hello, pack_json
 from wallaroo.engine.realtime.state_import import ImportJob
 from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
+from wallaroo.errors import DamagedFile
 from wallaroo.model.loader import ApplicationRef
 
 CUT_OFF = 75
@@ -138,14 +139,18 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
     _end_with(gateway)
     patience.start()
-    if role == READER:
-        from wallaroo.engine.realtime.reader import Reader
+    try:
+        if role == READER:
+            from wallaroo.engine.realtime.reader import Reader
 
-        Reader(job, program, gateway, java).run()
-    else:
-        from wallaroo.engine.realtime.partition import Partition
+            Reader(job, program, gateway, java).run()
+        else:
+            from wallaroo.engine.realtime.partition import Partition
 
-        Partition(job, program, role, gateway, java).run()
+            Partition(job, program, role, gateway, java).run()
+    except DamagedFile as error:
+        gateway.send(pack_json(DAMAGED, str(error)))  # which lets the driver know, and cuts it off
+        gateway.receive()
 
 
 def _end_with(gateway: FrameSocket) -> None:

@@ -104,8 +104,9 @@ class Reader:
             if frame[:1] == LEVEL:
                 self._hand_on(next_in(frame))
                 continue
+            chunk = Place.from_json(frame[1:]).chunk
             for bucket, slot in enumerate(self._job.slots):
-                self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket))
+                self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket, chunk))
                 fault("reader-in-save")
             self._java.send(pack_slot(END_OF_EPOCH), frame[1:])
             return

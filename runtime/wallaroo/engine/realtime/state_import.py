@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wallaroo.dataflow.entities import Head
+from wallaroo.dataflow.bucket_logs import Head, log_name
 from wallaroo.dataflow.packing import Packed
 from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import is_imported
@@ -37,6 +37,7 @@ from wallaroo.engine.realtime.frames import (
 from wallaroo.engine.realtime.java import start_query, why_ended
 from wallaroo.engine.realtime.messages import READER, Place
 from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.errors import RuntimeFailure
@@ -79,7 +80,7 @@ def import_state(session: SparkSession, layout: StateLayout, file: Path, name: s
         RuntimeFailure: Spark failed.
     """
     owner.take(layout.checkpoint, "real-time")
-    job = ImportJob(file, name, slots_for(layout.buckets))
+    job = ImportJob(file, name, slots_for(layout.buckets), layout.checkpoint)
     try:
         _run(session, job, layout)
     except Exception as error:
@@ -114,6 +115,8 @@ class ImportJob:
     """Name of the import."""
     slots: tuple[int, ...]
     """For each bucket, the number that Spark's exchange hashes."""
+    checkpoint: Path
+    """Directory of the query's checkpoint."""
 
     def serve(self, role: int, java: FrameSocket) -> None:
         """Be the process *role*, until Java closes the connection.
@@ -126,7 +129,7 @@ class ImportJob:
             if role == READER:
                 self._serve_reader(parts, java)
             else:
-                _serve_partition(opened.fileno(), parts, java)
+                self._serve_partition(opened.fileno(), parts, java)
 
     def _serve_reader(self, parts: dict[int, deque[_Part]], java: FrameSocket) -> None:
         """Let the partitions append all records, and end the epoch; the next one never ends."""
@@ -143,23 +146,26 @@ class ImportJob:
         while java.receive() is not None:
             pass
 
+    def _serve_partition(
+        self, file: int, parts: dict[int, deque[_Part]], java: FrameSocket
+    ) -> None:
+        """Append the records of the partition's buckets to their logs."""
+        heads: dict[int, Head] = {}
+        while (frame := java.receive()) is not None:
+            bucket = bucket_in(frame)
+            if frame[:1] == OPEN:
+                log = log_name(run_of(self.checkpoint), 0, bucket)
+                heads[bucket] = _head(java) or Head.of(log)
+            else:
+                part = parts[bucket].popleft()
+                record = os.pread(file, part.size, part.start)
+                heads[bucket] = heads[bucket].appended(record, heads[bucket].at)
+                java.send(*pack_appended(Appended(heads[bucket], record)))
 
-def _serve_partition(file: int, parts: dict[int, deque[_Part]], java: FrameSocket) -> None:
-    heads: dict[int, Head] = {}
-    while (frame := java.receive()) is not None:
-        bucket = bucket_in(frame)
-        if frame[:1] == OPEN:
-            heads[bucket] = _head(java)
-        else:
-            part = parts[bucket].popleft()
-            record = os.pread(file, part.size, part.start)
-            heads[bucket] = heads[bucket].appended(len(record))
-            java.send(*pack_appended(Appended(heads[bucket], record)))
 
-
-def _head(java: FrameSocket) -> Head:
-    """The head of the log that *java* sends."""
-    head = Head()
+def _head(java: FrameSocket) -> Head | None:
+    """The head of the log that *java* sends; None if it has none."""
+    head = None
     while (frame := java.receive()) is not None and frame[:1] != DONE:
         if frame[:1] == HEAD:
             head = head_in(frame)

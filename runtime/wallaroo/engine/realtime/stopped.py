@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.dataflow.entities import Bucket, EntityCache, Unloaded
+from wallaroo.dataflow.entities import Bucket, EntityCache, Unloaded, contents
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.engine.base import StateLayout
@@ -85,7 +84,7 @@ def _keys(records: list[bytes]) -> set[tuple[str, Any]]:
     """State and key of each entity that *records* tell something of."""
     found: set[tuple[str, Any]] = set()
     for record in records:
-        for name, (changed, forgotten, *kept) in pickle.loads(record).items():
+        for name, (changed, forgotten, *kept) in contents(record).items():
             keys = [*Saved(*changed).keys, *forgotten]
             for _, unloaded in kept[0] if kept else ():
                 keys += unloaded

@@ -21,6 +21,7 @@ from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import (
     BEGIN,
     CHANGES,
+    DAMAGED,
     DONE,
     DRIVER,
     END,
@@ -162,6 +163,8 @@ class ChunkRun:
             for record in records:
                 self._processes[role].send(RECORD, record)
             self._processes[role].send(DONE)
+        elif kind == DAMAGED:
+            self.fail(json_in(frame), final=True)
         elif kind == HOLD and role == DRIVER:
             with self._changed:
                 self._held = True

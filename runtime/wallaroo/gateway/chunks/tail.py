@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.database import connect
+from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
 
 
 class JournalTail:
@@ -17,6 +18,7 @@ class JournalTail:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._database = connect(path, read_only=True)
 
     def read(self, start: int, max_bytes: int) -> Sequence[Chunk]:
@@ -24,16 +26,15 @@ class JournalTail:
 
         Raises:
             LookupError: They are not there, but later ones are.
+            DamagedDatabase: A chunk is not as it was written.
         """
         found: list[Chunk] = []
         size = 0
         cursor = self._database.execute(
-            "SELECT first, count, source, arrived_ns, data FROM chunk WHERE first >= ? "
-            "ORDER BY first",
-            (start,),
+            f"SELECT {COLUMNS} FROM chunk WHERE first >= ? ORDER BY first", (start,)
         )
         for row in cursor:  # not several at a time: each may have a megabyte
-            found.append(Chunk(*row))
+            found.append(chunk_in(row, self._path))
             size += len(row[4])
             if size >= max_bytes:
                 break

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import sqlite3
 import time
 import uuid
@@ -19,9 +18,11 @@ import structlog
 from wallaroo.dataflow.records import JOURNAL as JOURNAL_LOG
 from wallaroo.dataflow.records import TICK_SOURCE
 from wallaroo.engine.gateway_api import CheckpointProgress
-from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, Holdings, read_held
+from wallaroo.errors import DamagedFile
+from wallaroo.gateway.consistency.agreement import ACCEPT, JOURNAL, OUTBOX, Holdings, read_held
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import SCHEMA as LETTERS_SCHEMA
+from wallaroo.gateway.journal.chunk_rows import INSERT, renumber_sums, row_of
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import SCHEMA as OPENINGS_SCHEMA
 from wallaroo.gateway.journal.openings import Opening, is_known, write_openings
@@ -30,6 +31,7 @@ from wallaroo.gateway.journal.stream_positions import SCHEMA as MARKS_SCHEMA
 from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
 from wallaroo.gateway.outbox.outbox import SCHEMA as OUTBOX_SCHEMA
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.sealed import sealed, unsealed
 
 _FILE = "accept.json"
 
@@ -38,15 +40,23 @@ log = structlog.get_logger("wallaroo.gateway")
 
 def ask_to_accept(directory: Path, progress: CheckpointProgress) -> None:
     """Let the gateway of *directory* resume from the *progress* of a checkpoint when it starts."""
-    write_durably(directory / _FILE, json.dumps(dataclasses.asdict(progress)))
+    write_durably(directory / _FILE, sealed(dataclasses.asdict(progress)))
 
 
 def accept_if_asked(directory: Path) -> None:
-    """Carry out the request in *directory*; no other process may have journal or outbox open."""
+    """Carry out the request in *directory*; no other process may have journal or outbox open.
+
+    Raises:
+        DamagedFile: The request was changed.
+    """
     file = directory / _FILE
     if not file.exists():
         return
-    progress = CheckpointProgress(**json.loads(file.read_text()))
+    try:
+        progress = CheckpointProgress(**unsealed(file.read_text()))
+    except (ValueError, TypeError) as error:
+        msg = f"{file} is damaged: {error}; remove it, and start with {ACCEPT} again"
+        raise DamagedFile(msg) from error
     held = read_held(directory)
     with contextlib.closing(connect(directory / JOURNAL)) as journal:
         for schema in (JOURNAL_SCHEMA, MARKS_SCHEMA, OPENINGS_SCHEMA):
@@ -81,15 +91,13 @@ def _move(
             "UPDATE chunk SET first = -1 - (first + ?) WHERE first >= ?", (shift, strange)
         ).rowcount
         journal.execute("UPDATE chunk SET first = -1 - first WHERE first < 0")
+        renumber_sums(journal)
         if kept < planned:  # a batch was planned that takes them
             (arrived_ns,) = journal.execute(
                 "SELECT coalesce(min(arrived_ns), ?) FROM chunk WHERE first >= ?",
                 (time.time_ns(), planned),
             ).fetchone()
-            journal.execute(
-                "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)",
-                (kept, planned - kept, TICK_SOURCE, arrived_ns, b""),
-            )
+            journal.execute(INSERT, row_of(kept, planned - kept, TICK_SOURCE, arrived_ns, b""))
         journal.executemany(
             "INSERT OR REPLACE INTO position VALUES (?, ?)",
             [("trimmed", committed), ("processed", committed)],

@@ -73,7 +73,8 @@ class DeadLetter:
     key: str | None
     """Its key, printable, if it was known."""
     payload: bytes | None
-    """What arrived, without its header; None after a state, where it cannot be replayed."""
+    """What arrived, without its header; None after a state, where it cannot be replayed. What was
+    damaged on disk is kept as it was found, and cannot be replayed either."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -231,21 +232,41 @@ class DeadLetterStore:
         """Keep letters, and drop the oldest if there are too many now."""
         now = time.time_ns()
         for source, name, letter, evidence in kept:
-            texts = (letter.pipeline, letter.step, letter.place, letter.error, letter.message)
-            frame = None if evidence is None else evidence.frame
-            size = sum(map(len, texts)) + len(frame or b"") + _ROW_BYTES
-            arrived_ns, header = (None, None) if evidence is None else evidence[:2]
-            if size > self._limits.size_bytes:  # a letter without its payload is better than none
-                size, frame, header = size - len(frame or b""), None, None
-            self._database.execute(
-                "INSERT INTO letter (set_aside_ns, arrived_ns, source, source_name, pipeline, "
-                "step, place, error, message, key, header, frame, bytes) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (now, arrived_ns, source, name, *texts, letter.key, header, frame, size),
-            )
-            self._add("letters", 1)
-            self._add("bytes", size)
+            if evidence is None:
+                self._insert(now, source, name, letter)
+            else:
+                self._insert(now, source, name, letter, *evidence)
         self._forget(now)
+
+    def keep_damaged(self, source: int, name: str, letter: FailedMessage, data: bytes) -> None:
+        """Keep a letter with *data* that was damaged on disk, and so cannot be replayed."""
+        now = time.time_ns()
+        self._insert(now, source, name, letter, None, None, data)
+        self._forget(now)
+
+    def _insert(
+        self,
+        now_ns: int,
+        source: int,
+        name: str,
+        letter: FailedMessage,
+        arrived_ns: int | None = None,
+        header: int | None = None,
+        frame: bytes | None = None,
+    ) -> None:
+        """Add a letter; one whose frame has no *header* cannot be replayed."""
+        texts = (letter.pipeline, letter.step, letter.place, letter.error, letter.message)
+        size = sum(map(len, texts)) + len(frame or b"") + _ROW_BYTES
+        if size > self._limits.size_bytes:  # a letter without its payload is better than none
+            size, frame, header = size - len(frame or b""), None, None
+        self._database.execute(
+            "INSERT INTO letter (set_aside_ns, arrived_ns, source, source_name, pipeline, "
+            "step, place, error, message, key, header, frame, bytes) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (now_ns, arrived_ns, source, name, *texts, letter.key, header, frame, size),
+        )
+        self._add("letters", 1)
+        self._add("bytes", size)
 
     def listed(self, choice: Choice, most: int) -> list[DeadLetter]:
         """The last *most* of the chosen letters, the oldest first."""
@@ -289,7 +310,7 @@ class DeadLetterStore:
         condition, values = choice.condition()
         rows = self._database.execute(
             "SELECT id, source, bytes FROM letter "
-            f"WHERE {condition} AND frame IS NOT NULL AND replay IS NULL ORDER BY source, id",
+            f"WHERE {condition} AND header IS NOT NULL AND replay IS NULL ORDER BY source, id",
             values,
         )
         chosen: list[int] = []

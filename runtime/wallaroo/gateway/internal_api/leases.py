@@ -8,14 +8,15 @@ fencing token, are rejected.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from wallaroo.errors import DamagedFile
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.sealed import sealed, unsealed
 
 LAPSE_S = 15.0
 """Seconds of silence after which a driver is presumed dead: several renewals or a pause of Java."""
@@ -41,6 +42,9 @@ class Leases:
     Args:
         file: The file; created if missing.
         clock: Seconds, for tests.
+
+    Raises:
+        DamagedFile: The file was changed.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,7 +53,7 @@ class Leases:
         self._lock = threading.Lock()
         self._known = _Known()
         if file.exists():
-            self._known = _Known(**json.loads(file.read_text()))
+            self._known = _read(file)
         else:
             self._keep(self._known)
         self._heard_at = clock()  # the holder may not have noticed that the gateway was away
@@ -98,5 +102,21 @@ class Leases:
         return f"fenced out: the driver {other} has acquired the lease of this gateway since"
 
     def _keep(self, known: _Known) -> None:
-        write_durably(self._file, json.dumps(asdict(known)))
+        write_durably(self._file, sealed(asdict(known)))
         self._known = known
+
+
+def _read(file: Path) -> _Known:
+    """What *file* says.
+
+    Raises:
+        DamagedFile: It was changed.
+    """
+    try:
+        return _Known(**unsealed(file.read_text()))
+    except (ValueError, TypeError) as error:
+        msg = (
+            f"{file} is damaged: {error}; restore it from a copy, or remove it while no driver "
+            "is running"
+        )
+        raise DamagedFile(msg) from error

@@ -21,6 +21,8 @@ import structlog
 
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
+from wallaroo.gateway.journal.chunk_rows import INSERT, Row, row_of
+from wallaroo.gateway.journal.chunk_rows import SCHEMA as CHUNK_SCHEMA
 from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
 from wallaroo.gateway.journal.openings import departure, note_opening
 from wallaroo.gateway.journal.reader import ChunkReader
@@ -28,10 +30,8 @@ from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
 from wallaroo.system.failpoints import fault
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS chunk (
-    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, source INTEGER NOT NULL,
-    arrived_ns INTEGER NOT NULL, data BLOB NOT NULL);
+SCHEMA = f"""
+{CHUNK_SCHEMA}
 CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
@@ -374,13 +374,15 @@ class Journal:
     def _commit(self, taken: Sequence[Waiting]) -> None:
         end, size = self._end, 0
         counts = dict(self._accepted)
-        rows: list[tuple[int, int, int, int, bytes | bytearray]] = []
+        rows: list[Row] = []
         reached: dict[str, bytes] = {}
         stream_positions: dict[StreamName, int] = {}
         wall = self._wall()
         used = {waiting.stream_position[0]: wall for waiting in taken if waiting.stream_position}
         for waiting in taken:
-            rows.append((end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data))
+            rows.append(
+                row_of(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data)
+            )
             if waiting.reached is not None:
                 reached[waiting.reached.source] = waiting.reached.position
             end += waiting.count
@@ -390,7 +392,7 @@ class Journal:
             if waiting.stream_position is not None:
                 stream_positions.update([waiting.stream_position])
         with self._database_lock, transaction(self._database):
-            self._database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", rows)
+            self._database.executemany(INSERT, rows)
             self._database.executemany(
                 "INSERT OR REPLACE INTO accepted VALUES (?, ?)", counts.items()
             )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.database import reading
+from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
@@ -62,17 +63,17 @@ class ChunkReader:
 
         Raises:
             LookupError: Some of it is missing.
+            DamagedDatabase: A chunk is not as it was written.
         """
         reached = start
         with reading(self._path) as database:
             block: list[Chunk] = []
             size = 0
             for row in database.execute(
-                "SELECT first, count, source, arrived_ns, data FROM chunk "
-                "WHERE first >= ? AND first < ? ORDER BY first",
+                f"SELECT {COLUMNS} FROM chunk WHERE first >= ? AND first < ? ORDER BY first",
                 (start, end),
             ):
-                chunk = Chunk(*row)
+                chunk = chunk_in(row, self._path)
                 _check_gapless(reached, chunk.first)
                 reached = chunk.first + chunk.messages
                 block.append(chunk)
@@ -98,11 +99,10 @@ class ChunkReader:
         """The chunks with messages from *offset* on, in order of arrival."""
         with reading(self._path) as database:
             for row in database.execute(
-                "SELECT first, count, source, arrived_ns, data FROM chunk "
-                "WHERE first + count > ? ORDER BY first",
+                f"SELECT {COLUMNS} FROM chunk WHERE first + count > ? ORDER BY first",
                 (offset,),
             ):
-                yield Chunk(*row)
+                yield chunk_in(row, self._path)
 
     def waiting(self, offset: int, now_ns: int) -> tuple[dict[int, int], float]:
         """Messages of each source from *offset* on, and how many seconds the first has waited."""

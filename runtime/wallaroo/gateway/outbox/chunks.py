@@ -9,14 +9,21 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.database import transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, EvidenceFinder
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.staging import (
+    INSERT_CHANGE,
+    INSERT_STAGED,
+    change_sum,
+    check_change,
+    outputs_sum,
+)
 from wallaroo.system.failpoints import fault
 
 SCHEMA = """
@@ -25,6 +32,7 @@ CREATE TABLE IF NOT EXISTS progress (
 -- up to which chunk a checkpoint has the changes, which are forgotten here
 CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY, chunk INTEGER NOT NULL);
 """
+_CHANGE = "epoch, state, bucket, change, sum"
 _ALL_STATES = ""
 """In the place of a state's name: a record holds the changes of all states."""
 _PIECE_BYTES = 1024 * 1024
@@ -71,15 +79,13 @@ class ChunkTable:
     def add(self, run: str, chunks: Sequence[FinishedChunk]) -> None:
         """Add what *chunks* changed, and how far the query *run* is with the last of them."""
         changes = [
-            (run, chunk.number, _ALL_STATES, partition, record)
+            (*change, change_sum(*change))
             for chunk in chunks
             for partition, record in chunk.changes
+            for change in [(run, chunk.number, _ALL_STATES, partition, record)]
         ]
         if changes:
-            self._database.executemany(
-                "INSERT INTO change (run, epoch, state, bucket, change) VALUES (?, ?, ?, ?, ?)",
-                changes,
-            )
+            self._database.executemany(INSERT_CHANGE, changes)
         last = chunks[-1]
         self._database.execute(
             "INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", (run, last.number, last.end)
@@ -88,17 +94,29 @@ class ChunkTable:
     def changes(self, run: str, partition: int, after: int) -> Sequence[bytes]:
         """What the chunks of *run* after number *after* changed in *partition*, in order."""
         rows = self._database.execute(
-            "SELECT change FROM change WHERE run = ? AND epoch > ? AND bucket = ? ORDER BY id",
+            f"SELECT {_CHANGE} FROM change WHERE run = ? AND epoch > ? AND bucket = ? ORDER BY id",
             (run, after, partition),
         )
-        return [record for (record,) in rows]
+        return self._checked(run, rows)
 
     def all_changes(self, run: str, after: int) -> list[bytes]:
         """What the chunks of *run* after number *after* changed in any partition, in order."""
         rows = self._database.execute(
-            "SELECT change FROM change WHERE run = ? AND epoch > ? ORDER BY id", (run, after)
+            f"SELECT {_CHANGE} FROM change WHERE run = ? AND epoch > ? ORDER BY id", (run, after)
         )
-        return [record for (record,) in rows]
+        return self._checked(run, rows)
+
+    def _checked(self, run: str, rows: Iterable[Sequence[Any]]) -> list[bytes]:
+        """The records of *rows* of changes.
+
+        Raises:
+            DamagedDatabase: One is not as it was written.
+        """
+        records: list[bytes] = []
+        for epoch, state, bucket, record, total in rows:
+            check_change(self._database, run, epoch, (state, bucket, record), total)
+            records.append(record)
+        return records
 
     def forget(self, run: str, until: int) -> None:
         """Forget what the chunks of *run* up to number *until* changed."""
@@ -163,9 +181,7 @@ class ChunkOutbox(Outbox):
 
     def _publish_outputs(self, outputs: Outputs) -> int:
         """Add *outputs*, which were not staged before; returns how many there are."""
-        staged = self._database.execute(
-            "INSERT INTO staged (token, sink, lengths, data) VALUES ('', ?, ?, ?)", outputs
-        )
+        staged = self._database.execute(INSERT_STAGED, ("", *outputs, outputs_sum(outputs)))
         count = len(outputs.lengths) // array("I").itemsize
         number = self._next_number(outputs.sink, count)
         added = self._database.execute(

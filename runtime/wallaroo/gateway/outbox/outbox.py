@@ -17,12 +17,14 @@ from typing import NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.engine.gateway_api import StateChange
-from wallaroo.gateway.database import connect, transaction, unsynced
+from wallaroo.errors import RESTORE
+from wallaroo.gateway.database import DamagedDatabase, connect, file_of, transaction, unsynced
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
+from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
-from wallaroo.gateway.outbox.staging import Staging
+from wallaroo.gateway.outbox.staging import Staging, outputs_sum
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
 
@@ -366,12 +368,25 @@ class Outbox:
         if self._closing:
             return None
         row = self._database.execute(
-            "SELECT position, lengths, data, number "
+            "SELECT position, lengths, data, number, sum "
             "FROM published JOIN staged ON staged.id = staged "
             "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
             (sink, after),
         ).fetchone()
         if row is None:
             return None
-        position, lengths, data, number = row
-        return Delivery(position, Outputs(sink, lengths, data), number)
+        position, lengths, data, number, total = row
+        outputs = Outputs(sink, lengths, data)
+        if outputs_sum(outputs) != total:
+            raise damaged_outputs(file_of(self._database), sink, number)
+        return Delivery(position, outputs, number)
+
+
+def damaged_outputs(file: Path | str, sink: int, number: int) -> DamagedDatabase:
+    """The error that a piece of the outbox is damaged; *number* is that of its first output."""
+    problem = f"the outputs from number {number} on for sink {sink} do not match their checksum"
+    remedy = (
+        f"{RESTORE}, or start with {SKIP}: the bytes of these outputs are kept as a dead letter, "
+        "and the application resumes without them"
+    )
+    return DamagedDatabase(file, problem, remedy)

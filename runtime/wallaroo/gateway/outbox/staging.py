@@ -10,26 +10,57 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.engine.gateway_api import StateChange
+from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (
     id INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, sink INTEGER NOT NULL,
-    lengths BLOB NOT NULL, data BLOB NOT NULL);
+    lengths BLOB NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS task_report (
     call TEXT PRIMARY KEY, run TEXT NOT NULL, epoch INTEGER NOT NULL, token TEXT NOT NULL,
     tally TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
     first_change INTEGER NOT NULL, last_change INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS change (
     id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, epoch INTEGER NOT NULL,
-    state TEXT NOT NULL, bucket INTEGER NOT NULL, change BLOB NOT NULL);
+    state TEXT NOT NULL, bucket INTEGER NOT NULL, change BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS change_epoch ON change (run, epoch);
 """
+INSERT_STAGED = "INSERT INTO staged (token, sink, lengths, data, sum) VALUES (?, ?, ?, ?, ?)"
+INSERT_CHANGE = (
+    "INSERT INTO change (run, epoch, state, bucket, change, sum) VALUES (?, ?, ?, ?, ?, ?)"
+)
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of changes that are read at a time."""
+
+
+def outputs_sum(outputs: Outputs) -> int:
+    """The checksum of a row with *outputs*."""
+    return checksum(outputs.data, outputs.sink, checksum(outputs.lengths))
+
+
+def change_sum(run: str, epoch: int, state: str, bucket: int, change: bytes) -> int:
+    """The checksum of a row with a change of state."""
+    return checksum(change, run, epoch, state, bucket)
+
+
+def check_change(
+    database: sqlite3.Connection, run: str, epoch: int, change: Sequence[Any], total: int
+) -> None:
+    """Refuse a row with a *change*: state, bucket and content.
+
+    Raises:
+        DamagedDatabase: It does not match its checksum, *total*.
+    """
+    if change_sum(run, epoch, *change) != total:
+        problem = (
+            f"the changes of state in partition {change[1]}, batch {epoch} of {run}, do not "
+            "match their checksum"
+        )
+        raise DamagedDatabase(file_of(database), problem)
 
 
 class TaskReport(NamedTuple):
@@ -69,17 +100,13 @@ class Staging:
         last = self._last("staged")
         first = last + 1
         for of_sink in outputs:
-            last = self._added(
-                "INSERT INTO staged (token, sink, lengths, data) VALUES (?, ?, ?, ?)",
-                (token, *of_sink),
-            )
+            last = self._added(INSERT_STAGED, (token, *of_sink, outputs_sum(of_sink)))
         first_change, last_change = 1, 0
         if changes:
             first_change = self._last("change") + 1
         for change in changes:
             last_change = self._added(
-                "INSERT INTO change (run, epoch, state, bucket, change) VALUES (?, ?, ?, ?, ?)",
-                (run, epoch, *change),
+                INSERT_CHANGE, (run, epoch, *change, change_sum(run, epoch, *change))
             )
         report = json.dumps(tally.to_json())
         self._database.execute(
@@ -127,12 +154,14 @@ class Staging:
         """
         found, size = [], 0
         for row in self._database.execute(
-            "SELECT epoch, id, state, bucket, change FROM change "
+            "SELECT epoch, id, state, bucket, change, sum FROM change "
             "WHERE run = ? AND (epoch, id) > (?, ?) AND epoch <= ? ORDER BY epoch, id",
             (run, *after, last_epoch),
         ):
-            found.append(row)
-            size += len(row[-1])
+            epoch, number, *change, total = row
+            check_change(self._database, run, epoch, change, total)
+            found.append((epoch, number, *change))
+            size += len(change[-1])
             if size >= _BLOCK_BYTES:
                 break
         return found

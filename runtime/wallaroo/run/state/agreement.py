@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import structlog
 from wallaroo.engine.base import Engine
 from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RESTORE, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
 from wallaroo.gateway.internal_api.client import ControlClient
@@ -56,7 +55,9 @@ def agree(
         RuntimeFailure: They cannot be read.
     """
     held = files.held()  # waits for a previous gateway, which may still be writing
-    progress = (used or engine()).progress(state.checkpoint)
+    used = used or engine()
+    progress = used.progress(state.checkpoint)
+    _check_partitions(state, used)
     problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
         return
@@ -64,6 +65,27 @@ def agree(
         raise UsageError(str(problem))
     log.warning("lost files accepted", reason=problem.reason)
     files.accept(progress)
+
+
+def _check_partitions(state: StateDirectory, used: Engine) -> None:
+    """Refuse a checkpoint whose last batch has another number of partitions than the state.
+
+    Spark would look for keys in partitions where they are not.
+
+    Raises:
+        UsageError: It has.
+    """
+    if used.is_new(state.checkpoint):
+        return
+    ours, theirs = state.fixed.partitions, used.last_batch(state.layout).partitions
+    if ours != theirs:
+        msg = (
+            f"the last batch in {state.checkpoint / 'offsets'} has {theirs} partitions, and the "
+            f"state has {ours}: if a change of the number was interrupted, run `wallaroo "
+            f"repartition --partitions {theirs}` again to finish it; otherwise the file is "
+            f"damaged: {RESTORE}"
+        )
+        raise UsageError(msg)
 
 
 class LocalFiles:
@@ -80,17 +102,11 @@ class LocalFiles:
         """See `Files.held`.
 
         Raises:
-            RuntimeFailure: A file is damaged, or in use.
+            RuntimeFailure: The directory is in use.
+            DamagedFile: A file is malformed.
         """
         with self._alone():
-            try:
-                return read_held(self._directory)
-            except sqlite3.DatabaseError as error:
-                msg = (
-                    f"journal.db or outbox.db in {self._directory} cannot be read: {error}; "
-                    "restore the state directory from a copy"
-                )
-                raise RuntimeFailure(msg) from error
+            return read_held(self._directory)
 
     def accept(self, progress: CheckpointProgress) -> None:
         """See `Files.accept`; the gateway does it when it starts."""

@@ -8,15 +8,15 @@ refused before anything is written.
 from __future__ import annotations
 
 import importlib
-import json
 from dataclasses import asdict, dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
-from wallaroo.errors import UsageError
+from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.sealed import sealed, unsealed
 
 _FILE = "state-classes.json"
 _WIDER = {("int", "float"), ("bool", "int")}
@@ -85,11 +85,16 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
 
     Raises:
         UsageError: A class does not fit; the message names the state and the field.
+        DamagedFile: The record of the classes was changed.
     """
     file = state_dir / _FILE
     saved: dict[str, Shape] = {}
     if file.exists():
-        saved = {name: Shape(**shape) for name, shape in json.loads(file.read_text()).items()}
+        try:
+            saved = {name: Shape(**shape) for name, shape in unsealed(file.read_text()).items()}
+        except (ValueError, TypeError) as error:
+            msg = f"{file} is damaged: {error}; restore {state_dir} from a copy"
+            raise DamagedFile(msg) from error
     if application.serialization is not None:  # which handles versions itself
         return
     shapes = dict(saved)
@@ -103,8 +108,7 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
             )
             raise UsageError(msg)
         shapes[name] = saved[name].narrowed_to(new) if name in saved else new
-    text = json.dumps({name: asdict(shape) for name, shape in shapes.items()}, indent=2)
-    write_durably(file, f"{text}\n")
+    write_durably(file, sealed({name: asdict(shape) for name, shape in shapes.items()}))
 
 
 class EntityShape:

@@ -24,8 +24,9 @@ from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
+from wallaroo.system.sealed import CHECKSUM, sealed, unsealed
 
-FORMAT = 4
+FORMAT = 5
 """Version of the directory's layout, of saved entities, and of the buckets of keys."""
 _BUCKETS_PER_PARTITION = 8
 
@@ -67,17 +68,22 @@ def read_fixed(path: Path) -> Fixed:
         msg = f"{path} is not a state directory: it contains no {file.name}"
         raise UsageError(msg)
     try:
-        values = dict(json.loads(file.read_text()))
-    except (ValueError, TypeError) as error:
+        text = file.read_text()
+        values = json.loads(text)
+        found = values.get("format")
+        if found == FORMAT or CHECKSUM in values:  # formats before 5 have no checksum
+            values = unsealed(text)
+        fixed = Fixed(**values) if found == FORMAT else None
+    except (AttributeError, ValueError, TypeError) as error:
         msg = f"{file} is damaged ({error}): restore {path} from a copy"
         raise UsageError(msg) from error
-    if values.get("format") != FORMAT:
+    if fixed is None:
         msg = (
-            f"the state directory {path} has format {values.get('format')}, but this "
-            f"version of wallaroo reads format {FORMAT}; choose another --state-dir"
+            f"the state directory {path} has format {found}, but this version of wallaroo reads "
+            f"format {FORMAT}; choose another --state-dir"
         )
         raise UsageError(msg)
-    return Fixed(**values)
+    return fixed
 
 
 def readable_checkpoint(path: Path) -> Path:
@@ -217,4 +223,4 @@ class StateDirectory:
         return fixed
 
     def _write(self, fixed: Fixed) -> None:
-        write_durably(self.path / "application.json", json.dumps(asdict(fixed), indent=2) + "\n")
+        write_durably(self.path / "application.json", sealed(asdict(fixed)))

@@ -29,7 +29,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** What crosses from the first stage to a partition. */
 case class Frame(slot: Int, data: Array[Byte])
 
-/** The head of a bucket's log, as the micro-batch engine stores it. */
+/** The head of a bucket's log; `versions` is what `Head.text` returns in `bucket_logs.py`. */
 case class Head(versions: String, count: Long, base_bytes: Long, tail_bytes: Long)
 
 case class Place(place: Long)
@@ -209,7 +209,7 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
         log.clear()
         log.updateValue(Place(-1), Record(part(answer)))
       }
-      log.updateValue(Place(count - 1), Record(record))
+      if (record.nonEmpty) log.updateValue(Place(count - 1), Record(record))
       head.update(Head(versions, count, base, tail))
     }
   }

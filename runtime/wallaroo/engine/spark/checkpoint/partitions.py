@@ -10,7 +10,7 @@ from wallaroo.engine.base import LastBatch
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.errors import cause_of
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,9 +67,18 @@ def has_batch(checkpoint: Path) -> bool:
 
 
 def last_batch(checkpoint: Path) -> LastBatch:
-    """Return the last batch in *checkpoint*."""
+    """Return the last batch in *checkpoint*.
+
+    Raises:
+        DamagedFile: Its file cannot be read.
+    """
     numbers = [int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()]
     last = max(numbers)
-    _version, metadata, *_ = (checkpoint / "offsets" / str(last)).read_text().splitlines()
-    partitions = int(json.loads(metadata)["conf"][_PARTITIONS])
+    file = checkpoint / "offsets" / str(last)
+    try:
+        _version, metadata, *_ = file.read_text().splitlines()
+        partitions = int(json.loads(metadata)["conf"][_PARTITIONS])
+    except (ValueError, LookupError, TypeError) as error:
+        msg = f"{file} is damaged: {type(error).__name__}: {error}; {RESTORE}"
+        raise DamagedFile(msg) from error
     return LastBatch(last, (checkpoint / "commits" / str(last)).exists(), partitions)

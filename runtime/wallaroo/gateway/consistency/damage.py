@@ -1,0 +1,187 @@
+"""Looks at all of journal and outbox before a gateway opens them, and sets damage aside if asked.
+
+A damaged piece is then found before anything is accepted, and not when its turn comes. What is set
+aside becomes a dead letter with its bytes, which cannot be replayed; a reading of the clock takes
+the place of messages, so that offsets have no gap. Changes of state cannot be done without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from wallaroo.dataflow.records import TICK_SOURCE, FailedMessage, Outputs
+from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
+from wallaroo.gateway.database import check_structure, connect, named, reading, transaction
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
+from wallaroo.gateway.journal.chunk_rows import COLUMNS, INSERT, Row, damaged_range, row_of
+from wallaroo.gateway.outbox.outbox import damaged_outputs
+from wallaroo.gateway.outbox.staging import check_change, outputs_sum
+from wallaroo.system.printable import printable
+
+_SHOWN_BYTES = 60
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class _Range(NamedTuple):
+    """Messages of the journal whose chunks are damaged."""
+
+    start: int
+    end: int
+    arrived_ns: int
+    """When the message before arrived."""
+    source: int
+    """Source that the first chunk names."""
+    keys: list[int]
+    """The chunks, by what they call their first message."""
+    data: bytes
+    """Their bytes."""
+
+
+class _Piece(NamedTuple):
+    """Damaged outputs."""
+
+    position: int
+    staged: int
+    sink: int
+    outputs: int
+    number: int
+    data: bytes
+
+
+def check_for_damage(directory: Path, sources: Sequence[str], *, skip: bool = False) -> None:
+    """Look at all of journal and outbox in *directory*, which no process may have open.
+
+    Args:
+        directory: The directory.
+        sources: Names of the application's sources.
+        skip: Whether to set damaged messages and outputs aside.
+
+    Raises:
+        DamagedDatabase: Something is not as it was written, and cannot or may not be set aside.
+    """
+    for name in (JOURNAL, OUTBOX):
+        check_structure(directory / name)
+    outbox = directory / OUTBOX
+    with reading(outbox) as database:
+        _check_changes(database)
+        pieces = list(_damaged_pieces(database))
+    ranges = _damaged_ranges(directory / JOURNAL)
+    if not (pieces or ranges):
+        return
+    if not skip and ranges:
+        raise damaged_range(directory / JOURNAL, *ranges[0][:2], others=len(ranges) - 1)
+    if not skip:
+        raise damaged_outputs(outbox, pieces[0].sink, pieces[0].number)
+    _set_outputs_aside(outbox, pieces)
+    _set_messages_aside(directory, ranges, sources)
+
+
+def _tables(database: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+
+
+def _check_changes(database: sqlite3.Connection) -> None:
+    if "change" in _tables(database):
+        rows = database.execute("SELECT run, epoch, state, bucket, change, sum FROM change")
+        for run, epoch, *change, total in rows:
+            check_change(database, run, epoch, change, total)
+
+
+def _damaged_pieces(database: sqlite3.Connection) -> Iterator[_Piece]:
+    if not {"published", "staged"} <= _tables(database):
+        return
+    for position, staged, sink, outputs, number, *content, total in database.execute(
+        "SELECT position, staged, published.sink, count, number, staged.sink, lengths, data, sum "
+        "FROM published JOIN staged ON staged.id = staged ORDER BY position"
+    ):
+        found = Outputs(*content)
+        if found.sink != sink or outputs_sum(found) != total:
+            yield _Piece(position, staged, sink, outputs, number, found.data)
+
+
+def _damaged_ranges(file: Path) -> list[_Range]:
+    """The damaged messages of a journal: all between two intact chunks, if a chunk between is."""
+    found: list[_Range] = []
+    with reading(file) as journal:
+        if not {"chunk", "position"} <= _tables(journal):
+            return []
+        row = journal.execute("SELECT value FROM position WHERE name = 'trimmed'").fetchone()
+        reached, arrived_ns = row[0] if row else 0, 0
+        open_: _Range | None = None
+        for values in journal.execute(f"SELECT {COLUMNS} FROM chunk ORDER BY first"):
+            chunk = Row(*values)
+            if chunk.is_intact():
+                if open_ is not None:
+                    found.append(open_._replace(end=chunk.first))
+                reached, arrived_ns, open_ = chunk.first + chunk.messages, chunk.arrived_ns, None
+                continue
+            if open_ is None:
+                at_ns = arrived_ns or time.time_ns()
+                open_ = _Range(reached, reached, at_ns, chunk.source, [], b"")
+            # what it says of its size is all that is known at the end of the journal
+            size = chunk.messages if 0 < chunk.messages <= max(len(chunk.data), 1) else 1
+            open_ = open_._replace(
+                end=open_.end + size,
+                keys=[*open_.keys, chunk.first],
+                data=open_.data + bytes(chunk.data),
+            )
+        if open_ is not None:
+            found.append(open_)
+    return found
+
+
+def _set_messages_aside(directory: Path, ranges: Sequence[_Range], sources: Sequence[str]) -> None:
+    """Make dead letters of damaged messages, and put a reading of the clock in their place."""
+    file = directory / JOURNAL
+    for one in ranges:
+        source = one.source if 0 <= one.source < len(sources) else 0
+        place = f"messages {one.start} to {one.end - 1}"
+        _keep_letter(directory / OUTBOX, source, sources[source], f"{JOURNAL}: {place}", one.data)
+        with named(file), contextlib.closing(connect(file)) as journal, transaction(journal):
+            journal.executemany("DELETE FROM chunk WHERE first = ?", [(key,) for key in one.keys])
+            tick = row_of(one.start, one.end - one.start, TICK_SOURCE, one.arrived_ns, b"")
+            journal.execute(INSERT, tick)
+        log.warning("damaged messages set aside", file=str(file), start=one.start, end=one.end)
+
+
+def _set_outputs_aside(file: Path, pieces: Sequence[_Piece]) -> None:
+    """Make dead letters of damaged outputs, which count as delivered."""
+    for one in pieces:
+        place = f"{OUTBOX}: sink {one.sink}, {one.outputs} outputs from number {one.number} on"
+        _keep_letter(file, 0, "", place, one.data)
+        with contextlib.closing(connect(file)) as outbox, transaction(outbox):
+            outbox.execute("DELETE FROM published WHERE position = ?", (one.position,))
+            outbox.execute("DELETE FROM staged WHERE id = ?", (one.staged,))
+            outbox.execute(
+                "INSERT INTO delivered VALUES (?, ?) "
+                "ON CONFLICT (sink) DO UPDATE SET count = count + excluded.count",
+                (one.sink, one.outputs),
+            )
+        log.warning(
+            "damaged outputs set aside",
+            file=str(file),
+            sink=one.sink,
+            number=one.number,
+            outputs=one.outputs,
+        )
+
+
+def _keep_letter(outbox: Path, source: int, name: str, place: str, data: bytes) -> None:
+    """Keep *data* of *place* as a dead letter, once."""
+    with contextlib.closing(connect(outbox)) as database:
+        store = DeadLetterStore(database, DeadLetterLimits())
+        with transaction(database):
+            known = database.execute("SELECT 1 FROM letter WHERE place = ?", (place,)).fetchone()
+            if known is None:
+                shown = printable(data[:_SHOWN_BYTES].decode("utf-8", "replace"))
+                error = "it does not match its checksum"
+                letter = FailedMessage("", "", place, error, shown)
+                store.keep_damaged(source, name, letter, data)
