@@ -17,6 +17,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "maxBatchMiB": (driver, "--max-batch-mib", 7),
     "maxBatchSeconds": (driver, "--max-batch-seconds", 0.5),
     "functionTimeoutSeconds": (driver, "--function-timeout", 2.5),
+    "maxEntityMiB": (driver, "--max-entity-mib", 7),
     "partitions": (driver, "--partitions", 16),
     "logLevel": (gateway, "--log-level", "info,spark=debug"),
     "acceptLostJournal": (driver, "--accept-lost-journal", True),

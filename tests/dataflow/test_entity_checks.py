@@ -303,3 +303,38 @@ def test_an_entity_that_the_message_of_another_spoils_fails_with_state_key_and_p
     engine = Engine(application(step=meddle))
     with pytest.raises(RuntimeFailure, match=r"state 'seen', key 'a': state.lock cannot be saved"):
         engine.batch(["a", "b meddle"])
+
+
+def fill(text: str, seen: Seen) -> tuple[str, bool]:
+    """Let an entity grow by as many KiB as *text* says."""
+    key, _, size = text.partition(" ")
+    seen.texts.append("x" * (1024 * int(size)))
+    return f"{key}{len(seen.texts)}", True
+
+
+def test_a_message_after_which_its_entity_is_too_large_is_set_aside() -> None:
+    engine = Engine(application(step=fill))
+    engine.cache.limit_bytes = 1024**2
+    engine.batch(["a 700", "b 400"])  # more than the limit together
+    engine.batch(["a 300", "a 500", "a 100", "b 500", "b 2048", "c 1500"])
+    assert engine.tries == 3  # nothing but the sizes of single entities counts
+    kept = {key: [len(one) // 1024 for one in texts] for key, texts in engine.state().items()}
+    assert kept == {"a": [700, 300], "b": [400, 500]}
+    told = {eval(letter.message): letter for letter in engine.tally.letters}
+    assert told.keys() == {"a 500", "a 100", "b 2048", "c 1500"}
+    assert "state 'seen': the entity takes 1.5 MiB when saved, and the limit is 1 MiB" in (
+        told["a 500"].error
+    )
+    assert "the entity was restored" in told["a 500"].error
+    assert told["a 500"].key == "'a'"
+
+
+def test_an_entity_that_was_saved_before_the_limit_may_be_saved_with_others() -> None:
+    """All entities are written once more when a log is replaced: none of them has grown."""
+    engine = Engine(application(step=fill))
+    engine.batch(["a 3000"])
+    engine.cache.limit_bytes = 1024**2
+    for _ in range(8):
+        engine.batch(["b 100"])
+    assert engine.log.by_place.keys() >= {-1}
+    assert not engine.tally.letters

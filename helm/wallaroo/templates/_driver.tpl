@@ -206,6 +206,7 @@ spec:
 - --state-dir=/var/lib/wallaroo/state
 - --partitions={{ int .Values.partitions }}
 - --function-timeout={{ .Values.functionTimeoutSeconds }}
+- --max-entity-mib={{ int .Values.maxEntityMiB }}
 {{- end }}
 
 {{/* Spark settings derived from values. Spark takes the executors' resources only from these. */}}

@@ -215,6 +215,14 @@ FUNCTION_TIMEOUT = Option(
     help="Seconds that a function of the application may take for one message before the "
     "message becomes a dead letter; 0 for no limit.",
 )
+MAX_ENTITY = Option(
+    "--max-entity-mib",
+    type=click.IntRange(1),
+    help="Maximum size of an entity when it is saved, in MiB. A message that lets an entity grow "
+    "beyond it becomes a dead letter, and the entity is restored.",
+    read=lambda mib: mib * _MIB,
+    write=lambda size: size // _MIB,
+)
 SPARK_SETTINGS = Option(
     "--conf",
     type=SettingType(),
@@ -246,6 +254,7 @@ ENGINE = Options(
     master=MASTER,
     batch=BATCH_LIMITS,
     call_limit_s=FUNCTION_TIMEOUT,
+    entity_limit_bytes=MAX_ENTITY,
     spark=SPARK_SETTINGS,
 )
 

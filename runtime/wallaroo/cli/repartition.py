@@ -18,6 +18,7 @@ from wallaroo.cli.options import (
     GATEWAY,
     GATEWAY_ACCESS,
     LOG_LEVEL,
+    MAX_ENTITY,
     PARTITIONS,
     SPARK_SETTINGS,
     STATE_DIR,
@@ -44,6 +45,7 @@ _ENGINE = Options(
     application=APPLICATION,
     memory=DRIVER_MEMORY,
     call_limit_s=FUNCTION_TIMEOUT,
+    entity_limit_bytes=MAX_ENTITY,
     spark=SPARK_SETTINGS,
 )
 _GATEWAY = GATEWAY_ACCESS.but(

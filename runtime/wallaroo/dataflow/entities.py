@@ -34,7 +34,7 @@ from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.raised import describe_error, pass_interrupt
-from wallaroo.model.savable import Codec, Unsavable, saved
+from wallaroo.model.savable import Codec, Unsavable, saved, too_large
 
 _IN_USE = "in use"
 """A version that no store has, so that entities of an uncommitted batch are not used."""
@@ -108,10 +108,12 @@ class EntityCache:
     Args:
         partitions: Names of the state partitions by number.
         codecs: Custom codecs by partition number; entities of other partitions are pickled.
+        limit_bytes: Largest size of an entity when it is saved; None for any.
     """
 
     partitions: Sequence[str]
     codecs: Mapping[int, Codec] = field(default_factory=dict)
+    limit_bytes: int | None = None
     _buckets: dict[int, Bucket] = field(default_factory=dict)
     _tried: set[tuple[int, type]] = field(default_factory=set)
     """Classes, by partition, of which an object was loaded after saving, as a check."""
@@ -193,10 +195,10 @@ class EntityCache:
         """Return one record that is equivalent to the log followed by *record*."""
         none: list[set[Any]] = [set() for _ in self.partitions]
         try:
-            return self.record(bucket.entities, none, bucket.unloaded)
+            return self.record(bucket.entities, none, bucket.unloaded, grown=False)
         except RuntimeFailure:  # an entity that was never to be saved: the log has only the others
             logged = self.read([*log.records(), record])
-            return self.record(logged.entities, none, logged.unloaded)
+            return self.record(logged.entities, none, logged.unloaded, grown=False)
 
     def _apply(self, record: bytes, bucket: Bucket) -> None:
         """Apply *record* to the entities of *bucket*."""
@@ -269,23 +271,32 @@ class EntityCache:
         changed: Sequence[dict[Any, Any]],
         forgotten: Sequence[set[Any]],
         unloaded: Mapping[tuple[int, Any], Unloaded] | None = None,
+        *,
+        grown: bool = True,
     ) -> bytes:
         """Return a log record with the given changes, which keeps *unloaded* entities.
 
+        Args:
+            changed: Changed entities, by partition number and key.
+            forgotten: Keys of deleted entities, by partition number.
+            unloaded: Entities that could not be loaded.
+            grown: Whether entities may have grown since a record had them: then their sizes are
+                checked.
+
         Raises:
-            RuntimeFailure: An entity cannot be saved, or not be loaded again.
+            RuntimeFailure: An entity cannot be saved, or not be loaded again, or is too large.
         """
         named: dict[str, tuple[Any, ...]] = {}
         for number, name in enumerate(self.partitions):
             entities, gone = changed[number], forgotten[number]
             kept = _kept(number, unloaded or {})
             if entities or gone or kept:
-                content = self._saved(number, entities)
+                content = self._saved(number, entities, grown=grown)
                 # a plain tuple, because a record must not depend on the location of a class
                 named[name] = (tuple(content), list(gone), *([kept] if kept else []))
         return sealed_record(pickle.dumps(named, protocol=5))
 
-    def _saved(self, number: int, entities: dict[Any, Any]) -> Saved:
+    def _saved(self, number: int, entities: dict[Any, Any], *, grown: bool) -> Saved:
         codec, dumped = self.codecs.get(number), entities
         try:
             if codec is not None:
@@ -293,6 +304,8 @@ class EntityCache:
             content = Saved.of(dumped)
             if codec is not None or content.form == "each":
                 self._try_loading(number, entities, codec)
+            if grown and self.limit_bytes is not None and content.size() > self.limit_bytes:
+                self._check_sizes(dumped, self.limit_bytes)
         except BaseException as error:
             pass_interrupt(error)
             problems = self.problems(number, entities)
@@ -308,12 +321,24 @@ class EntityCache:
                 saved(next(one for one in entities.values() if type(one) is kind), codec)
                 self._tried.add((number, kind))
 
+    @staticmethod
+    def _check_sizes(dumped: dict[Any, Any], limit_bytes: int) -> None:
+        """Refuse entities that are too large, and not only so many that all together are.
+
+        Raises:
+            Unsavable: There is one.
+        """
+        for entity in dumped.values():
+            size = len(pickle.dumps(entity, protocol=5))
+            if size > limit_bytes:
+                raise Unsavable(too_large(size, limit_bytes))
+
     def problems(self, number: int, entities: Mapping[Any, Any]) -> dict[Any, str]:
         """Return, by key, why entities of a partition cannot be saved and loaded again."""
         problems: dict[Any, str] = {}
         for key, entity in entities.items():
             try:
-                saved(entity, self.codecs.get(number))
+                saved(entity, self.codecs.get(number), self.limit_bytes)
             except Unsavable as error:
                 problems[key] = str(error)
         return problems

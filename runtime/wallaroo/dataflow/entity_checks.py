@@ -215,8 +215,14 @@ class Checks:
         return None if entry is None else entry[1]
 
     def _add(self, number: int, key: Any, entity: Any) -> tuple[Any, CheckedEntity]:
-        partition, codec = self._program.partitions[number], self._saving.cache.codecs.get(number)
-        checked = CheckedEntity(partition.name, entity, codec, partition.new_entity)
+        partition, cache = self._program.partitions[number], self._saving.cache
+        checked = CheckedEntity(
+            partition.name,
+            entity,
+            cache.codecs.get(number),
+            partition.new_entity,
+            cache.limit_bytes,
+        )
         self._checked[id(entity)] = (entity, checked)
         self._where[checked] = number, key
         return self._checked[id(entity)]

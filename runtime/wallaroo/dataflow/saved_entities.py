@@ -69,6 +69,10 @@ class Saved(NamedTuple):
             pass_interrupt(error)
             return cls(keys, "each", [pickle.dumps(e, protocol=5) for e in entities.values()])
 
+    def size(self) -> int:
+        """Return the bytes of all entities together."""
+        return sum(map(len, self.content)) if self.form == "each" else len(self.content)
+
     def put_into(self, entities: dict[Any, Any]) -> None:
         """Load these entities into *entities*.
 

@@ -120,6 +120,9 @@ class EngineSettings:
     """Additional Spark settings."""
     call_limit_s: float = 60.0
     """Seconds that a function of the application may take for one message; 0 for no limit."""
+    entity_limit_bytes: int = 64 * 1024**2
+    """Bytes that an entity may take when it is saved; the message that lets it grow beyond becomes
+    a dead letter. Entities cross buffers of Spark and sockets whole."""
 
 
 @dataclass(frozen=True)

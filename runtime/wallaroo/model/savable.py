@@ -23,6 +23,7 @@ from wallaroo.model.raised import describe_error, pass_interrupt
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, bytearray})
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
 """Types that are saved by name."""
+_MIB = 1024**2
 _MARGIN = 50
 """Levels of nesting that a check adds, because saving nests entities in a record."""
 RECENT = 16
@@ -60,11 +61,17 @@ def codec_of(application: Application, partition: StatePartition) -> Codec | Non
     )
 
 
-def saved(entity: Any, codec: Codec | None = None) -> bytes:
+def saved(entity: Any, codec: Codec | None = None, limit_bytes: int | None = None) -> bytes:
     """Serialize *entity*, and load the result once as a check.
 
+    Args:
+        entity: The entity.
+        codec: Custom serialization; None for pickle.
+        limit_bytes: Largest result; None for any size.
+
     Raises:
-        Unsavable: It cannot be saved, or not be loaded again; the message names the cause.
+        Unsavable: It cannot be saved, or not be loaded again, or is too large; the message names
+            the cause.
 
     Example:
         >>> loaded(saved([1, 2]))
@@ -80,6 +87,8 @@ def saved(entity: Any, codec: Codec | None = None) -> bytes:
         path, cause = ("state", error) if codec is not None else _fault(entity, error)
         msg = f"{path} cannot be saved: {_describe(cause)}"
         raise Unsavable(msg) from error
+    if limit_bytes is not None and len(data) > limit_bytes:
+        raise Unsavable(too_large(len(data), limit_bytes))
     try:
         loaded(data, codec)
     except BaseException as error:
@@ -88,6 +97,19 @@ def saved(entity: Any, codec: Codec | None = None) -> bytes:
         msg = f"the entity, of class {name}, can be saved but not loaded: {_describe(error)}"
         raise Unsavable(msg) from error
     return data
+
+
+def too_large(size: int, limit_bytes: int) -> str:
+    """The message that an entity of *size* bytes is over the limit.
+
+    Example:
+        >>> too_large(200 * 1024**2, 64 * 1024**2)
+        'the entity takes 200.0 MiB when saved, and the limit is 64 MiB (--max-entity-mib)'
+    """
+    return (
+        f"the entity takes {size / _MIB:.1f} MiB when saved, and the limit is "
+        f"{limit_bytes / _MIB:g} MiB (--max-entity-mib)"
+    )
 
 
 def loaded(data: bytes, codec: Codec | None = None) -> Any:
@@ -106,21 +128,28 @@ class CheckedEntity:
         entity: The entity.
         codec: Custom serialization; None for pickle.
         new: Creates a new entity, to replace one that could not be saved before, either.
+        limit_bytes: Largest size of the entity when it is saved; None for any.
     """
 
     def __init__(
-        self, state: str, entity: Any, codec: Codec | None, new: Callable[[], Any]
+        self,
+        state: str,
+        entity: Any,
+        codec: Codec | None,
+        new: Callable[[], Any],
+        limit_bytes: int | None = None,
     ) -> None:
         self.entity = entity
         """The current entity: another object after it was restored."""
         self._state = state
         self._codec = codec
         self._new = new
+        self._limit_bytes = limit_bytes
         self.changed_outside = False
         """Whether anything other than `call` left the entity in a state that cannot be saved."""
         self._last: bytes | None = None
         with contextlib.suppress(Unsavable):
-            self._last = saved(entity, codec)
+            self._last = saved(entity, codec, limit_bytes)
 
     def call(self, function: Callable[[Any], Any], counts: Callable[[Any], bool]) -> Any:
         """Return the result of *function* on the entity.
@@ -151,7 +180,7 @@ class CheckedEntity:
         if self._last is None:
             return None
         try:
-            self._last = saved(self.entity, self._codec)
+            self._last = saved(self.entity, self._codec, self._limit_bytes)
         except Unsavable as error:
             self.entity = loaded(self._last, self._codec)
             return Unsavable(
@@ -162,7 +191,7 @@ class CheckedEntity:
 
     def _check(self, to_save: bool) -> None:
         try:
-            self._last = saved(self.entity, self._codec)
+            self._last = saved(self.entity, self._codec, self._limit_bytes)
         except Unsavable as error:
             if self._last is None and not to_save:
                 return  # it never could be saved, and need not be

@@ -189,7 +189,7 @@ class RunningQuery:
             slots_for(buckets),
             frozenset(),
             0.0,
-            fresh_directory(checkpoint),
+            files=fresh_directory(checkpoint),
         )
         self.tally = Tally()
         self.epochs: list[float] = []

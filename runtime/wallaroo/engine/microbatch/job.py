@@ -15,6 +15,7 @@ from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import capture_worker_logs, worker_name
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, GatewayAPI
 from wallaroo.engine.spark.task_epoch import task_epoch
@@ -62,6 +63,7 @@ class Job:
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
         call_limit_s: Seconds that a function of the application may take for one message; 0 for no
             limit.
+        entity_limit_bytes: Bytes that an entity may take when it is saved.
         costs: Where to write what batches cost; None to disable.
     """
 
@@ -76,6 +78,7 @@ class Job:
     batch: BatchLimits = field(default_factory=BatchLimits)
     idle_wait_s: float = 1.0
     call_limit_s: float = 60.0
+    entity_limit_bytes: int = EngineSettings.entity_limit_bytes
     costs: CostsFile | None = None
 
 
@@ -119,7 +122,8 @@ def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef])
     program = Program(locate(job.application).load(), job.buckets, job.repeated)
     capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
-    caches = [EntityCache(names, codecs) for _ in range(program.levels.count)]
+    limit = job.entity_limit_bytes
+    caches = [EntityCache(names, codecs, limit) for _ in range(program.levels.count)]
     before = open_sockets()
     gateway = job.connect()
     note_connections(open_sockets() - before)

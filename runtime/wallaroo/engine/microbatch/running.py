@@ -107,6 +107,7 @@ class RunningMicroBatch(RunningOnSpark):
                 layout.checkpoint,
                 settings.batch,
                 call_limit_s=settings.call_limit_s,
+                entity_limit_bytes=settings.entity_limit_bytes,
                 costs=self._costs,
             )
             self._query = SupervisedQuery(

@@ -61,7 +61,8 @@ class Partition:
         self._gateway = gateway
         self._java = java
         self._files = None if job.files is None else SharedFiles(job.files)
-        cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
+        names = [part.name for part in program.partitions]
+        cache = EntityCache(names, codecs_of(program), job.entity_limit_bytes)
         saved = Program(program.application, job.buckets, job.repeated)
         self._state = PartitionState(cache, saved.bucket_in)
         self._results = ChunkResults()

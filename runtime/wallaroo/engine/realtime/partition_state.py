@@ -130,7 +130,7 @@ class PartitionState:
         found: dict[int, Appended] = {}
         outgrown: dict[int, Appended] = {}
         for bucket, (changes, unloaded) in self._by_bucket().items():
-            record = self.cache.record(changes.changed, changes.forgotten, unloaded)
+            record = self.cache.record(changes.changed, changes.forgotten, unloaded, grown=False)
             head = self._heads[bucket].appended(record, chunk)
             found[bucket] = Appended(head, record)
             if head.log_bytes > max(EntityCache.MIN_LOG_BYTES, 3 * head.base_bytes):
@@ -177,7 +177,9 @@ class PartitionState:
         for where, one in self.bucket.unloaded.items():
             unloaded.get(self._bucket_in(*where), {})[where] = one
         return {
-            bucket: self.cache.record(changes.changed, changes.forgotten, unloaded[bucket])
+            bucket: self.cache.record(
+                changes.changed, changes.forgotten, unloaded[bucket], grown=False
+            )
             for bucket, changes in chosen.items()
         }
 

@@ -23,6 +23,7 @@ from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.process_health import note_connections
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DAMAGED, HELLO, READER, Hello, pack_json
@@ -63,6 +64,8 @@ class Job:
     """See `Program`."""
     call_limit_s: float
     """Seconds that a function of the application may take for one message; 0 for no limit."""
+    entity_limit_bytes: int = EngineSettings.entity_limit_bytes
+    """Bytes that an entity may take when it is saved."""
     files: Path | None = None
     """Where the first stage leaves large frames for partitions; None if it shares no memory with
     all of them."""

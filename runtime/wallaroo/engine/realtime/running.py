@@ -111,6 +111,7 @@ class RunningRealTime(RunningOnSpark):
                 slots_for(layout.buckets),
                 program.repeated,
                 settings.call_limit_s,
+                settings.entity_limit_bytes,
             )
             self._query = SupervisedQuery(
                 start, self._spark.ended, report, describe=partial(describe, layout.checkpoint)
