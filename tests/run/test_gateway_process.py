@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
 import socket
+import sqlite3
 import sys
 import tempfile
 import threading
@@ -249,3 +251,27 @@ def test_a_gateway_that_has_worked_is_never_given_up_however_soon_it_dies(
         os.kill(process.pid, signal.SIGKILL)
     assert process.failure is None
     process.stop()
+
+
+def test_a_gateway_that_finds_damage_is_not_started_again_unless_it_may_skip_it(
+    running: Running,
+) -> None:
+    running.send(b"a", b"b")
+    directory = Path(running.location.removeprefix("grpc+unix://")).parent
+    starts = running.process.starts
+    with contextlib.closing(sqlite3.connect(directory / "journal.db")) as journal, journal:
+        assert journal.execute("UPDATE chunk SET data = x'00'").rowcount == 1
+    running.signal(signal.SIGKILL)
+    wait_until(lambda: running.process.failure is not None, "the end")
+    assert running.process.starts == starts
+    told = f"{directory / 'journal.db'} is damaged: its messages 0 to 1 do not match their checksum"
+    assert str(running.process.failure).startswith(told)
+    refused = GatewayProcess(running.command)
+    with pytest.raises(RuntimeFailure, match="or start with --skip-damaged"):
+        refused.start()
+    skipping = GatewayProcess([*running.command, "--skip-damaged"])
+    skipping.start()
+    (source,) = running.client.status().sources
+    assert source.accepted == 2
+    assert running.client.status().backlog == 2  # a reading of the clock is in their place
+    skipping.stop()

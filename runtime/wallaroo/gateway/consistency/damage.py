@@ -26,6 +26,8 @@ from wallaroo.gateway.outbox.staging import check_change, outputs_sum
 from wallaroo.system.printable import printable
 
 _SHOWN_BYTES = 60
+_MOST_MESSAGES = 1 << 24
+"""More than a chunk ever has."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -126,8 +128,10 @@ def _damaged_ranges(file: Path) -> list[_Range]:
             if open_ is None:
                 at_ns = arrived_ns or time.time_ns()
                 open_ = _Range(reached, reached, at_ns, chunk.source, [], b"")
-            # what it says of its size is all that is known at the end of the journal
-            size = chunk.messages if 0 < chunk.messages <= max(len(chunk.data), 1) else 1
+            # at the end of the journal, what it says of its size is all that is known; a gap of too
+            # many numbers does no harm, but numbers may not be given again
+            trusted = 0 < chunk.messages <= _MOST_MESSAGES
+            size = chunk.messages if trusted else max(len(chunk.data), 1)
             open_ = open_._replace(
                 end=open_.end + size,
                 keys=[*open_.keys, chunk.first],
