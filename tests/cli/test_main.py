@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 from wallaroo.run.state.directory import FORMAT
+from wallaroo.system.sealed import sealed
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
 GROUPS = ["dead-letters", "state"]
@@ -137,7 +138,7 @@ def test_a_bad_option_is_told(option: tuple[str, ...]) -> None:
 
 def test_a_state_directory_of_another_application_is_told(tmp_path: Path) -> None:
     told = {"application": "Other", "partitions": 1, "buckets": 8, "format": FORMAT}
-    (tmp_path / "application.json").write_text(json.dumps(told))
+    (tmp_path / "application.json").write_text(sealed(told))
     result = call("run", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
     assert_told(result, 2, "belongs to the application 'Other'", "choose another --state-dir")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send, send_bytes
 from wallaroo.run.background_run import BackgroundRun, Event
 from wallaroo.run.state.directory import FORMAT
+from wallaroo.system.sealed import sealed
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark
@@ -153,7 +153,7 @@ def wait_until_closed(connection: socket.socket) -> None:
 
 def test_state_of_another_application_is_refused(tmp_path: Path) -> None:
     told = {"application": "market-spread", "partitions": 2, "buckets": 16, "format": FORMAT}
-    (tmp_path / "application.json").write_text(json.dumps(told))
+    (tmp_path / "application.json").write_text(sealed(told))
     with Receiver("lines") as receiver:
         running = run(APPS / "word_count", receiver, tmp_path)
         assert running.wait(PATIENCE_S) == 2
