@@ -31,6 +31,7 @@ from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.engine import SparkEngine, executor_environment, session_for
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
+from wallaroo.engine.spark.user_settings import check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,7 @@ class MicroBatch(SparkEngine):
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
+        check(settings.spark)
         chosen = executor_environment(settings)
         if not settings.master.startswith("local"):
             chosen["spark.executor.instances"] = str(settings.workers)

@@ -46,6 +46,7 @@ from wallaroo.engine.spark.engine import SparkEngine, executor_environment
 from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
+from wallaroo.engine.spark.user_settings import check
 
 _ON_EXECUTORS = {
     # a task that fails is not tried again alone: the gateway has cut off the others
@@ -63,6 +64,7 @@ class RealTime(SparkEngine):
 
     def launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> SparkLaunch:
         """See `Engine.launch`."""
+        check(settings.spark)
         chosen = {**SETTINGS, **settings.spark, **executor_environment(settings)}
         if is_local(settings.master):
             master = local_master(layout.partitions)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.java import Java
+from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.private_files import MASK
 
@@ -149,7 +150,8 @@ class Launch:
         log_line: Called with each line that Spark or a worker prints.
 
     Raises:
-        UsageError: No suitable Java is installed, or Spark is already running in this process.
+        UsageError: No suitable Java is installed, Spark is already running in this process, or the
+            driver's memory is no size.
     """
 
     def __init__(
@@ -174,7 +176,8 @@ class Launch:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         self._name, self._settings = name, settings
         options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
-        self._java = Java(settings.memory, options, log_line, settings.jars)
+        memory = driver_memory(settings.extra, settings.memory)
+        self._java = Java(memory, options, log_line, settings.jars)
 
     def finish(self) -> Spark:
         """Wait until Spark is ready.

@@ -1,0 +1,58 @@
+"""Spark settings of the user: the driver's memory, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from wallaroo.engine.base import EngineSettings, StateLayout
+from wallaroo.engine.registry import ENGINES, engine
+from wallaroo.engine.spark import user_settings
+from wallaroo.engine.spark.session import Launch, SparkSettings
+from wallaroo.errors import UsageError
+from wallaroo.model.loader import ApplicationRef
+
+
+@pytest.mark.parametrize(
+    ("chosen", "heap"),
+    [({}, "1g"), ({"spark.driver.memory": "3g"}, "3g"), ({"spark.driver.memory": "700"}, "700m")],
+)
+def test_java_gets_the_drivers_memory(
+    chosen: dict[str, str], heap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(
+        "wallaroo.engine.spark.session.Java", lambda memory, *_rest: started.append(memory)
+    )
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    Launch("memory", SparkSettings("local[1]", 1, tmp_path, extra=chosen))
+    assert started == [heap]
+
+
+@pytest.mark.parametrize("size", ["much", "0", "-1g", "1.5g", ""])
+def test_a_memory_that_is_no_size_is_named(size: str) -> None:
+    with pytest.raises(UsageError, match=f"--conf spark.driver.memory={size}: a size is"):
+        user_settings.driver_memory({"spark.driver.memory": size}, "1g")
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("spark.executor.instances", "use --workers"),
+        ("spark.sql.shuffle.partitions", "use --partitions"),
+        ("spark.driver.extraClassPath", "use spark.jars"),
+    ],
+)
+def test_a_setting_without_effect_is_refused_by_name(
+    kind: str, name: str, instead: str, tmp_path: Path
+) -> None:
+    reference = ApplicationRef("application")
+    settings = EngineSettings(reference, "local[1]", spark={name: "7"})
+    layout = StateLayout("refused", 1, 8, tmp_path)
+    with pytest.raises(UsageError, match=f"--conf {name}=7 cannot be set: {instead}"):
+        engine(kind).launch(settings, layout, tmp_path)
