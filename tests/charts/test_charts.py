@@ -53,7 +53,8 @@ def test_lint_has_nothing_to_say(helm: Helm, chart: str) -> None:
 
 @pytest.mark.parametrize("chart", CHARTS)
 def test_a_packaged_chart_renders_the_same(helm: Helm, chart: str, tmp_path: Path) -> None:
-    values = {"token": {"existingSecret": "mine"}, "workers": 2}
+    mine = {"existingSecret": "mine"}
+    values = {"token": mine, "sparkSecret": mine, "workers": 2}
     archive = helm.package(HELM / chart, tmp_path)
     assert helm.objects(archive, values, release="r") == helm.objects(chart, values, release="r")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.charts.harness import CHARTS, Helm, executor_pod, invalid, one, pods,
 from wallaroo.cli.driver import driver
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.repartition import repartition
+from wallaroo.run.kubernetes.permissions import VERBS
 
 NEWEST = latest_version()
 OLDEST = all_versions()[0].removesuffix("-local")
@@ -69,6 +72,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "storage of one's own": {
         "token": {"existingSecret": "mine"},
+        "sparkSecret": {"existingSecret": "other"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
     "the micro-batch engine": {"engine": "micro-batch", "networkPolicy": {"enabled": True}},
@@ -204,7 +208,8 @@ def test_services_find_their_pods_and_the_ports_they_name(
 def test_a_change_of_workers_changes_one_config_map_alone(
     helm: Helm, values: dict[str, Any]
 ) -> None:
-    values = {**values, "token": {"existingSecret": "mine"}}  # else each rendering has its own
+    mine = {"existingSecret": "mine"}  # else each rendering has its own
+    values = {**values, "token": mine, "sparkSecret": mine}
 
     def objects(workers: int) -> dict[tuple[str, str], Any]:
         made = helm.objects("word-count", {**values, "workers": workers})
@@ -247,6 +252,37 @@ def test_only_the_driver_may_do_anything(helm: Helm) -> None:
     tokens = {name: spec["automountServiceAccountToken"] for name, spec in pods(objects)}
     assert [name for name, mounted in tokens.items() if mounted] == ["market-spread-driver"]
     assert not any(o["kind"].startswith("Cluster") for o in objects)
+
+
+def test_the_driver_may_do_with_pods_what_spark_does(helm: Helm) -> None:
+    rules = one(helm.objects("word-count"), "Role")["rules"]
+    (verbs,) = (rule["verbs"] for rule in rules if "pods" in rule["resources"])
+    assert set(verbs) == set(VERBS)
+    assert not {"patch", "update"} & set(VERBS)
+
+
+@pytest.mark.parametrize("existing", ["", "mine"])
+def test_sparks_secret_is_not_the_token_and_no_argument(helm: Helm, existing: str) -> None:
+    objects = helm.objects("word-count", {"sparkSecret": {"existingSecret": existing}})
+    name = existing or "word-count-spark"
+    secrets = {o["metadata"]["name"]: o["data"] for o in objects if o["kind"] == "Secret"}
+    if not existing:
+        assert len(base64.b64decode(secrets[name]["secret"])) >= 32
+        others = json.dumps([o for o in objects if o["kind"] != "Secret"])
+        assert secrets[name]["secret"] not in others
+        assert secrets[name]["secret"] != secrets["word-count-token"]["token"]
+    template = yaml.safe_load(one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"])
+    specs = dict(pods(objects)) | {"executor": template["spec"]}
+    mounts = {
+        pod: (volume["secret"]["secretName"], mount["mountPath"])
+        for pod, spec in specs.items()
+        for volume in spec["volumes"]
+        for mount in spec["containers"][0]["volumeMounts"]
+        if volume["name"] == mount["name"] == "spark"
+    }
+    place = (name, "/etc/wallaroo/spark")
+    assert mounts == {"word-count-driver": place, "executor": place}
+    assert "--spark-secret-file=/etc/wallaroo/spark/secret" in arguments(objects, "-driver")
 
 
 def test_gateway_and_driver_run_the_same_application(helm: Helm) -> None:

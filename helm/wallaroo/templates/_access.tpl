@@ -31,7 +31,7 @@ metadata:
 rules:
   - apiGroups: [""]
     resources: [pods]
-    verbs: [get, list, watch, create, patch, update, delete, deletecollection]
+    verbs: [get, list, watch, create, delete, deletecollection]
   - apiGroups: [""]
     resources: [configmaps]
     resourceNames: [{{ include "wallaroo.fullname" . }}-workers]

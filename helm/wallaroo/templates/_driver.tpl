@@ -116,6 +116,7 @@ spec:
             - --image={{ include "wallaroo.image" . }}
             - --executor-template=/etc/wallaroo/executor/pod.yaml
             - --executor-prefix={{ $fullname }}
+            - --spark-secret-file=/etc/wallaroo/spark/secret
             - --health=0.0.0.0:7980
             - --gateway-patience={{ $values.gatewayPatienceSeconds }}
             {{- if .Values.acceptLostJournal }}

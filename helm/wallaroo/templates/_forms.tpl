@@ -65,6 +65,8 @@ resource:
   (list "logLevel" "logLevel" $values.logLevel)
   (list "token.key" "secretKey" $values.token.key)
   (list "token.existingSecret" "secretName" $values.token.existingSecret)
+  (list "sparkSecret.key" "secretKey" $values.sparkSecret.key)
+  (list "sparkSecret.existingSecret" "secretName" $values.sparkSecret.existingSecret)
   (list "tls.sources.secretName" "secretName" $values.tls.sources.secretName)
   (list "tls.sources.clientAuthorities" "secretName" $values.tls.sources.clientAuthorities)
   (list "tls.outputs.authorities" "secretName" $values.tls.outputs.authorities)

@@ -77,6 +77,10 @@ annotations:
 {{- .Values.token.existingSecret | default (printf "%s-token" (include "wallaroo.fullname" .)) -}}
 {{- end }}
 
+{{- define "wallaroo.sparkSecret" -}}
+{{- .Values.sparkSecret.existingSecret | default (printf "%s-spark" (include "wallaroo.fullname" .)) -}}
+{{- end }}
+
 {{/* Name of a volume claim: dict root, volume (journal or state). */}}
 {{- define "wallaroo.claim" -}}
 {{- (index .root.Values.storage .volume).existingClaim | default (printf "%s-%s" (include "wallaroo.fullname" .root) .volume) -}}

@@ -60,6 +60,11 @@ it, they run on the driver's node. dict root, component.
 - name: token
   mountPath: /etc/wallaroo/token
   readOnly: true
+{{- if ne .component "gateway" }}
+- name: spark
+  mountPath: /etc/wallaroo/spark
+  readOnly: true
+{{- end }}
 {{- if .root.Values.tls.door.secretName }}
 - name: tls-door
   mountPath: /etc/wallaroo/tls/door
@@ -81,6 +86,14 @@ it, they run on the driver's node. dict root, component.
     items:
       - key: {{ .root.Values.token.key }}
         path: token
+{{- if ne .component "gateway" }}
+- name: spark
+  secret:
+    secretName: {{ include "wallaroo.sparkSecret" .root }}
+    items:
+      - key: {{ .root.Values.sparkSecret.key }}
+        path: secret
+{{- end }}
 {{- with .root.Values.tls.door.secretName }}
 {{ include "wallaroo.secretVolume" (dict "volume" "tls-door" "name" . "keys" (ternary (list "tls.crt" "tls.key") (list "ca.crt") (eq $.component "gateway"))) }}
 {{- end }}

@@ -1,5 +1,5 @@
 {{/*
-The volume claims and the token. The claims are separate objects rather than volumeClaimTemplates, so
+The volume claims, the token and Spark's secret. The claims are separate objects rather than volumeClaimTemplates, so
 that an upgrade can enlarge them and that journal and state, which belong together, are kept or deleted
 together.
 */}}
@@ -36,12 +36,22 @@ metadata:
   {{- include "wallaroo.metadata" (dict "root" . "component" "gateway" "name" "token") | nindent 2 }}
 type: Opaque
 data:
-  {{ .Values.token.key }}: {{ include "wallaroo.token" . }}
+  {{ .Values.token.key }}: {{ include "wallaroo.kept" (dict "root" . "secret" (include "wallaroo.tokenSecret" .) "key" .Values.token.key) }}
+{{- end }}
+{{- if not .Values.sparkSecret.existingSecret }}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  {{- include "wallaroo.metadata" (dict "root" . "component" "driver" "name" "spark") | nindent 2 }}
+type: Opaque
+data:
+  {{ .Values.sparkSecret.key }}: {{ include "wallaroo.kept" (dict "root" . "secret" (include "wallaroo.sparkSecret" .) "key" .Values.sparkSecret.key) }}
 {{- end }}
 {{- end }}
 
-{{/* The release's existing token, or a new one. */}}
-{{- define "wallaroo.token" -}}
-{{- $secret := lookup "v1" "Secret" .Release.Namespace (include "wallaroo.tokenSecret" .) -}}
-{{- dig "data" .Values.token.key "" ($secret | default dict) | default (randAlphaNum 48 | b64enc) -}}
+{{/* What the release's existing Secret contains, or something new: dict root, secret, key. */}}
+{{- define "wallaroo.kept" -}}
+{{- $secret := lookup "v1" "Secret" .root.Release.Namespace .secret -}}
+{{- dig "data" .key "" ($secret | default dict) | default (randAlphaNum 48 | b64enc) -}}
 {{- end }}

@@ -58,6 +58,12 @@ OPTIONS = Options(
             type=FILE,
             help="Pod template of the executors; its container must be named `executor`.",
         ),
+        secret_file=Option(
+            "--spark-secret-file",
+            type=FILE,
+            help="File with the secret of the connections between driver and executors.",
+            show_default="Spark creates one and passes it in the executors' pods",
+        ),
     ),
     health=HEALTH,
     dashboard=DASHBOARD,
@@ -75,12 +81,14 @@ def driver(engine_name: str | None, **options: Any) -> None:
     It is started by the application's chart; POD_NAME, POD_NAMESPACE and POD_IP identify its pod.
     Only one driver can hold the gateway's lease: a second one exits with code 1. It stops on
     SIGTERM; when it is started again, it resumes after the last committed batch. Executors must
-    have the files of --token-file and --gateway-ca, and the state directory, at the same paths.
+    have the files of --token-file, --gateway-ca and --spark-secret-file, and the state directory,
+    at the same paths.
 
     \b
     Example:
       wallaroo driver /app --in 0.0.0.0:7010 --out results.example:7002 --partitions 8 \\
         --gateway word-count-gateway:7900 --token-file /etc/wallaroo/token/token \\
+        --spark-secret-file /etc/wallaroo/spark/secret \\
         --state-dir /var/lib/wallaroo/state --workers-from word-count-workers
     """  # noqa: D301  (click reads \b)
     choose_engine(engine_name)

@@ -303,7 +303,7 @@ class Engine(ABC):
 
     @abstractmethod
     def on_kubernetes(
-        self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
+        self, pod: Pod, image: str, prefix: str, template: Path | None, secret_file: Path | None
     ) -> dict[str, str]:
         """Settings for `EngineSettings.spark` with which workers are pods.
 
@@ -313,7 +313,8 @@ class Engine(ABC):
             prefix: Prefix of the names of their pods; not that of the last driver, whose workers
                 may still exist.
             template: Pod template.
-            token_file: File with a secret that driver and workers send each other.
+            secret_file: File with a secret that driver and workers prove to each other, at the same
+                path on both; None if the engine is to create one.
         """
 
     @abstractmethod

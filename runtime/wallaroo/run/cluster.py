@@ -31,6 +31,7 @@ from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.system.credentials import read_token
 from wallaroo.system.pod import Pod
 
 _SURPLUS_TIMEOUT_S = 10.0
@@ -248,5 +249,7 @@ class ClusterRun(Lifecycle):
             msg = "--image is missing: executors on Kubernetes need an image"
             raise UsageError(msg)
         prefix = f"{executors.prefix or pod.name}-{lease}"
-        token_file = self._settings.gateway.token_file
-        return engine().on_kubernetes(pod, executors.image, prefix, executors.template, token_file)
+        secret_file = executors.secret_file
+        if secret_file is not None:
+            read_token(secret_file)  # executors would fail to connect, one after the other
+        return engine().on_kubernetes(pod, executors.image, prefix, executors.template, secret_file)

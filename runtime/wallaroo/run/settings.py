@@ -105,6 +105,9 @@ class ExecutorSettings:
     """Prefix of their names; None for the name of the driver's pod."""
     template: Path | None = None
     """Pod template."""
+    secret_file: Path | None = None
+    """File with the secret of Spark's own connections, at the same path for workers; None to let
+    Spark create one, which can be read in the specifications of the pods."""
     count_from: str | None = None
     """ConfigMap with their number, which the driver follows; None to start `workers` of them."""
 

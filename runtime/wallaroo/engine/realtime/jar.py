@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from wallaroo.engine.realtime import guarded_shuffle
 from wallaroo.engine.spark.java import find_java, spark_jars
 from wallaroo.errors import UsageError
 from wallaroo.system.private_files import as_outside
@@ -31,7 +32,8 @@ def jar() -> Path:
     Raises:
         UsageError: It is not there and cannot be compiled; the message names what Spark lacks.
     """
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES))
+    sources = (*SOURCES, Path(guarded_shuffle.__file__))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources))
     digest.update(importlib.metadata.version("pyspark").encode())
     name = f"realtime-{digest.hexdigest()[:16]}.jar"
     places = list(_places())
@@ -81,6 +83,8 @@ def compiled(sources: Sequence[Path], scratch: Path) -> Path:
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(classes.rglob("*.class")):
             archive.write(file, file.relative_to(classes))
+        for name, content in guarded_shuffle.guarded_classes(spark_jars()):
+            archive.writestr(name, content)
     return made
 
 

@@ -8,6 +8,7 @@ SETTINGS = {
     # each row leaves at once, and the thread that flushes buffers sleeps
     "spark.shuffle.streaming.networkBufferSize": "32",
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
+    "spark.shuffle.manager.incremental": "org.apache.spark.wallaroo.GuardedShuffleManager",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # it starts the agent, which starts the Python processes
     "spark.plugins": "wallaroo.realtime.Plugin",

@@ -24,11 +24,11 @@ class SparkEngine(Engine):
     """An engine whose state is in a checkpoint of Spark."""
 
     def on_kubernetes(
-        self, pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
+        self, pod: Pod, image: str, prefix: str, template: Path | None, secret_file: Path | None
     ) -> dict[str, str]:
         """See `Engine.on_kubernetes`."""
         os.environ["SPARK_LOCAL_IP"] = pod.ip
-        return kubernetes.settings(pod, image, prefix, template, token_file)
+        return kubernetes.settings(pod, image, prefix, template, secret_file)
 
     def settle(self, checkpoint: Path) -> bool:
         """See `Engine.settle`."""

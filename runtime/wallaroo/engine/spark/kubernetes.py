@@ -30,7 +30,7 @@ and one core to those that replace them, or are added."""
 
 
 def settings(
-    pod: Pod, image: str, prefix: str, template: Path | None, token_file: Path
+    pod: Pod, image: str, prefix: str, template: Path | None, secret_file: Path | None
 ) -> dict[str, str]:
     """Return the settings of a session whose driver runs in *pod*, with executors in pods.
 
@@ -40,8 +40,8 @@ def settings(
         prefix: Prefix of the names of their pods; must differ from that of the previous driver,
             whose executors may still exist.
         template: File with the pod template; None for Spark's default.
-        token_file: File with a secret for authentication between driver and executors, at the same
-            path on both.
+        secret_file: File with the secret of Spark's own connections, at the same path on driver and
+            executors; None to let Spark create one, which the specification of the pods then shows.
     """
     spark_settings = {
         "spark.kubernetes.namespace": pod.namespace,
@@ -59,8 +59,6 @@ def settings(
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "false",
-        "spark.authenticate": "true",
-        "spark.authenticate.secret.file": str(token_file),
         # the application runs indefinitely, so any number of executors may fail over time
         "spark.executor.maxNumFailures": str(2**31 - 1),
         "spark.decommission.enabled": "true",
@@ -75,6 +73,8 @@ def settings(
         "spark.executor.heartbeatInterval": "5s",
         "spark.network.timeout": "60s",
     }
+    if secret_file is not None:
+        spark_settings["spark.authenticate.secret.file"] = str(secret_file)
     if template is not None:
         spark_settings["spark.kubernetes.executor.podTemplateFile"] = str(template)
         spark_settings["spark.kubernetes.executor.podTemplateContainerName"] = "executor"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.java import Java
+from wallaroo.engine.spark.protection import protected
 from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.private_files import MASK
@@ -193,7 +194,8 @@ class Launch:
             builder = SparkSession.builder.master(settings.master).appName(self._name)
             builder = builder.config("spark.sql.shuffle.partitions", str(settings.partitions))
             builder = builder.config("spark.local.dir", str(settings.local_dir))
-            for setting, value in {**_SETTINGS, **settings.extra}.items():
+            chosen = {**_SETTINGS, **protected(settings.master), **settings.extra}
+            for setting, value in chosen.items():
                 builder = builder.config(setting, value)
             _quiet_accumulators()
             with _signal_handlers_kept():

@@ -6,7 +6,7 @@ from typing import Any
 
 from wallaroo.errors import RuntimeFailure
 
-VERBS = ("get", "list", "watch", "create", "patch", "update", "delete", "deletecollection")
+VERBS = ("get", "list", "watch", "create", "delete", "deletecollection")
 """What Spark does with executors' pods."""
 
 
