@@ -41,6 +41,16 @@ from wallaroo.api.functions import (
     state_computation,
     state_computation_multi,
 )
+from wallaroo.api.kafka import (
+    CustomKafkaSinkCLIParser,
+    CustomKafkaSourceCLIParser,
+    DefaultKafkaSinkCLIParser,
+    DefaultKafkaSourceCLIParser,
+    KafkaSinkConfig,
+    KafkaSourceConfig,
+    kafka_parse_sink_options,
+    kafka_parse_source_options,
+)
 from wallaroo.api.pipeline import Pipeline, build_application, source
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.windows import (
@@ -61,6 +71,7 @@ from wallaroo.errors import (
     WallarooError,
     WallarooParameterError,
 )
+from wallaroo.wire.kafka_records import KafkaRecord
 
 __all__ = [
     "Aggregation",
@@ -68,13 +79,20 @@ __all__ = [
     "ApplicationError",
     "Computation",
     "ComputationMulti",
+    "CustomKafkaSinkCLIParser",
+    "CustomKafkaSourceCLIParser",
     "DeclaredApplication",
     "Decoder",
+    "DefaultKafkaSinkCLIParser",
+    "DefaultKafkaSourceCLIParser",
     "Encoder",
     "FileSinkConfig",
     "FileSourceConfig",
     "FrameError",
     "GenSourceConfig",
+    "KafkaRecord",
+    "KafkaSinkConfig",
+    "KafkaSourceConfig",
     "KeyExtractor",
     "MessageSource",
     "OctetDecoder",
@@ -98,6 +116,8 @@ __all__ = [
     "decoder",
     "encoder",
     "hours",
+    "kafka_parse_sink_options",
+    "kafka_parse_source_options",
     "key_extractor",
     "microseconds",
     "milliseconds",

@@ -385,8 +385,9 @@ class _Run:
                 if encoded is None:
                     continue
                 output = self._call(pipeline, "encoder", as_bytes, encoded)
-                self.result.outputs.append(output)
-                self.result.by_sink[sink.name].append(output)
+                value = sink.value(output)
+                self.result.outputs.append(value)
+                self.result.by_sink[sink.name].append(value)
 
     def _call(
         self,

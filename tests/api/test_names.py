@@ -219,18 +219,6 @@ def test_what_wallaroo_never_had_is_an_attribute_error() -> None:
     assert getattr(wallaroo.experimental, "Nothing", None) is None
 
 
-def test_kafka_is_told_with_the_line_of_the_application(tmp_path: Path) -> None:
-    app = tmp_path / "kafka_app.py"
-    app.write_text(
-        "import wallaroo\n\n\ndef application_setup(args):\n"
-        "    return wallaroo.DefaultKafkaSourceCLIParser(bytes.decode)\n"
-    )
-    with pytest.raises(
-        ApplicationError, match=r"kafka_app.py:5: .* is not supported: implement a wal"
-    ):
-        ApplicationRef(str(app)).load()
-
-
 def test_an_application_sees_the_command_line_of_the_initializer(tmp_path: Path) -> None:
     app = tmp_path / "args_app.py"
     app.write_text(

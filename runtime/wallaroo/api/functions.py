@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
+from wallaroo.wire.kafka_records import KafkaRecord
+
 P = ParamSpec("P")
 """Parameters of the decorated function."""
 In = TypeVar("In")
@@ -26,8 +28,11 @@ Results = TypeVar("Results", bound=Iterable[Any] | None)
 """Result of a function that returns any number of messages."""
 Key = TypeVar("Key", bound=Hashable)
 """Type of a key."""
-Encoded = TypeVar("Encoded", bound=bytes | bytearray | memoryview | str | None)
-"""Result of an encoder: text is sent as UTF-8, None sends nothing."""
+Encoded = TypeVar(
+    "Encoded", bound=bytes | bytearray | memoryview | str | KafkaRecord | tuple[Any, ...] | None
+)
+"""Result of an encoder: text is sent as UTF-8, None sends nothing; for Kafka, also a record, or a
+tuple of a value, a key and a partition."""
 
 LengthFormat = str | Callable[[bytes], int]
 """How the header encodes the payload's length: a `struct` format, or a function of the header."""

@@ -8,14 +8,6 @@ from typing import Any
 from wallaroo.api.places import calling_place
 from wallaroo.errors import ApplicationError
 
-_KAFKA_SOURCE = (
-    "implement a wallaroo.MessageSource that reads the topic, and use it with "
-    "wallaroo.SourceConfig (docs/connectors.md)"
-)
-_KAFKA_SINK = (
-    "implement a wallaroo.OutputSink that writes to the topic, and use it with "
-    "wallaroo.SinkConfig (docs/connectors.md)"
-)
 _CONNECTOR_SOURCE = (
     "send frames to the source's port with `wallaroo send`, wallaroo.client or any other program; "
     "a frame is a 4-byte big-endian length and the message (docs/migrating.md)"
@@ -27,14 +19,6 @@ _CONNECTOR_SINK = (
 
 WALLAROO = {
     "StateBuilder": "pass the class of the state itself, or any object with build()",
-    "KafkaSourceConfig": _KAFKA_SOURCE,
-    "DefaultKafkaSourceCLIParser": _KAFKA_SOURCE,
-    "CustomKafkaSourceCLIParser": _KAFKA_SOURCE,
-    "kafka_parse_source_options": _KAFKA_SOURCE,
-    "KafkaSinkConfig": _KAFKA_SINK,
-    "DefaultKafkaSinkCLIParser": _KAFKA_SINK,
-    "CustomKafkaSinkCLIParser": _KAFKA_SINK,
-    "kafka_parse_sink_options": _KAFKA_SINK,
 }
 """Names in `wallaroo`."""
 EXPERIMENTAL = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wallaroo.gateway.connectors.base import SinkConnector
+from wallaroo.gateway.connectors.base import Reporting, SinkConnector
 from wallaroo.gateway.connectors.registry import SourceConnectors
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.journal.journal import Journal
@@ -89,6 +89,10 @@ class Monitor:
             delivered, waiting = by_sink.get(index, (0, 0))
             samples.append(Sample(catalogue.SINK_MESSAGES, (sink.name,), delivered))
             samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
+        samples += self._sources.samples()
+        for connector in self._sinks:
+            if isinstance(connector, Reporting):
+                samples += connector.samples()
         return samples + self._outbox.samples(pipelines)
 
     def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:

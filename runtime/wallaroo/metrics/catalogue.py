@@ -126,6 +126,43 @@ SINK_WAITING = _metric(
     "wallaroo_sink_waiting_messages", "gauge", "Outputs on disk that are not delivered yet.",
     "sink",
 )  # fmt: skip
+KAFKA_LAG = _metric(
+    "wallaroo_kafka_lag_messages",
+    "gauge",
+    "Records of the partition that the source has not read yet, as of the last fetch.",
+    "source",
+    "partition",
+)
+KAFKA_SOURCE_BYTES = _metric(
+    "wallaroo_kafka_source_bytes_total",
+    "counter",
+    "Bytes of records read from the topic since the gateway started.",
+    "source",
+)
+KAFKA_SOURCE_ERRORS = _metric(
+    "wallaroo_kafka_source_errors_total",
+    "counter",
+    "Errors that the source's Kafka client reported since the gateway started.",
+    "source",
+)
+KAFKA_SINK_BYTES = _metric(
+    "wallaroo_kafka_sink_bytes_total",
+    "counter",
+    "Bytes of records written to the topic since the gateway started.",
+    "sink",
+)
+KAFKA_SINK_ERRORS = _metric(
+    "wallaroo_kafka_sink_errors_total",
+    "counter",
+    "Errors that the sink's Kafka client reported since the gateway started.",
+    "sink",
+)
+KAFKA_TRANSACTIONS = _metric(
+    "wallaroo_kafka_transactions_total",
+    "counter",
+    "Transactions that the sink has committed since the gateway started.",
+    "sink",
+)
 STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
 STATE_BYTES = _metric(
     "wallaroo_state_log_bytes",

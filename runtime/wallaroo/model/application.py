@@ -128,6 +128,10 @@ class Sink(ABC):
         """Why it could never deliver, with what to do; None if it can."""
         return None
 
+    def value(self, output: bytes) -> bytes:
+        """What a receiver gets of an encoded output, for `wallaroo.testing`."""
+        return output
+
 
 @dataclass(frozen=True)
 class TCPSink(Sink):

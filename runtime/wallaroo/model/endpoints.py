@@ -22,6 +22,7 @@ from wallaroo.api.configs import (
 )
 from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
 from wallaroo.api.functions import Decoder, Encoder
+from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, place_of
 from wallaroo.model.application import (
     CustomSink,
@@ -35,6 +36,15 @@ from wallaroo.model.application import (
 from wallaroo.model.class_api import decoder_of, encoder_of
 from wallaroo.model.file_connectors import FileSink, FileSource
 from wallaroo.model.generators import GeneratorSource
+from wallaroo.model.kafka import (
+    KafkaSink,
+    KafkaSource,
+    decoding_records,
+    encoding_records,
+    problems_of,
+    start_of,
+    topic_of,
+)
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.wire.framing import Framing
 
@@ -122,6 +132,26 @@ class EndpointResolver:
             self._problems.add(config.place, problem)
         place = place_of(config.decoder)
         return CustomSource(declared.name, self._frames, decode, place, reader)
+
+    @_source.register(KafkaSourceConfig)
+    def _kafka_source(
+        self, config: KafkaSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        decode = self._decode(config.decoder, config.place, where)
+        found = list(problems_of(config))
+        for problem in found:
+            self._problems.add(config.place, f"{where}: {problem}")
+        return KafkaSource(
+            declared.name,
+            self._frames,
+            decoding_records(decode) if config.envelope else decode,
+            place_of(config.decoder),
+            topic_of(config),
+            "earliest" if found else start_of(config),
+            config.envelope,
+            config.on_lost == "skip",
+            config.group or "",
+        )
 
     def _framed(
         self, config: TCPSourceConfig[Any] | FileSourceConfig[Any], max_size: int | None, where: str
@@ -222,8 +252,22 @@ class EndpointResolver:
             self._problems.add(config.place, problem)
         return CustomSink(name, encode, place, config.sink)
 
+    @_sink.register(KafkaSinkConfig)
+    def _kafka_sink(
+        self, config: KafkaSinkConfig[Any], declared: DeclaredPipeline, name: str
+    ) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        for problem in problems_of(config):
+            self._problems.add(config.place, f"{where}: {problem}")
+        if callable(encode):
+            encode = encoding_records(encode)
+        return KafkaSink(name, encode, place, topic_of(config), config.transactions)
+
     def _encode(
-        self, config: TCPSinkConfig[Any] | FileSinkConfig[Any] | SinkConfig[Any], where: str
+        self,
+        config: TCPSinkConfig[Any] | FileSinkConfig[Any] | SinkConfig[Any] | KafkaSinkConfig[Any],
+        where: str,
     ) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""
         encode, place = encoder_of(config.encoder), place_of(config.encoder)

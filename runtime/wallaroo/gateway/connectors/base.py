@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.metrics.samples import Sample
 
 
 def _ignore(_error: Exception) -> None:
@@ -104,3 +105,11 @@ class SinkConnector(Protocol):
 
     def stop(self) -> None:
         """Stop; what is not delivered stays in the outbox."""
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """A connector with metrics of its own."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Its metrics; for any thread."""

@@ -8,16 +8,21 @@ from typing import Any
 
 from wallaroo.gateway.connectors.base import (
     ConnectorContext,
+    Reporting,
     SinkConnector,
     SourceConnector,
     SourceState,
 )
+from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
+from wallaroo.gateway.connectors.kafka.source import KafkaSources
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.connectors.python_source import PythonSources
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.journal.stream_positions import StreamName
+from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import CustomSink, CustomSource, Sink, Source, TCPSink, TCPSource
+from wallaroo.model.kafka import KafkaSink, KafkaSource
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,13 @@ _KINDS = [
         lambda context, index, sink: TCPSender(
             index, sink, context.outbox, context.on_failure, context.sink_tls
         ),
+    ),
+    ConnectorKind(
+        "Kafka",
+        KafkaSource,
+        lambda context, sources: KafkaSources(sources, context.journal),
+        KafkaSink,
+        lambda context, index, sink: KafkaSinkWriter(index, sink, context.outbox),
     ),
     ConnectorKind(
         "Python",
@@ -113,6 +125,11 @@ class SourceConnectors:
     def connections(self) -> int:
         """Connections of senders that are open now."""
         return sum(connector.connections for connector in self._connectors)
+
+    def samples(self) -> list[Sample]:
+        """Metrics of connectors that have any."""
+        reporting = [one for one in self._connectors if isinstance(one, Reporting)]
+        return [sample for connector in reporting for sample in connector.samples()]
 
     def on_room(self) -> None:
         """See `SourceConnector.on_room`."""

@@ -109,16 +109,21 @@ class Journal:
         self._writer.start()
 
     def submit(
-        self, source: int, count: int, data: bytes, stream_position: StreamPosition | None = None
+        self,
+        source: int,
+        count: int,
+        data: bytes,
+        stream_position: StreamPosition | None = None,
+        reached: Reached | None = None,
     ) -> bool:
         """Hand in *count* messages of *source*; returns whether there is room for more.
 
-        The order of the calls is the order of arrival. *stream_position* is committed with the
-        messages.
+        The order of the calls is the order of arrival. *stream_position* and *reached* are
+        committed with the messages; *reached* may come without any.
         """
         with self._changed:
             self._changed.notify_all()
-            return self._write_buffer.add(source, count, data, stream_position)
+            return self._write_buffer.add(source, count, data, stream_position, reached)
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
         """Hand in one message, and the position after it; returns whether there is more room."""
@@ -380,9 +385,10 @@ class Journal:
         wall = self._wall()
         used = {waiting.stream_position[0]: wall for waiting in taken if waiting.stream_position}
         for waiting in taken:
-            rows.append(
-                row_of(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data)
-            )
+            if waiting.count:
+                rows.append(
+                    row_of(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data)
+                )
             if waiting.reached is not None:
                 reached[waiting.reached.source] = waiting.reached.position
             end += waiting.count

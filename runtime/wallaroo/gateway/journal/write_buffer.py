@@ -46,10 +46,11 @@ class Waiting:
         count: int,
         data: bytes | bytearray,
         stream_position: StreamPosition | None = None,
+        reached: Reached | None = None,
     ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
         self.stream_position = stream_position
-        self.reached: Reached | None = None
+        self.reached = reached
 
 
 class WriteBuffer:
@@ -81,10 +82,16 @@ class WriteBuffer:
         return bool(self._chunks)
 
     def add(
-        self, source: int, count: int, data: bytes, stream_position: StreamPosition | None = None
+        self,
+        source: int,
+        count: int,
+        data: bytes,
+        stream_position: StreamPosition | None = None,
+        reached: Reached | None = None,
     ) -> bool:
         """Add a chunk of *count* messages; returns whether there is room for more."""
-        self._chunks.append(Waiting(source, self._arrival(), count, data, stream_position))
+        chunk = Waiting(source, self._arrival(), count, data, stream_position, reached)
+        self._chunks.append(chunk)
         return self._grew(source, len(data))
 
     def add_read(self, source: int, message: bytes, reached: Reached) -> bool:

@@ -1,0 +1,105 @@
+"""Settings for librdkafka: from the application, and from files that may hold secrets.
+
+Secrets are never logged: what librdkafka tells of a setting that it does not accept is stripped of
+the values that came from files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.kafka import Topic, is_secret
+
+VARIABLE = "WALLAROO_KAFKA_SETTINGS"
+"""Environment variable that names a file with settings for all topics."""
+_OWN = frozenset(
+    {
+        *("bootstrap.servers", "metadata.broker.list", "group.id", "group.protocol"),
+        *("enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset"),
+        *("isolation.level", "enable.partition.eof", "transactional.id", "enable.idempotence"),
+        *("delivery.report.only.error", "allow.auto.create.topics", "max.poll.interval.ms"),
+        *("acks", "request.required.acks"),
+    }
+)
+"""Options on which exactly-once processing depends, so they cannot be set."""
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Settings of one topic's clients."""
+
+    options: Mapping[str, Any]
+    """Options of librdkafka by name, without those that are set here."""
+    secrets: tuple[str, ...]
+    """Values that are not to be shown."""
+    files: tuple[Path, ...]
+    """Where they came from."""
+
+    def redacted(self, text: str) -> str:
+        """*text* without secrets."""
+        for secret in self.secrets:
+            text = text.replace(secret, "…")
+        return text
+
+    @property
+    def origin(self) -> str:
+        """Where the user has written them, for messages."""
+        files = " or ".join(map(str, self.files))
+        return files or f"settings_file of the configuration, or the file that {VARIABLE} names"
+
+
+def settings_of(topic: Topic, environment: Mapping[str, str] | None = None) -> ClientSettings:
+    """The settings of the clients for *topic*.
+
+    Args:
+        topic: The topic.
+        environment: Environment variables; None for those of the process.
+
+    Raises:
+        RuntimeFailure: A file cannot be read, or a setting cannot be set; the message names it.
+    """
+    options: dict[str, Any] = {}
+    secrets: list[str] = []
+    named = (os.environ if environment is None else environment).get(VARIABLE)
+    files = [Path(named)] if named else []
+    files += [] if topic.settings_file is None else [topic.settings_file]
+    for file in files:
+        for number, name, value in _lines(file):
+            _check(name, f"{file}:{number}")
+            options[name] = value
+            secrets += [value] if is_secret(name) or len(value) > len("false") else []
+    for name in topic.settings:
+        _check(name, f"the configuration of {topic}")
+    options |= topic.settings
+    secrets.sort(key=len, reverse=True)  # one may contain another
+    return ClientSettings(options, tuple(secrets), tuple(files))
+
+
+def _lines(file: Path) -> list[tuple[int, str, str]]:
+    """The settings in *file*, with the numbers of their lines."""
+    try:
+        text = file.read_text()
+    except (OSError, ValueError) as error:
+        msg = f"{file}, which has settings for Kafka, cannot be read: {error}"
+        raise RuntimeFailure(msg) from None
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (setting := line.strip()) or setting.startswith("#"):
+            continue
+        name, equals, value = setting.partition("=")
+        if not equals:
+            msg = f"{file}:{number} is not a setting; write name=value"
+            raise RuntimeFailure(msg)
+        found.append((number, name.strip(), value.strip()))
+    return found
+
+
+def _check(name: str, where: str) -> None:
+    if name in _OWN:
+        msg = f"{where}: {name} cannot be set, because exactly-once processing depends on it"
+        raise RuntimeFailure(msg)

@@ -1,0 +1,307 @@
+"""Topics as sinks: published outputs in transactions that also hold the next output's number.
+
+The number is stored as an offset of a consumer group that is named after the outbox and the sink: a
+transaction commits it together with the records, or neither. At a start, `init_transactions` fences
+a producer of the same name that is still alive and ends its transaction; then the number says which
+outputs are in the topic already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from wallaroo.gateway.connectors.kafka.client import REQUEST_S, TopicClient
+from wallaroo.gateway.connectors.kafka.problems import KafkaProblem
+from wallaroo.gateway.outbox.outbox import Delivery, Outbox
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+from wallaroo.model.kafka import KafkaSink
+from wallaroo.observability.logs import Repeats
+from wallaroo.system.failpoints import fault
+from wallaroo.wire.kafka_records import unpacked
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Producer
+
+_TRANSACTION_BYTES = 4 * 1024**2
+"""Bytes of outputs over which a transaction takes no more."""
+_IDLE_WAIT_S = 0.5
+"""Wait for outputs while there are none, before looking whether to stop."""
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
+"""Pause before a transaction is repeated: doubles from the first to the most."""
+_STOP_S = 5.0
+"""Time that a sink has, at a stop, to finish a transaction."""
+_TURN_S = 1.0
+"""Longest wait for the brokers, before looking whether to stop."""
+_NUMBER_PARTITION = 0
+"""Partition under which the group keeps the number."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class KafkaSinkWriter:
+    """Writes one sink's outputs in a separate thread.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+
+    Raises:
+        RuntimeFailure: The extra is not installed, or settings cannot be used.
+    """
+
+    def __init__(self, index: int, sink: KafkaSink, outbox: Outbox) -> None:
+        self._index, self._sink, self._outbox = index, sink, outbox
+        self._stopping = threading.Event()
+        self._client = TopicClient(sink.topic, self._stopping)
+        self._client.check()
+        self._name = f"wallaroo-{outbox.identity}-{index}-{sink.name}"
+        """Name of the producer and of the group that keeps the number."""
+        self._next = outbox.delivered_to(index)
+        """Number of the next output to write, from 0 on."""
+        self._taken = 0
+        """Position in the outbox up to which outputs are in the topic."""
+        self._group: Any = None
+        self._in_transaction = False
+        self._refused: KafkaError | None = None
+        """Why a record could not be written."""
+        self._settling = threading.Lock()
+        """Held while outputs are noted as delivered, which does not happen after a stop."""
+        self._repeats = Repeats()
+        self._bytes = self._transactions = 0
+        self.problem: str | None = None
+        """Why outputs are not written now; None while they are."""
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop writing; what is not delivered stays in the outbox."""
+        self._stopping.set()
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            log.warning("sink does not stop", **self._names(), reason="it waits for the brokers")
+            self._settling.acquire()  # for good: what is still written is recognised at the start
+
+    def samples(self) -> Iterator[Sample]:
+        """Bytes, transactions and errors since the gateway started."""
+        name = (self._sink.name,)
+        yield Sample(catalogue.KAFKA_SINK_BYTES, name, self._bytes)
+        yield Sample(catalogue.KAFKA_SINK_ERRORS, name, self._client.errors)
+        yield Sample(catalogue.KAFKA_TRANSACTIONS, name, self._transactions)
+
+    def _run(self) -> None:
+        from confluent_kafka import KafkaException
+
+        pause = _RETRY_FIRST_S
+        while not self._stopping.is_set():
+            taken = self._taken
+            try:
+                self._write()
+                continue
+            except KafkaProblem as problem:
+                reason = str(problem)
+            except KafkaException as error:
+                reason = str(self._client.problem(error.args[0]))
+            except Exception as error:  # this thread continues, whatever it is
+                reason = f"{type(error).__name__}: {error}"
+            if self._stopping.is_set():
+                return
+            pause = _RETRY_FIRST_S if taken != self._taken else pause
+            self._note(reason, pause)
+            self._stopping.wait(pause)
+            pause = min(pause * 2, _RETRY_MOST_S)
+
+    def _write(self) -> None:
+        """Write outputs as they are published, until stopped."""
+        with self._open() as producer:
+            while not self._stopping.is_set():
+                producer.poll(0)  # takes what the client reports
+                if not (deliveries := self._gathered()):
+                    if self._client.last_error is None:
+                        self.problem = None
+                    continue
+                if self._sink.transactions:
+                    self._write_in_transaction(producer, deliveries)
+                else:
+                    self._produce(producer, deliveries)
+                    self._flush(producer)
+                with self._settling:
+                    self._outbox.delivered(self._index, deliveries[-1].position)
+                self._taken = deliveries[-1].position
+                self._next = max(self._next, _end(deliveries[-1]))
+                self._client.well()
+                self.problem = None
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Producer]:
+        """A producer; in transactions, it has fenced the one before, and the number is known.
+
+        Raises:
+            KafkaProblem: The topic cannot be written now.
+        """
+        from confluent_kafka import KafkaException
+
+        self._client.describe()
+        self._refused = None
+        own: dict[str, Any] = {"on_delivery": self._on_refused}
+        if self._sink.transactions:
+            own["transactional.id"] = self._name
+        producer = self._client.producer(**own)
+        try:
+            if self._sink.transactions:
+                self._until_answered(producer, producer.init_transactions)
+                self._next = max(self._stored_number(), self._outbox.delivered_to(self._index))
+                log.info("sink resumes", **self._names(), output=self._next)
+            yield producer
+        finally:
+            producer.purge()
+            if self._in_transaction:  # else its readers wait until it has timed out
+                self._in_transaction = False
+                with contextlib.suppress(KafkaException):
+                    producer.abort_transaction(_TURN_S)
+
+    def _stored_number(self) -> int:
+        """Number of the output after the last that is in the topic; 0 if there is none."""
+        from confluent_kafka import TopicPartition
+
+        with contextlib.closing(self._client.consumer(self._name)) as consumer:
+            at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
+            (found,) = consumer.committed([at], REQUEST_S)
+            self._group = consumer.consumer_group_metadata()
+        return max(0, found.offset)
+
+    def _gathered(self) -> list[Delivery]:
+        """Outputs that are published, in order, for one transaction."""
+        found: list[Delivery] = []
+        size, position, wait_s = 0, self._taken, _IDLE_WAIT_S
+        while size < _TRANSACTION_BYTES:
+            delivery = self._outbox.next(self._index, position, wait_s)
+            if delivery is None:
+                break
+            found.append(delivery)
+            size, position, wait_s = size + len(delivery.outputs.data), delivery.position, 0.0
+        return found
+
+    def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
+        from confluent_kafka import TopicPartition
+
+        producer.begin_transaction()
+        self._in_transaction = True
+        fault("kafka-sink-after-begin")
+        self._produce(producer, deliveries)
+        self._flush(producer)
+        fault("kafka-sink-after-flush")
+        number = max(self._next, _end(deliveries[-1]))
+        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, number)
+        send = producer.send_offsets_to_transaction
+        self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
+        fault("kafka-sink-before-commit")
+        self._until_answered(producer, producer.commit_transaction)
+        self._in_transaction = False
+        fault("kafka-sink-after-commit")
+        self._transactions += 1
+
+    def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
+        """Hand records to the client, except those that the topic has."""
+        topic = self._sink.topic.name
+        for number, output in _numbered(deliveries):
+            if number < self._next:
+                continue
+            record = unpacked(output)
+            options: dict[str, Any] = {}
+            if record.partition is not None:
+                options["partition"] = record.partition
+            if record.timestamp_ms is not None:
+                options["timestamp"] = record.timestamp_ms
+            if record.headers:
+                options["headers"] = list(record.headers)
+            while True:
+                try:
+                    producer.produce(topic, record.value, record.key, **options)
+                    break
+                except BufferError:
+                    self._check(producer, _TURN_S)
+            self._bytes += len(output)
+
+    def _flush(self, producer: Producer) -> None:
+        """Wait until the brokers have all records.
+
+        Raises:
+            KafkaProblem: They refuse one, or the sink is to stop.
+        """
+        while producer.flush(_TURN_S):
+            self._check(producer)
+        self._check(producer)
+
+    def _check(self, producer: Producer, wait_s: float = 0.0) -> None:
+        """Take what the client reports.
+
+        Raises:
+            KafkaProblem: A record was refused, or the sink is to stop.
+        """
+        producer.poll(wait_s)
+        if self._refused is not None:
+            raise self._client.problem(self._refused)
+        self._client.give_up()
+        if self._client.last_error is not None:
+            self._note(str(self._client.problem(self._client.last_error)))
+
+    def _until_answered(self, producer: Producer, call: Any) -> None:
+        """Call *call* with a time limit, again while it can be repeated.
+
+        Raises:
+            KafkaException: It cannot be repeated.
+            KafkaProblem: The sink is to stop.
+        """
+        from confluent_kafka import KafkaException
+
+        give_up = time.monotonic() + 6 * REQUEST_S
+        while True:
+            try:
+                call(_TURN_S)
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > give_up:
+                    raise
+                self._check(producer)
+            else:
+                return
+
+    def _on_refused(self, error: KafkaError | None, _record: object) -> None:
+        self._refused = self._refused or error
+
+    def _note(self, reason: str, next_try_s: float = 0.0) -> None:
+        if reason != self.problem or next_try_s:
+            self.problem = reason
+            if self._repeats.show(reason):
+                log.warning(
+                    "sink failed",
+                    **self._names(),
+                    reason=reason,
+                    next_try_s=next_try_s,
+                    outputs="wait on disk",
+                )
+
+    def _names(self) -> dict[str, str]:
+        return {"sink": self._sink.name, "writes": self._sink.where}
+
+
+def _numbered(deliveries: Sequence[Delivery]) -> Iterator[tuple[int, bytes]]:
+    """The outputs of *deliveries* with their numbers, from 0 on."""
+    for delivery in deliveries:
+        start = 0
+        for number, length in enumerate(array("I", delivery.outputs.lengths), delivery.number - 1):
+            yield number, delivery.outputs.data[start : start + length]
+            start += length
+
+
+def _end(delivery: Delivery) -> int:
+    """Number after the last output of *delivery*, from 0 on."""
+    return delivery.number - 1 + len(delivery.outputs.lengths) // array("I").itemsize

@@ -1,0 +1,61 @@
+"""Settings for librdkafka, whose secrets are never shown."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.kafka.client import TopicClient
+from wallaroo.gateway.connectors.kafka.settings import VARIABLE, settings_of
+from wallaroo.model.kafka import Topic
+
+
+def test_files_and_the_configuration_are_merged(tmp_path: Path) -> None:
+    for_all, own = tmp_path / "all", tmp_path / "own"
+    for_all.write_text("# for all\n\nsasl.username = shop\nsasl.password=a=b\nlinger.ms=1\n")
+    own.write_text("linger.ms=2\n")
+    topic = Topic("t", "a:1", {"compression.type": "zstd"}, own)
+    settings = settings_of(topic, {VARIABLE: str(for_all)})
+    assert settings.options == {
+        "sasl.username": "shop",
+        "sasl.password": "a=b",
+        "linger.ms": "2",
+        "compression.type": "zstd",
+    }
+    assert settings.redacted("a=b of shop") == "… of shop"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("isolation.level=read_uncommitted", r"own:1: isolation.level cannot be set"),
+        ("\nsecurity.protocol", r"own:2 is not a setting; write name=value"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_told_with_its_line(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    own = tmp_path / "own"
+    own.write_text(text)
+    with pytest.raises(RuntimeFailure, match=told):
+        settings_of(Topic("t", "a:1", {}, own), {})
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeFailure, match=r"none, which has settings .* cannot be read"):
+        settings_of(Topic("t", "a:1", {}, tmp_path / "none"), {})
+
+
+@pytest.mark.parametrize("line", ["sasl.mechanisms=TOPSECRET", "no.such.setting=TOPSECRET"])
+def test_what_librdkafka_refuses_is_told_without_its_value(tmp_path: Path, line: str) -> None:
+    own = tmp_path / "own"
+    own.write_text(f"security.protocol=SASL_PLAINTEXT\n{line}\n")
+    client = TopicClient(Topic("t", "a:1", {}, own), threading.Event())
+    with pytest.raises(RuntimeFailure) as raised:
+        client.check()
+    assert line.partition("=")[0] in str(raised.value) or "mechanism" in str(raised.value)
+    assert "TOPSECRET" not in str(raised.value)
+    assert str(own) in str(raised.value)

@@ -1,0 +1,151 @@
+"""A gateway of an application with topics, which tests kill and start again, and its topics."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.gateway.harness import U32, messages, outputs
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.dataflow.records import JOURNAL, Tally
+from wallaroo.engine.gateway_api import Range
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.internal_api.client import GatewayClient
+
+APP = """
+import wallaroo
+
+def application_setup(args):
+    source = wallaroo.KafkaSourceConfig({source!r}, {brokers!r}, bytes.decode{source_options})
+    sink = wallaroo.KafkaSinkConfig({sink!r}, {brokers!r}, wallaroo.encoder(str){sink_options})
+    builder = wallaroo.ApplicationBuilder("topics")
+    builder.new_pipeline("Lines", source).to_sink(sink)
+    return builder.build()
+"""
+
+
+class Topics:
+    """An application that reads one topic and writes another, and its gateway."""
+
+    def __init__(self, directory: Path, **texts: str) -> None:
+        """*texts* are what `APP` needs; options begin with a comma."""
+        self._directory = directory
+        self.describe(**texts)
+        self.faults = directory / "faults"
+        self.faults.mkdir()
+        self.location = f"grpc+unix://{directory}/gateway.sock"
+        self._published = 0
+        self._epoch = -1
+        self.log = directory / "log.txt"
+
+    def describe(self, **texts: str) -> None:
+        """Write the application."""
+        options = {"source_options": "", "sink_options": ""}
+        (self._directory / "app.py").write_text(APP.format(**{**options, **texts}))
+
+    @contextlib.contextmanager
+    def started(
+        self, environment: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[GatewayClient, subprocess.Popen[bytes]]]:
+        """The gateway, which is killed at the end."""
+        command = [
+            *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
+            *("--child", "--state-dir", str(self._directory / "state"), "--listen", self.location),
+        ]
+        with (
+            self.log.open("ab") as log,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **(environment or {}), "WALLAROO_FAULTS": str(self.faults)},
+            ) as gateway,
+        ):
+            assert gateway.stdout is not None
+            assert b"sources" in gateway.stdout.readline(), self.log.read_text()
+            client = GatewayClient(self.location)
+            try:
+                yield client, gateway
+            finally:
+                gateway.kill()
+                client.close()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[GatewayClient]:
+        """The same, without its process."""
+        with self.started() as (client, _):
+            yield client
+
+    def publish(self, client: GatewayClient, count: int, by: GatewayClient | None = None) -> None:
+        """Publish the next *count* outputs, which are numbers."""
+        first = self._published
+        self._published += count
+        packed = [b"\0%d" % number for number in range(first, first + count)]
+        self.publish_these(client, *packed, by=by)
+
+    def publish_until_killed(self, client: GatewayClient, count: int) -> None:
+        """The same with a gateway that a fault in the sink kills, perhaps before it answers."""
+        impatient = GatewayClient(self.location, patience_s=0.0)
+        with contextlib.suppress(RuntimeFailure):
+            self.publish(client, count, impatient)
+        impatient.close()
+
+    def publish_these(
+        self, client: GatewayClient, *packed: bytes, by: GatewayClient | None = None
+    ) -> None:
+        """Publish packed records, which *client* stages."""
+        self._epoch += 1
+        made, token = outputs(*packed), f"token {self._epoch}"
+        client.stage("run", self._epoch, token, [made], Tally())
+        (by or client).publish("run", self._epoch, [token], {JOURNAL: 0})
+
+    def position(self) -> object:
+        """The source's position on disk; None if there is none."""
+        path = self._directory / "state" / "journal.db"
+        with (
+            contextlib.suppress(sqlite3.OperationalError),
+            contextlib.closing(sqlite3.connect(path)) as database,
+        ):
+            return database.execute("SELECT position FROM reached").fetchone()
+        return None
+
+    def published(self) -> list[bytes]:
+        """All outputs that were published."""
+        return [b"%d" % number for number in range(self._published)]
+
+
+@contextlib.contextmanager
+def topics(**texts: str) -> Iterator[Topics]:
+    """An application in a directory of its own, short as the name of a Unix socket must be."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Topics(Path(directory), **texts)
+
+
+def accepted(client: GatewayClient) -> list[bytes]:
+    """The payloads in the journal, in order."""
+    end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
+    wanted: Range = messages(0, end)
+    return [
+        payload
+        for block in client.read(wanted)
+        for chunk in block
+        for payload in U32.split(chunk.data)
+    ]
+
+
+def wait_delivered(client: GatewayClient) -> None:
+    """Wait until all published outputs are delivered."""
+    wait_until(lambda: not client.status().undelivered, "the delivery of everything", PATIENCE_S)
+
+
+def problem_of_source(client: GatewayClient) -> str:
+    """What the source's problem is, once there is one."""
+    wait_until(lambda: client.status().sources[0].problem, "a problem")
+    return client.status().sources[0].problem or ""

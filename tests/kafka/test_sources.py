@@ -1,0 +1,167 @@
+"""Topics as sources: each record once and in order, whatever happens to gateway and topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.helpers import PATIENCE_S, wait_until
+from tests.kafka.broker import Broker
+from tests.kafka.harness import Topics, accepted, problem_of_source, topics
+
+
+@pytest.fixture
+def app(broker: Broker) -> Iterator[Topics]:
+    with topics(source=broker.topic(2), sink=broker.topic(), brokers=broker.address) as made:
+        yield made
+
+
+def name_of_source(app: Topics) -> str:
+    text = (app._directory / "app.py").read_text()
+    return text.split("KafkaSourceConfig('")[1].split("'")[0]
+
+
+def test_records_come_once_and_in_order_of_their_partition_through_kills(
+    broker: Broker, app: Topics
+) -> None:
+    topic = name_of_source(app)
+    places = (
+        *("kafka-source-before-submit", "kafka-source-after-submit"),
+        *("journal-before-commit", "journal-after-commit"),
+    )
+    for turn, place in enumerate(places):
+        with app.started() as (client, gateway):
+            assert client.wait_until_accepted("Lines", 200 * turn, PATIENCE_S)
+            (app.faults / place).touch()
+            for partition in (0, 1):
+                lines = [b"%d %d" % (partition, 100 * turn + number) for number in range(100)]
+                broker.write(topic, *lines, partition=partition)
+            assert gateway.wait(PATIENCE_S) != 0
+    with app.running() as client:
+        assert client.wait_until_accepted("Lines", 800, PATIENCE_S)
+        found = accepted(client)
+    for of_partition in (b"0", b"1"):
+        numbers = [int(line.split()[1]) for line in found if line.split()[0] == of_partition]
+        assert numbers == list(range(400))
+
+
+def test_an_aborted_transaction_is_not_read_and_an_open_one_is_waited_for(
+    broker: Broker, app: Topics
+) -> None:
+    topic = name_of_source(app)
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
+    producer.init_transactions()
+    with app.running() as client:
+        for value, end in (
+            (b"aborted", producer.abort_transaction),
+            (b"committed", producer.commit_transaction),
+        ):
+            producer.begin_transaction()
+            producer.produce(topic, value, partition=0)
+            producer.flush()
+            end()
+        assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+        assert accepted(client) == [b"committed"]
+
+
+def test_new_partitions_are_found_while_running(broker: Broker) -> None:
+    topic = broker.topic()
+    options = ", settings={'topic.metadata.refresh.interval.ms': 200}"
+    with topics(
+        source=topic, sink=broker.topic(), brokers=broker.address, source_options=options
+    ) as app:
+        broker.write(topic, b"first")
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+            broker.grow(topic, 2)
+            broker.write(topic, b"second", partition=1)
+            assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
+        broker.grow(topic, 3)
+        broker.write(topic, b"third", partition=2)
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
+            assert accepted(client) == [b"first", b"second", b"third"]
+
+
+def test_reading_starts_at_the_end_or_at_a_time_once(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.write(topic, b"old")
+    texts = {"source": topic, "sink": topic, "brokers": broker.address}
+    with topics(**texts, source_options=", start='latest'") as app:
+        with app.running():
+            wait_until(app.position, "a position")
+        broker.write(topic, b"new")  # while it is stopped, after its first start
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+            assert accepted(client) == [b"new"]
+    time_of_new = broker.records(topic)[1].timestamp()[1]
+    with (
+        topics(**texts, source_options=f", start={time_of_new}") as app,
+        app.running() as client,
+    ):
+        assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+        assert accepted(client) == [b"new"]
+
+
+def test_records_that_were_deleted_unread_stop_the_source_until_it_may_skip_them(
+    broker: Broker,
+) -> None:
+    texts = {"source": broker.topic(), "sink": broker.topic(), "brokers": broker.address}
+    topic = texts["source"]
+    with topics(**texts) as app:
+        broker.write(topic, b"0", b"1")
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
+        broker.write(topic, b"2", b"3", b"4")
+        broker.delete_records(topic, 0, 4)
+        with app.running() as client:
+            problem = problem_of_source(client)
+            assert "records 2 to 3 of partition 0 were deleted before they were read" in problem
+            assert "on_lost='skip'" in problem
+        app.describe(**texts, source_options=", on_lost='skip'")
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
+            assert accepted(client) == [b"0", b"1", b"4"]
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
+    texts = {"source": broker.topic(), "sink": broker.topic(), "brokers": broker.address}
+    topic = texts["source"]
+    with topics(**texts) as app:
+        broker.write(topic, b"old")
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+        broker.remove(topic)
+        broker.make(topic)
+        broker.write(topic, b"new 0", b"new 1")
+        with app.running() as client:
+            assert "deleted and made anew" in problem_of_source(client)
+        app.describe(**texts, source_options=", on_lost='skip'")
+        with app.running() as client:
+            assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
+            assert accepted(client) == [b"old", b"new 0", b"new 1"]
+
+
+def test_a_missing_topic_is_told_and_read_when_it_is_there(broker: Broker) -> None:
+    topic = f"late-{time.time_ns()}"
+    texts = {"source": topic, "sink": broker.topic(), "brokers": broker.address}
+    with topics(**texts) as app, app.running() as client:
+        assert "does not exist" in problem_of_source(client)
+        broker.make(topic)
+        broker.write(topic, b"there")
+        assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+        assert client.status().sources[0].problem is None
+
+
+def test_positions_on_disk_are_committed_to_the_group(broker: Broker, app: Topics) -> None:
+    topic = name_of_source(app)
+    broker.write(topic, b"a", b"b", partition=1)
+    with app.running() as client:
+        assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
+        reader = Consumer({"bootstrap.servers": broker.address, "group.id": "wallaroo-Lines"})
+        at = [TopicPartition(topic, 1)]
+        wait_until(lambda: reader.committed(at)[0].offset == 2, "the commit")
+        reader.close()

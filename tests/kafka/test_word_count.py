@@ -1,0 +1,114 @@
+"""Word Count from topic and port to a topic, while the gateway and the broker are killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+import wallaroo
+from tests.helpers import ROOT, wait_until
+from tests.kafka.broker import Broker
+from tests.spark.harness import PATIENCE_S, send
+from wallaroo.run.background_run import BackgroundRun
+from wallaroo.testing import simulate
+
+APP = """
+import sys
+
+sys.path.insert(0, {word_count!r})
+
+import application as word_count
+import wallaroo
+
+def with_key(counted):
+    return word_count.encoder(counted), counted[0]
+
+def application_setup(args):
+    host, port = wallaroo.tcp_parse_input_addrs(args)[0]
+    sink = wallaroo.DefaultKafkaSinkCLIParser(wallaroo.encoder(with_key))
+    builder = wallaroo.ApplicationBuilder("Word Count")
+    sources = {{
+        "Topic": wallaroo.DefaultKafkaSourceCLIParser(word_count.decoder),
+        "Port": wallaroo.TCPSourceConfig(host, port, word_count.decoder),
+    }}
+    for name, source in sources.items():
+        builder.new_pipeline(name, source).to_parallel(word_count.split)
+        builder.to_state_partition(
+            word_count.count_word, word_count.WordTotals, "totals", word_count.first_letter
+        )
+        builder.to_sink(sink)
+    return builder.build()
+"""
+WORDS = ("apple", "bear", "cake", "apple", "deer", "élan", "42")
+FAULTS = (
+    *("kafka-source-after-submit", "journal-after-commit", "outbox-after-publish"),
+    *("kafka-sink-after-flush", "kafka-sink-after-commit"),
+)
+
+
+@pytest.mark.spark
+def test_each_word_counts_once_whatever_is_killed(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, counts = broker.topic(2), broker.topic(3)
+    app, faults = tmp_path / "app.py", tmp_path / "faults"
+    app.write_text(APP.format(word_count=str(ROOT / "apps" / "word_count")))
+    faults.mkdir()
+    monkeypatch.setenv("WALLAROO_FAULTS", str(faults))
+    command = [
+        *("run", str(app), "--workers", "2", "--state-dir", str(tmp_path / "state")),
+        *("--in", "127.0.0.1:0", "--", "--kafka_source_topic", lines),
+        *("--kafka_source_brokers", broker.address),
+        *("--kafka_sink_topic", counts, "--kafka_sink_brokers", broker.address),
+    ]
+    sent: Counter[str] = Counter()
+
+    def write() -> None:
+        text = [" ".join(WORDS).encode()] * 20
+        for partition in (0, 1):
+            broker.write(lines, *text, partition=partition)
+        for word in WORDS:
+            sent[word] += 2 * len(text)
+
+    def written() -> int:
+        return len(broker.records(counts))
+
+    with BackgroundRun(command) as running:
+        assert running.sources["Topic"] == f"topic {lines} at {broker.address}"
+        write()
+        send(running.sources["Port"], [b"apple pie"] * 5)
+        sent.update({"apple": 5, "pie": 5})
+        wait_until(lambda: written() == sent.total(), "the first counts", PATIENCE_S)
+        for place in FAULTS:
+            (faults / place).touch()
+            write()
+            wait_until(lambda at=place: not (faults / at).exists(), place, PATIENCE_S)  # type: ignore[misc]
+        wait_until(lambda: written() == sent.total(), "the counts after kills", PATIENCE_S)
+        broker.stop(signal.SIGKILL)
+        broker.start()
+        write()
+        wait_until(lambda: written() == sent.total(), "the counts after the broker", PATIENCE_S)
+        assert running.stop() == 0
+    found: dict[str, list[int]] = defaultdict(list)
+    for record in broker.records(counts):
+        word, count = record.value().decode().split(" => ")
+        assert record.key().decode() == word
+        found[word].append(int(count))
+    assert found == {word: list(range(1, total + 1)) for word, total in sent.items()}
+
+
+def test_the_application_of_the_page_counts_orders() -> None:
+    page = (ROOT / "docs" / "kafka.md").read_text()
+    application, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, object] = {"__name__": "shop"}
+    exec(compile(application, os.devnull, "exec"), names)
+    setup = names["application_setup"]
+    assert callable(setup)
+    orders = [("Orders", order) for order in (b"nut", b"bolt", b"nut")]
+    assert simulate(setup([]), orders).outputs == [b"1", b"1", b"2"]
+    assert isinstance(setup([]), wallaroo.DeclaredApplication)
