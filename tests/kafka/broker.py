@@ -33,6 +33,8 @@ transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=300
 """
 
 
@@ -68,7 +70,8 @@ class Broker:
         with (self._directory / "log.txt").open("ab") as log:
             command = [*self._java, "kafka.Kafka", str(self._properties)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        self.admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        settings: dict[str, Any] = {"reconnect.backoff.max.ms": 200, "log_level": 0}
+        self.admin = AdminClient({"bootstrap.servers": self.address, **settings})
         wait_until(self._answers, "the broker", 2 * PATIENCE_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:

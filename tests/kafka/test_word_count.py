@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections import Counter, defaultdict
@@ -10,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import wallaroo
 from tests.helpers import ROOT, wait_until
 from tests.kafka.broker import Broker
 from tests.spark.harness import PATIENCE_S, send
 from wallaroo.run.background_run import BackgroundRun
-from wallaroo.testing import simulate
+from wallaroo.testing import load, simulate
 
 APP = """
 import sys
@@ -45,10 +43,7 @@ def application_setup(args):
     return builder.build()
 """
 WORDS = ("apple", "bear", "cake", "apple", "deer", "élan", "42")
-FAULTS = (
-    *("kafka-source-after-submit", "journal-after-commit", "outbox-after-publish"),
-    *("kafka-sink-after-flush", "kafka-sink-after-commit"),
-)
+FAULTS = ("kafka-source-after-submit", "kafka-sink-after-flush", "kafka-sink-after-commit")
 
 
 @pytest.mark.spark
@@ -102,13 +97,11 @@ def test_each_word_counts_once_whatever_is_killed(
     assert found == {word: list(range(1, total + 1)) for word, total in sent.items()}
 
 
-def test_the_application_of_the_page_counts_orders() -> None:
+def test_the_application_of_the_page_counts_orders(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "kafka.md").read_text()
     application, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, object] = {"__name__": "shop"}
-    exec(compile(application, os.devnull, "exec"), names)
-    setup = names["application_setup"]
-    assert callable(setup)
+    (tmp_path / "shop.py").write_text(application)
     orders = [("Orders", order) for order in (b"nut", b"bolt", b"nut")]
-    assert simulate(setup([]), orders).outputs == [b"1", b"1", b"2"]
-    assert isinstance(setup([]), wallaroo.DeclaredApplication)
+    result = simulate(load(tmp_path / "shop.py"), orders)
+    assert not result.set_aside
+    assert result.outputs == [b"1", b"1", b"2"]

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -40,6 +40,8 @@ _STOP_S = 5.0
 """Time that a sink has, at a stop, to finish a transaction."""
 _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
+_STUCK_S = 15.0
+"""Seconds after which a call that was given `_TURN_S` will not return."""
 _NUMBER_PARTITION = 0
 """Partition under which the group keeps the number."""
 
@@ -70,7 +72,7 @@ class KafkaSinkWriter:
         self._taken = 0
         """Position in the outbox up to which outputs are in the topic."""
         self._group: Any = None
-        self._in_transaction = False
+        self._in_transaction = self._stuck = False
         self._refused: KafkaError | None = None
         """Why a record could not be written."""
         self._settling = threading.Lock()
@@ -123,10 +125,9 @@ class KafkaSinkWriter:
         """Write outputs as they are published, until stopped."""
         with self._open() as producer:
             while not self._stopping.is_set():
-                producer.poll(0)  # takes what the client reports
+                self._check(producer)
                 if not (deliveries := self._gathered()):
-                    if self._client.last_error is None:
-                        self.problem = None
+                    self.problem = None
                     continue
                 if self._sink.transactions:
                     self._write_in_transaction(producer, deliveries)
@@ -150,7 +151,7 @@ class KafkaSinkWriter:
         from confluent_kafka import KafkaException
 
         self._client.describe()
-        self._refused = None
+        self._refused, self._in_transaction, self._stuck = None, False, False
         own: dict[str, Any] = {"on_delivery": self._on_refused}
         if self._sink.transactions:
             own["transactional.id"] = self._name
@@ -162,9 +163,11 @@ class KafkaSinkWriter:
                 log.info("sink resumes", **self._names(), output=self._next)
             yield producer
         finally:
-            producer.purge()
-            if self._in_transaction:  # else its readers wait until it has timed out
-                self._in_transaction = False
+            if not self._stuck:
+                producer.purge()
+            if (
+                self._in_transaction and not self._stuck
+            ):  # else its readers wait until it has timed out
                 with contextlib.suppress(KafkaException):
                     producer.abort_transaction(_TURN_S)
 
@@ -245,28 +248,28 @@ class KafkaSinkWriter:
         """Take what the client reports.
 
         Raises:
-            KafkaProblem: A record was refused, or the sink is to stop.
+            KafkaProblem: A record was refused, no broker answers, or the sink is to stop.
         """
         producer.poll(wait_s)
         if self._refused is not None:
             raise self._client.problem(self._refused)
         self._client.give_up()
         if self._client.last_error is not None:
-            self._note(str(self._client.problem(self._client.last_error)))
+            raise self._client.problem(self._client.last_error)
 
-    def _until_answered(self, producer: Producer, call: Any) -> None:
+    def _until_answered(self, producer: Producer, call: Callable[[float], None]) -> None:
         """Call *call* with a time limit, again while it can be repeated.
 
         Raises:
             KafkaException: It cannot be repeated.
-            KafkaProblem: The sink is to stop.
+            KafkaProblem: It has not returned, or the sink is to stop.
         """
         from confluent_kafka import KafkaException
 
         give_up = time.monotonic() + 6 * REQUEST_S
         while True:
             try:
-                call(_TURN_S)
+                self._called(call)
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > give_up:
                     raise
@@ -274,20 +277,43 @@ class KafkaSinkWriter:
             else:
                 return
 
+    def _called(self, call: Callable[[float], None]) -> None:
+        """Call *call* in a thread, as librdkafka may never return from it.
+
+        It does so if the group's coordinator was restarted since the number was last sent: its
+        cache still has the closed connection.
+        """
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                call(_TURN_S)
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=run, name=f"sink-{self._index}-call", daemon=True)
+        thread.start()
+        thread.join(_STUCK_S)
+        if thread.is_alive():
+            self._stuck = True
+            msg = f"the client for {self._sink.topic} does not return; it is replaced"
+            raise KafkaProblem(msg)
+        if raised:
+            raise raised[0]
+
     def _on_refused(self, error: KafkaError | None, _record: object) -> None:
         self._refused = self._refused or error
 
-    def _note(self, reason: str, next_try_s: float = 0.0) -> None:
-        if reason != self.problem or next_try_s:
-            self.problem = reason
-            if self._repeats.show(reason):
-                log.warning(
-                    "sink failed",
-                    **self._names(),
-                    reason=reason,
-                    next_try_s=next_try_s,
-                    outputs="wait on disk",
-                )
+    def _note(self, reason: str, next_try_s: float) -> None:
+        self.problem = reason
+        if self._repeats.show(reason):
+            log.warning(
+                "sink failed",
+                **self._names(),
+                reason=reason,
+                next_try_s=next_try_s,
+                outputs="wait on disk",
+            )
 
     def _names(self) -> dict[str, str]:
         return {"sink": self._sink.name, "writes": self._sink.where}
