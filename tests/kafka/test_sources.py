@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.helpers import PATIENCE_S, wait_until
+from tests.gateway.harness import NOWHERE, U32
+from tests.helpers import PATIENCE_S, free_address, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import Topics, accepted, problem_of_source, topics
+from wallaroo.gateway.connectors.kafka.source import KafkaReader
+from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.model.kafka import KafkaSource, Topic
+from wallaroo.wire.kafka_records import KafkaRecord, unpacked
 
 
 @pytest.fixture
@@ -165,3 +173,52 @@ def test_positions_on_disk_are_committed_to_the_group(broker: Broker, app: Topic
         at = [TopicPartition(topic, 1)]
         wait_until(lambda: reader.committed(at)[0].offset == 2, "the commit")
         reader.close()
+
+
+def test_an_envelope_has_key_headers_timestamp_and_place(broker: Broker) -> None:
+    texts = {"source": broker.topic(), "sink": broker.topic(), "brokers": broker.address}
+    producer = Producer({"bootstrap.servers": broker.address})
+    headers: list[tuple[str, str | bytes | None]] = [("unit", b"kg"), ("unit", None)]
+    producer.produce(texts["source"], b"3", b"nut", timestamp=7000, headers=headers)
+    producer.produce(texts["source"], None, b"nut", timestamp=8000)
+    producer.flush()
+    with topics(**texts, source_options=", envelope=True") as app, app.running() as client:
+        assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
+        first, tombstone = map(unpacked, accepted(client))
+        wait_until(lambda: "wallaroo_kafka_lag_messages" in names_of(client), "the lag")
+    assert first == KafkaRecord(b"3", b"nut", (("unit", b"kg"), ("unit", None)), 7000, 0, 0)
+    assert tombstone == KafkaRecord(None, b"nut", (), 8000, 0, 1)
+
+
+def names_of(client: GatewayClient) -> set[str]:
+    return {sample.metric.name for sample in client.samples()}
+
+
+def test_a_broker_without_tls_and_one_that_is_not_there_are_told(broker: Broker) -> None:
+    tls = ", settings={'security.protocol': 'ssl'}"
+    for address, options, told in (
+        (broker.address, tls, "check the ssl.* settings"),
+        (free_address(), "", "cannot be reached"),
+    ):
+        texts = {"source": "orders", "sink": "totals", "brokers": address}
+        with topics(**texts, source_options=options) as app, app.running() as client:
+            assert told in problem_of_source(client)
+
+
+def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> None:
+    topic, values = broker.topic(), [b"x" * 1000] * 100
+    broker.write(topic, *values)
+    journal = Journal(tmp_path / "journal.db", JournalLimits(disk_bytes=50_000))
+    source = KafkaSource("lines", U32, bytes, NOWHERE, Topic(topic, broker.address))
+    reader = KafkaReader(0, source, journal)
+    reader.start()
+    try:
+        assert journal.wait_accepted(0, 100, PATIENCE_S)
+        broker.write(topic, *values)
+        assert not journal.wait_accepted(0, 101, 1.0)
+        journal.consume(journal.end)
+        assert journal.wait_accepted(0, 200, PATIENCE_S)
+        assert reader.problem is None
+    finally:
+        reader.stop()
+        journal.close()

@@ -59,3 +59,9 @@ def test_what_librdkafka_refuses_is_told_without_its_value(tmp_path: Path, line:
     assert line.partition("=")[0] in str(raised.value) or "mechanism" in str(raised.value)
     assert "TOPSECRET" not in str(raised.value)
     assert str(own) in str(raised.value)
+
+
+def test_without_the_extra_it_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(RuntimeFailure, match=r"pip install wallaroo\[kafka\]"):
+        TopicClient(Topic("t", "a:1"), threading.Event())

@@ -1,0 +1,35 @@
+"""Errors of Kafka in words: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from wallaroo.gateway.connectors.kafka.problems import in_words
+from wallaroo.gateway.connectors.kafka.settings import ClientSettings
+from wallaroo.model.kafka import Topic
+
+SETTINGS = ClientSettings({}, ("hush",), (Path("/etc/kafka/settings"),))
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (KafkaError._ALL_BROKERS_DOWN, "a:1 cannot be reached: "),
+        (KafkaError._AUTHENTICATION, "check the sasl.* settings in /etc/kafka/settings"),
+        (KafkaError._SSL, "check the ssl.* settings in /etc/kafka/settings"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "topic orders, or a partition of it, does not exist"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "give the user permission for orders"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, "raise message.max.bytes of the client"),
+        (KafkaError._FENCED, "another gateway writes the outputs of a copy"),
+        (KafkaError._BAD_COMPRESSION, "a codec that is not supported"),
+        (KafkaError.OFFSET_OUT_OF_RANGE, "topic orders at a:1: "),
+    ],
+)
+def test_an_error_is_told_with_what_to_do_and_without_secrets(code: int, told: str) -> None:
+    words = in_words(KafkaError(code, "it is hush"), Topic("orders", "a:1"), SETTINGS)
+    assert told in words
+    assert "it is …" in words or "does not exist" in words
+    assert "hush" not in words
