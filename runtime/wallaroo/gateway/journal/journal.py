@@ -21,26 +21,22 @@ import structlog
 
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
-from wallaroo.gateway.journal.chunk_rows import INSERT, Row, row_of
 from wallaroo.gateway.journal.chunk_rows import SCHEMA as CHUNK_SCHEMA
-from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
+from wallaroo.gateway.journal.clock import SteadyClock, Uptime, uptime
+from wallaroo.gateway.journal.commit import SCHEMA as COMMIT_SCHEMA
+from wallaroo.gateway.journal.commit import commit_of
 from wallaroo.gateway.journal.openings import departure, note_opening
+from wallaroo.gateway.journal.positions import SCHEMA as POSITION_SCHEMA
+from wallaroo.gateway.journal.positions import Positions
 from wallaroo.gateway.journal.reader import ChunkReader
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
 from wallaroo.system.failpoints import fault
 
-SCHEMA = f"""
-{CHUNK_SCHEMA}
-CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT NULL);
-"""
+SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit for which the disk had no room is repeated."""
 _ADVICE = "it resumes when outputs are delivered, or when the disk has more space"
-_CLOCK_STORED_EVERY_NS = 10_000_000_000
-"""Time, in nanoseconds, after which a commit stores the clock again."""
 NEVER = 1 << 62
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 _TRIM_BYTES = 16 * 1024**2
@@ -83,6 +79,7 @@ class Journal:
         self._directory = path.parent
         self._database = connect(path)
         self._database.executescript(SCHEMA)
+        self._positions = Positions(self._database)
         self.chunks = ChunkReader(path)
         """What is on disk, to be read."""
         self._database_lock = threading.Lock()
@@ -92,16 +89,15 @@ class Journal:
         )
         """How much of each stream of the acknowledged protocol is on disk."""
         stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
-        self.clock = SteadyClock(clock, uptime, self._stored_clock())
+        self.clock = SteadyClock(clock, uptime, self._positions.clock())
         """The clock by which messages arrive and ticks come."""
-        self._clock_stored_ns = 0
         self._write_buffer = WriteBuffer(limits, dict(stored), self.clock.now)
         self._closing = False
         self._waits_end = False
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
-        self._trimmed = self._consumed = self._stored_position("trimmed")
-        self._processed = self._stored_position("processed")
-        self._wake_ns = self._stored_position("wake") or NEVER
+        self._trimmed = self._consumed = self._positions.get("trimmed")
+        self._processed = self._positions.get("processed")
+        self._wake_ns = self._positions.get("wake") or NEVER
         self._end = max(end or 0, self._trimmed)
         self._openings = note_opening(self._database, self._trimmed, self._end)
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
@@ -223,7 +219,7 @@ class Journal:
         """
         if durably:
             with self._database_lock, transaction(self._database):
-                self._store_position("wake", NEVER if at_ns is None else at_ns)
+                self._positions.put("wake", NEVER if at_ns is None else at_ns)
         with self._changed:
             self._wake_ns = NEVER if at_ns is None else at_ns
             self._changed.notify_all()
@@ -276,7 +272,7 @@ class Journal:
     def note_processed(self, end: int) -> None:
         """Note that the outputs of all messages before offset *end* are published."""
         with self._database_lock, transaction(self._database):
-            self._store_position("processed", max(end, self._processed))
+            self._positions.put("processed", max(end, self._processed))
         with self._changed:
             self._processed = max(self._processed, end)
 
@@ -298,7 +294,7 @@ class Journal:
             self._changed.notify_all()
         self._writer.join()
         with contextlib.suppress(sqlite3.Error):  # its disk is full: the last commit has stored it
-            self._store_clock()
+            self._positions.put_clock(self.clock.read(), at_once=True)
         self._database.close()
 
     def _write(self) -> None:
@@ -337,7 +333,7 @@ class Journal:
                     )
                 )
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
-                self._store_position("trimmed", end)
+                self._positions.put("trimmed", end)
         except sqlite3.Error as error:
             if self._closing or not lacks_room(error):
                 raise
@@ -377,45 +373,21 @@ class Journal:
             return lacks_reserve(self._database, self._directory, size)
 
     def _commit(self, taken: Sequence[Waiting]) -> None:
-        end, size = self._end, 0
-        counts = dict(self._accepted)
-        rows: list[Row] = []
-        reached: dict[str, bytes] = {}
-        stream_positions: dict[StreamName, int] = {}
-        wall = self._wall()
-        used = {waiting.stream_position[0]: wall for waiting in taken if waiting.stream_position}
-        for waiting in taken:
-            if waiting.count:
-                rows.append(
-                    row_of(end, waiting.count, waiting.source, waiting.arrived_ns, waiting.data)
-                )
-            if waiting.reached is not None:
-                reached[waiting.reached.source] = waiting.reached.position
-            end += waiting.count
-            size += len(waiting.data)
-            if waiting.source != TICK_SOURCE:
-                counts[waiting.source] = counts.get(waiting.source, 0) + waiting.count
-            if waiting.stream_position is not None:
-                stream_positions.update([waiting.stream_position])
+        commit = commit_of(taken, self._end, self._accepted)
+        streams = commit.stream_positions
         with self._database_lock, transaction(self._database):
-            self._database.executemany(INSERT, rows)
-            self._database.executemany(
-                "INSERT OR REPLACE INTO accepted VALUES (?, ?)", counts.items()
-            )
-            self._database.executemany(
-                "INSERT OR REPLACE INTO reached VALUES (?, ?)", reached.items()
-            )
-            self.stream_positions.save(stream_positions, used)
-            self._store_clock()
+            commit.store(self._database)
+            self.stream_positions.save(streams, dict.fromkeys(streams, self._wall()))
+            self._positions.put_clock(self.clock.read(), at_once=self._closing)
             fault("journal-before-commit")
         fault("journal-after-commit")
         with self._changed:
-            self.stream_positions.saved(stream_positions)
-            self._end = end
-            self._write_buffer.note_stored(size)
-            self._accepted = counts
-            if stream_positions:
-                self.on_accepted(stream_positions)
+            self.stream_positions.saved(streams)
+            self._end = commit.end
+            self._write_buffer.note_stored(commit.size)
+            self._accepted = commit.accepted
+            if streams:
+                self.on_accepted(streams)
             self._changed.notify_all()
 
     def _tick_if_time(self) -> None:
@@ -428,28 +400,3 @@ class Journal:
             room = self._write_buffer.is_free_again()
         if room:
             self.on_room()
-
-    def _stored_clock(self) -> Reading | None:
-        time_ns = self._stored_position("clock")
-        if not time_ns:
-            return None
-        boot, up_ns = self._stored_position("boot"), self._stored_position("uptime")
-        return Reading(time_ns, Uptime(boot, up_ns))
-
-    def _store_clock(self) -> None:
-        """Store what the clock shows, for the next start, if that is some time ago."""
-        reading = self.clock.read()
-        if self._closing or reading.time_ns - self._clock_stored_ns >= _CLOCK_STORED_EVERY_NS:
-            self._store_position("clock", reading.time_ns)
-            self._store_position("boot", reading.uptime.boot)
-            self._store_position("uptime", reading.uptime.ns)
-            self._clock_stored_ns = reading.time_ns
-
-    def _stored_position(self, name: str) -> int:
-        row = self._database.execute(
-            "SELECT value FROM position WHERE name = ?", (name,)
-        ).fetchone()
-        return row[0] if row else 0
-
-    def _store_position(self, name: str, value: int) -> None:
-        self._database.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", (name, value))
