@@ -9,7 +9,9 @@ import sys
 import pytest
 
 _LOADING = """
-import os, sys
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the tests run in the background
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):

@@ -17,13 +17,14 @@ def main() -> None:
     at once, and without a traceback.
     """
     runs = sys.argv[1:2] == ["run"]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    interruptible = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # as in the background
+    if interruptible:
         signal.signal(signal.SIGINT, lambda *_: os._exit(0 if runs else _INTERRUPTED))
-        if runs:
-            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    if runs:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     from wallaroo.cli.main import main as command
 
-    if not runs and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    if interruptible and not runs:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command()
 

@@ -24,7 +24,10 @@ def documented() -> set[tuple[str, str]]:
 
 def test_the_ports_of_pods_are_in_the_table(helm: Helm) -> None:
     sources = [{"name": "text", "port": 7123}]
-    values: dict[str, Any] = {"sources": sources, "dashboard": {"enabled": True}}
+    values: dict[str, Any] = {
+        "sources": sources,
+        "dashboard": {"enabled": True, "tokenSecret": "token"},
+    }
     names = {"7123": "sources", "7002": "receiver.ports"}
     found = set()
     for pod, spec in pods(helm.objects("word-count", values)):

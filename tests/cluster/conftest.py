@@ -56,7 +56,7 @@ def helms() -> list[str]:
 @pytest.fixture(scope="module")
 def market_spread(cluster: Cluster, helms: list[str]) -> Release:
     """Market Spread under the older helm, not installed yet."""
-    values = {"dashboard": {"enabled": True}}
+    values = {"dashboard": {"enabled": True}, "networkPolicy": {"monitors": [{"podSelector": {}}]}}
     return Release(cluster, helms[0], "market-spread", "market-spread", values)
 
 
