@@ -124,7 +124,7 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"dashboard": {"enabled": True}},
-        "dashboard.enabled is true, and whoever reaches it could view keys, state and failed",
+        "dashboard.enabled is true, and anyone who reaches it could view keys, state and failed",
     ),
     (
         {

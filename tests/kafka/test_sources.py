@@ -146,7 +146,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker)
         broker.make(topic)
         broker.write(topic, b"new 0", b"new 1")
         with app.running() as client:
-            assert "deleted and made anew" in problem_of_source(client)
+            assert "deleted and recreated" in problem_of_source(client)
         app.describe(**texts, source_options=", on_lost='skip'")
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)

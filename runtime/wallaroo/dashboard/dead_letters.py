@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: whoever may view the dashboard reads them; changes require a token."""
+"""Dead letters over HTTP: all who may view the dashboard can read them; changes need a token."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ REPLAYS = ""
 _IDLE_NS = 30 * 24 * 3600 * 10**9
 """A stream not used for so long, 30 days, is forgotten when another needs its place."""
 _CROWDED_IDLE_NS = 3600 * 10**9
-"""The same, 1 hour, for a stream of whoever has too many, or the most when there are too many."""
+"""The same, 1 hour, for a stream of a sender that has too many, or of the one with the most."""
 
 
 class StreamName(NamedTuple):

@@ -19,7 +19,7 @@ class Positions:
     """
 
     topic_id: str
-    """ID of the topic: a topic that was deleted and made anew has another."""
+    """ID of the topic: a topic that was deleted and recreated has another."""
     offsets: Mapping[int, int]
     """Offset of the next record of each partition."""
 
@@ -62,7 +62,7 @@ def lost_records(
         {1: 'records 7 to 8 of partition 1 were deleted before they were read'}
     """
     if topic_id != positions.topic_id:
-        why = "the topic is not the one that was read before: it was deleted and made anew"
+        why = "the topic is not the one that was read before: it was deleted and recreated"
         return dict.fromkeys(positions.offsets, why)
     found = {}
     for partition, (first, end) in bounds.items():

@@ -268,7 +268,7 @@ class KafkaReader:
         topic_id, partitions = self._client.describe()
         self._looked = time.monotonic()
         if topic_id != positions.topic_id:
-            msg = f"{self.where} was deleted and made anew"  # opened again, with what to do
+            msg = f"{self.where} was deleted and recreated"  # opened again, with what to do
             raise KafkaProblem(msg)
         if new := [at for at in partitions if at not in positions.offsets]:
             first = {at: low for at, (low, _) in self._bounds(consumer, new).items()}
