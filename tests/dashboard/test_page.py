@@ -188,6 +188,15 @@ def test_a_narrow_screen_needs_no_scrolling_to_the_side(page: Page) -> None:
     page.wait_for_function("() => document.querySelector('#rate canvas').clientWidth <= 340")
 
 
+def test_errors_and_dead_letters_can_be_read_on_a_narrow_screen(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for table in ("#errors", "#letters"):
+        cells = page.locator(f"{table} tbody td:visible")
+        expect(cells.first).to_be_visible()
+        boxes = [box for cell in cells.all() if (box := cell.bounding_box())]
+        assert max(box["x"] + box["width"] for box in boxes) <= 390
+
+
 def test_nothing_comes_from_elsewhere(page: Page, running: BackgroundRun) -> None:
     origin = running.wait_for_event("ready", 0)["dashboard"]
     loaded = page.evaluate("() => performance.getEntriesByType('resource').map((r) => r.name)")
