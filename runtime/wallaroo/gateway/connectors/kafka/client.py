@@ -151,6 +151,14 @@ class TopicClient:
             error = explanation
         return KafkaProblem(in_words(error, self.topic, self.settings))
 
+    def reason(self, error: Exception) -> str:
+        """What *error*, which reading or writing has raised, means."""
+        from confluent_kafka import KafkaException
+
+        if isinstance(error, KafkaException):
+            error = self.problem(error.args[0])
+        return str(error) if isinstance(error, KafkaProblem) else f"{type(error).__name__}: {error}"
+
     def on_error(self, error: KafkaError) -> None:
         """Note what a client reports; librdkafka itself connects again."""
         self.errors += 1

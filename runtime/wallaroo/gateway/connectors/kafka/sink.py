@@ -100,20 +100,14 @@ class KafkaSinkWriter:
         yield Sample(catalogue.KAFKA_TRANSACTIONS, name, self._transactions)
 
     def _run(self) -> None:
-        from confluent_kafka import KafkaException
-
         pause = _RETRY_FIRST_S
         while not self._stopping.is_set():
             taken = self._taken
             try:
                 self._write()
                 continue
-            except KafkaProblem as problem:
-                reason = str(problem)
-            except KafkaException as error:
-                reason = str(self._client.problem(error.args[0]))
             except Exception as error:  # this thread continues, whatever it is
-                reason = f"{type(error).__name__}: {error}"
+                reason = self._client.reason(error)
             if self._stopping.is_set():
                 return
             pause = _RETRY_FIRST_S if taken != self._taken else pause

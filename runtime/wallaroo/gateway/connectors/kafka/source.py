@@ -145,19 +145,13 @@ class KafkaReader:
         yield Sample(catalogue.KAFKA_SOURCE_ERRORS, (name,), self._client.errors)
 
     def _run(self) -> None:
-        from confluent_kafka import KafkaException
-
         pause = _RETRY_FIRST_S
         while not self._stopping.is_set():
             before, reason = self._positions, ""
             try:
                 self._read()
-            except KafkaProblem as problem:
-                reason = str(problem)
-            except KafkaException as error:
-                reason = str(self._client.problem(error.args[0]))
             except Exception as error:  # this thread continues, whatever it is
-                reason = f"{type(error).__name__}: {error}"
+                reason = self._client.reason(error)
             if reason:
                 pause = _RETRY_FIRST_S if before != self._positions else pause
                 self._failed(reason, pause)
