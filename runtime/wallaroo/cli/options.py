@@ -180,7 +180,7 @@ DASHBOARD = Options(
         "--ui",
         type=AddressType(),
         help="Address of the dashboard and /metrics; anyone who can reach it can view them, "
-        "unless there is a token and it is no loopback address. If the port is in use, another "
+        "unless there is a token and it is not a loopback address. If the port is in use, another "
         "one is chosen.",
         write=host_and_port,
     ),

@@ -157,7 +157,7 @@ def may_be_ours(host: str, *, local: bool) -> bool:
     """Whether no site of someone else can be called *host*.
 
     A page of another site can only reach the dashboard through a name of its own that resolves to
-    the dashboard's address. Such a name has a domain, and is no address.
+    the dashboard's address. Such a name has a domain, and is not an address.
 
     Example:
         >>> [may_be_ours(name, local=False) for name in ("10.0.0.1", "dashboard", "evil.example")]

@@ -152,7 +152,7 @@ class Launch:
 
     Raises:
         UsageError: No suitable Java is installed, Spark is already running in this process, or the
-            driver's memory is no size.
+            driver's memory is not a valid size.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def driver_memory(settings: Mapping[str, str], default: str) -> str:
         default: What it is without `spark.driver.memory`.
 
     Raises:
-        UsageError: The value is no size.
+        UsageError: The value is not a valid size.
 
     Example:
         >>> driver_memory({"spark.driver.memory": "2gb"}, "1g"), driver_memory({}, "1g")
