@@ -54,12 +54,16 @@ RUN python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(syscon
 
 # --- the runtime, the application, and what it needs besides -------------------------------------
 FROM python AS application
-COPY README.md LICENSE ./
+COPY README.md LICENSE Dockerfile ./
+COPY apps apps
+COPY helm helm
+COPY image image
 COPY runtime runtime
 COPY --from=jar /build/runtime/wallaroo/engine/realtime/jvm runtime/wallaroo/engine/realtime/jvm
 RUN tools/bin/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w own . \
  && tools/bin/pip -q --disable-pip-version-check --python /opt/python/bin/python install \
-      --no-index --no-deps --target /opt/wallaroo own/*.whl
+      --no-index --no-deps --target /opt/wallaroo own/*.whl \
+ && rm -r /opt/wallaroo/wallaroo/shipped
 ARG APP
 COPY ${APP} /app
 ARG APP_ARGS=""

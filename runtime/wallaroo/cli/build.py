@@ -14,6 +14,7 @@ import click
 from wallaroo import __version__
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.shipped_files import PACKAGE, SHIPPED, shipped_file
 
 ENGINES = ("docker", "podman", "buildah")
 """Tools that build images, in the order in which they are tried."""
@@ -21,13 +22,18 @@ _CHECKS = {"docker": "version", "podman": "info", "buildah": "version"}
 """The command that shows whether each can build: docker queries its daemon, podman its machine."""
 _CHECK_S = 15.0
 """Seconds that this command may take; a daemon may have to start first."""
-_ROOT = Path(__file__).resolve().parents[3]
-"""The project's checkout, if this is one."""
 _FILES = ("Dockerfile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
-_DIRECTORIES = ("image", "runtime")
-_IGNORED = shutil.ignore_patterns(
-    "__pycache__", ".git", ".venv", ".wallaroo", ".pytest_cache", ".mypy_cache", ".ruff_cache"
+_DIRECTORIES = ("apps", "helm", "image")
+_CACHES = (
+    "__pycache__",
+    ".git",
+    ".venv",
+    ".wallaroo",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
 )
+_IGNORED = shutil.ignore_patterns(*_CACHES)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _APP = "app"
 """Directory of the application in the build's context."""
@@ -72,11 +78,6 @@ def build(
     Example:
       wallaroo build apps/market_spread -t localhost/market-spread:0.1.0
     """  # noqa: D301  (click reads \b)
-    if not (_ROOT / "Dockerfile").is_file():
-        msg = (
-            "wallaroo build requires the project's checkout: run it from the .venv of `make setup`"
-        )
-        raise UsageError(msg)
     if base is not None:
         _check_base(base)
     application = application_without_addresses(str(app), app_args)
@@ -154,9 +155,11 @@ def _fill(context: Path, app: Path) -> None:
     """Copy the files for the build into *context*."""
     try:
         for name in _FILES:
-            shutil.copy2(_ROOT / name, context / name)
+            shutil.copy2(shipped_file(name), context / name)
         for name in _DIRECTORIES:
-            shutil.copytree(_ROOT / name, context / name, ignore=_IGNORED)
+            shutil.copytree(shipped_file(name), context / name, ignore=_IGNORED)
+        package = context / "runtime" / PACKAGE.name
+        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_CACHES, SHIPPED))
         if app.is_dir():
             shutil.copytree(app, context / _APP, ignore=_IGNORED)
         else:
@@ -171,7 +174,7 @@ def _revision() -> str:
     """The checkout's commit, for the image's label."""
     try:
         revision = subprocess.run(
-            ["git", "-C", str(_ROOT), "rev-parse", "HEAD"],
+            ["git", "-C", str(shipped_file("Dockerfile").parent), "rev-parse", "HEAD"],
             capture_output=True,
             text=True,
             check=True,
@@ -194,7 +197,7 @@ def _check_base(base: str) -> None:
 
 
 def _default_base() -> str:
-    match = re.search(r"^ARG BASE=(\S+)", (_ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    match = re.search(r"^ARG BASE=(\S+)", shipped_file("Dockerfile").read_text(), re.MULTILINE)
     return match[1] if match else ""
 
 

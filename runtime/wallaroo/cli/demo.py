@@ -21,6 +21,7 @@ from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import UsageError
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.user_output import reserved_stdout
+from wallaroo.system.shipped_files import shipped_file
 
 _WARM_UP_TURNS = 4
 """Turns that are sent first, so that Spark is warm when measuring starts."""
@@ -96,13 +97,14 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
 
 
 def _application_directory(app: str) -> Path:
-    here = Path(__file__).resolve()
-    for candidate in (Path(app), Path("apps", app), here.parents[3] / "apps" / app):
+    examples = shipped_file("apps")
+    for candidate in (Path(app), examples / app):
         if (candidate / "demo.py").is_file():
             return candidate.resolve()
+    known = ", ".join(sorted(path.parent.name for path in examples.glob("*/demo.py")))
     msg = (
-        f"there is no application {app!r} with a demo: use a directory with application.py and "
-        "demo.py, or run this command in the project's directory"
+        f"there is no application {app!r} with a demo: use {known}, or a directory with "
+        "application.py and demo.py"
     )
     raise UsageError(msg)
 

@@ -10,6 +10,7 @@ import click
 
 from wallaroo import __version__
 from wallaroo.cli.build import build
+from wallaroo.cli.chart import chart
 from wallaroo.cli.check import check
 from wallaroo.cli.dead_letters import dead_letters
 from wallaroo.cli.demo import demo
@@ -70,7 +71,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, top, profile, send, receive, demo, build, status),
+    *(new, check, graph, run, top, profile, send, receive, demo, build, chart, status),
     *(dead_letters, state, repartition, warm_up, sbom),
     *(gateway, driver, executor, probe),
 ):

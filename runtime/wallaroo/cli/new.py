@@ -21,7 +21,7 @@ _HIDDEN = {"gitignore": ".gitignore"}
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),
-    help="Directory to create; it must not exist yet, or be empty.  [default: NAME]",
+    help="Directory to create; it must not exist yet, or be empty.  [default: the name]",
 )
 def new(name: str, directory: Path | None) -> None:
     """Create a directory with a working application and its test.
