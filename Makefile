@@ -1,6 +1,6 @@
 # `make` alone lists the targets. Every target that needs .venv creates or updates it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster check docs lock audit values metrics pictures bench fuzz chaos clean
+.PHONY: help setup demo test test-cluster check docs lock audit values metrics pictures bench fuzz chaos release clean
 
 BIN := .venv/bin
 
@@ -62,6 +62,9 @@ fuzz: setup ## try EXAMPLES=20000 hostile inputs of each kind; findings are kept
 
 chaos: setup ## inject faults into a running application (HOURS=0.5; ARGS="--seed 7" replays a run)
 	@$(BIN)/python -m tests.chaos --hours $(or $(HOURS),0.5) $(ARGS)
+
+release: setup ## make wheel, sdist, charts, images, bills of materials, site and checksums in dist
+	@$(BIN)/python scripts/release.py $(ARGS)
 
 clean: ## remove .venv and all generated files
 	rm -rf .venv .wallaroo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
