@@ -186,7 +186,14 @@ class Letters:
         number = len(self.kept) + 1
         letter = DeadLetter(
             *(number, 1_000_000_000 * number, None, PIPELINE, PIPELINE, "decoder"),
-            *("application.py:52", "UnicodeDecodeError: byte 0xff", repr(payload), None, payload),
+            *(
+                "application.py:52",
+                "UnicodeDecodeError: byte 0xff",
+                repr(payload),
+                None,
+                "",
+                payload,
+            ),
         )
         self.kept.append(replace(letter, **fields))
 

@@ -64,6 +64,7 @@ def test_they_are_listed_without_payloads_the_newest_first(feed: Feed, viewer: V
         "error": "E",
         "message": "b'four'",
         "key": "'f'",
+        "traceback": "",
         "replayable": True,
     }
     assert [letter["replayable"] for letter in letters] == [True, True, False, True]

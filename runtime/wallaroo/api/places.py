@@ -17,8 +17,14 @@ RUNTIME = os.path.join(os.path.dirname(wallaroo.__file__), "")  # noqa: PTH118, 
 """Folder of the runtime's code."""
 _API_FOLDER = str(Path(__file__).parent)
 _NOT_CALLERS = (_API_FOLDER, "<frozen importlib")
-_NOT_USERS = (RUNTIME, sysconfig.get_path("stdlib"))
-"""Folders of the runtime and of Python itself."""
+_PYTHON = (RUNTIME, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<")
+"""Where the runtime and Python itself are; code that is made at run time has a name in <>."""
+_INSTALLED = (
+    sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"),
+    os.path.dirname(RUNTIME.rstrip(os.sep)),  # noqa: PTH120  (where an image has an application's)
+)
+"""Folders of installed packages, which are below those of Python itself if there is no venv."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,19 @@ def calling_place() -> Place:
     return Place(frame.f_code.co_filename, frame.f_lineno)
 
 
+def is_application(file: str) -> bool:
+    """Whether *file*, the source of a frame, is neither the runtime's, Python's nor a package's."""
+    return not file.startswith((*_PYTHON, *_INSTALLED))
+
+
+def is_library(file: str) -> bool:
+    """Whether *file*, the source of a frame, is that of an installed package."""
+    return file.startswith(_INSTALLED) and not file.startswith(RUNTIME)
+
+
 def place_of_error(error: BaseException) -> Place | None:
     """Return the innermost line of user code in *error*'s traceback; None if there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(_NOT_USERS):
+        if is_application(frame.filename):
             return Place(frame.filename, frame.lineno or 0)
     return None

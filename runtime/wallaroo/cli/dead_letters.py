@@ -14,7 +14,7 @@ from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.run.state.dead_letters import dead_letter_actions
-from wallaroo.system.printable import printable
+from wallaroo.system.printable import printable, printable_lines
 
 _NUMBER = click.IntRange(1, 2**63 - 1)
 """A dead letter's number, up to the database's maximum."""
@@ -210,7 +210,8 @@ def _page(letter: DeadLetter) -> str:
         if letter.payload is None
         else f"{len(letter.payload)} bytes: {letter.payload[:60]!r}",
     }
-    return "\n".join(f"{name:<10} {printable(value)}" for name, value in fields.items())
+    page = "\n".join(f"{name:<10} {printable(value)}" for name, value in fields.items())
+    return f"{page}\n\n{printable_lines(letter.traceback)}".rstrip()
 
 
 def _time(ns: int) -> str:

@@ -67,6 +67,8 @@ class FailedMessage(NamedTuple):
     arrival: int | None = None
     """Offset of the message that it originates from; None after a state, which replaying that
     message would change twice."""
+    traceback: str = ""
+    """The traceback of the exception, without the runtime's lines; empty if nothing was raised."""
 
     def storable(self) -> FailedMessage:
         r"""Return a copy with unpaired surrogates escaped, as databases and files reject them.

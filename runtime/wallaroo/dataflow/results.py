@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import traceback
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from wallaroo.api.places import RUNTIME, Place, place_of_error
+from wallaroo.api.places import Place
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
+from wallaroo.dataflow.tracebacks import place_of_failure, traceback_of
 from wallaroo.model.application import StatePartition
 from wallaroo.model.callers import runs_step
 from wallaroo.model.raised import describe_error, raised, short_repr
@@ -107,11 +107,13 @@ class TaskResults:
     ) -> None:
         """Dead-letter *message*, on which *step* of *owner* raised *error*."""
         self.metrics.step(owner.pipeline, step.name).set_aside += 1
-        place = _place_of_error(raised(error), step)
+        cause = raised(error)
+        place = str(place_of_failure(cause) or step.place)
         text, start = describe_error(error)[:500], preview(message)
         failed = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
+        failed = failed._replace(traceback=traceback_of(cause))
         self.tally.add_set_aside(failed)
-        self._count_dead_letter()
+        self._count_dead_letter(len(failed.traceback))
 
     @runs_step("owner", "step")
     def unroutable(
@@ -132,9 +134,13 @@ class TaskResults:
         self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, 100)))
         self._count_dead_letter()
 
-    def _count_dead_letter(self) -> None:
-        """Count a dead letter towards the memory limit, and deliver if it is reached."""
-        self._bytes += _DEAD_LETTER_BYTES
+    def _count_dead_letter(self, more: int = 0) -> None:
+        """Count a dead letter towards the memory limit, and deliver if it is reached.
+
+        Args:
+            more: Bytes that it has beyond the usual ones.
+        """
+        self._bytes += _DEAD_LETTER_BYTES + more
         if self._bytes >= self.FLUSH_BYTES:
             self._flush()
 
@@ -157,11 +163,3 @@ def preview(value: Any, limit: int = 200) -> str:
     """Return at most *limit* characters of the repr of *value*, of bytes only the first 60."""
     start = bytes(value[:60]) if isinstance(value, (bytes, bytearray)) else value
     return short_repr(start, limit)
-
-
-def _place_of_error(error: BaseException, step: Named) -> str:
-    """Return the innermost line of the traceback, or of *step* if it contains no user code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or frames[-1].filename.startswith(RUNTIME):
-        return str(place_of_error(error) or step.place)
-    return str(Place(frames[-1].filename, frames[-1].lineno or 0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +69,29 @@ def databases(tmp_path: Path) -> Iterator[Databases]:
     made = Databases(tmp_path)
     yield made
     made.close()
+
+
+def test_a_letter_has_the_traceback_of_its_error(databases: Databases, tmp_path: Path) -> None:
+    text = 'Traceback (most recent call last):\n  File "f.py", line 1, in f\nValueError: \x1b[1m\n'
+    databases.publish(OF_ONE._replace(traceback=text), OF_ONE)
+    assert [letter.traceback for letter in databases.actions.letters(ALL, 2)] == [text, ""]
+    databases.close()
+    at = ("--state-dir", str(tmp_path))
+    shown = [call("show", number, *at).stdout for number in ("1", "2")]
+    assert shown[0].endswith("in f\nValueError: \\x1b[1m\n")
+    assert "Traceback" not in shown[1]
+
+
+def test_letters_from_before_tracebacks_were_kept_are_read(tmp_path: Path) -> None:
+    earlier = Databases(tmp_path)
+    earlier.publish(OF_ONE)
+    earlier.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "outbox.db")) as database:
+        database.execute("ALTER TABLE letter DROP COLUMN traceback")
+    later = Databases(tmp_path)
+    (letter,) = later.actions.letters(ALL, 2)
+    assert (letter.error, letter.traceback) == (OF_ONE.error, "")
+    later.close()
 
 
 def test_a_letter_has_the_message_as_it_arrived(databases: Databases) -> None:

@@ -55,6 +55,7 @@ function rowsOf(letter) {
 
   const about = element("td", letter.error);
   about.append(element("br"), code(letter.message));
+  if (letter.traceback) about.append(tracebackOf(letter, name));
   const below = element("tr"), content = element("td");
   below.hidden = true;
   below.id = `payload-${letter.id}`;
@@ -72,6 +73,15 @@ function rowsOf(letter) {
   ];
   rows.set(letter.id, elements);
   return elements;
+}
+
+function tracebackOf(letter, name) {
+  const details = element("details"), text = element("pre", letter.traceback);
+  text.tabIndex = 0;
+  text.role = "region";
+  text.ariaLabel = `Traceback of ${name}`;
+  details.append(element("summary", "traceback"), text);
+  return details;
 }
 
 function stepOf(letter) {

@@ -29,14 +29,14 @@ CREATE TABLE IF NOT EXISTS letter (
     id INTEGER PRIMARY KEY AUTOINCREMENT, set_aside_ns INTEGER NOT NULL, arrived_ns INTEGER,
     source INTEGER NOT NULL, source_name TEXT NOT NULL, pipeline TEXT NOT NULL, step TEXT NOT NULL,
     place TEXT NOT NULL, error TEXT NOT NULL, message TEXT NOT NULL, key TEXT, header INTEGER,
-    frame BLOB, bytes INTEGER NOT NULL, replay INTEGER);
+    frame BLOB, bytes INTEGER NOT NULL, replay INTEGER, traceback TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS letter_total (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS letter_origin (
     kind TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, name));
 """
 _COLUMNS = (
     "id, set_aside_ns, arrived_ns, source_name, pipeline, step, place, error, message, key, "
-    "header, frame"
+    "traceback, header, frame"
 )
 _ROW_BYTES = 300
 """Approximate size of a letter without its texts and its frame."""
@@ -72,6 +72,8 @@ class DeadLetter:
     """Start of the message, printable, as the step had it."""
     key: str | None
     """Its key, printable, if it was known."""
+    traceback: str
+    """The traceback of the exception, without the runtime's lines; empty if nothing was raised."""
     payload: bytes | None
     """What arrived, without its header; None after a state, where it cannot be replayed. What was
     damaged on disk is kept as it was found, and cannot be replayed either."""
@@ -221,6 +223,8 @@ class DeadLetterStore:
         self._database = database
         self._limits = limits
         database.executescript(SCHEMA)
+        if "traceback" not in {row[1] for row in database.execute("PRAGMA table_info (letter)")}:
+            database.execute("ALTER TABLE letter ADD COLUMN traceback TEXT NOT NULL DEFAULT ''")
 
     @property
     def totals(self) -> dict[str, int]:
@@ -256,14 +260,17 @@ class DeadLetterStore:
     ) -> None:
         """Add a letter; one whose frame has no *header* cannot be replayed."""
         texts = (letter.pipeline, letter.step, letter.place, letter.error, letter.message)
-        size = sum(map(len, texts)) + len(frame or b"") + _ROW_BYTES
+        size = sum(map(len, (*texts, letter.traceback))) + len(frame or b"") + _ROW_BYTES
         if size > self._limits.size_bytes:  # a letter without its payload is better than none
             size, frame, header = size - len(frame or b""), None, None
         self._database.execute(
             "INSERT INTO letter (set_aside_ns, arrived_ns, source, source_name, pipeline, "
-            "step, place, error, message, key, header, frame, bytes) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (now_ns, arrived_ns, source, name, *texts, letter.key, header, frame, size),
+            "step, place, error, message, key, traceback, header, frame, bytes) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(now_ns, arrived_ns, source, name, *texts, letter.key, letter.traceback),
+                *(header, frame, size),
+            ),
         )
         self._add("letters", 1)
         self._add("bytes", size)
