@@ -26,6 +26,7 @@ from wallaroo.cli.repartition import repartition
 from wallaroo.cli.run import run
 from wallaroo.cli.sbom import sbom
 from wallaroo.cli.send import send
+from wallaroo.cli.simulate import simulate
 from wallaroo.cli.state import state
 from wallaroo.cli.status import status
 from wallaroo.cli.top import top
@@ -71,7 +72,7 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, run, top, profile, send, receive, demo, build, chart, status),
+    *(new, check, graph, simulate, run, top, profile, send, receive, demo, build, chart, status),
     *(dead_letters, state, repartition, warm_up, sbom),
     *(gateway, driver, executor, probe),
 ):

@@ -1,0 +1,217 @@
+"""`wallaroo simulate`: runs an application over messages from files, in this process."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from wallaroo.api.places import Place
+from wallaroo.cli.options import application_without_addresses
+from wallaroo.cli.streams import U32, Cutter, FramingName
+from wallaroo.dataflow.tracebacks import place_of_failure
+from wallaroo.errors import UsageError
+from wallaroo.model.application import Application
+from wallaroo.model.raised import describe_error, short_repr
+from wallaroo.run.state.transfer import written_entity
+from wallaroo.run.user_output import reserved_stdout
+from wallaroo.system.printable import printable, printable_lines
+from wallaroo.testing import Simulation, messages_of
+from wallaroo.testing import simulate as run
+
+_READ_BYTES = 256 * 1024
+_SHOWN_DEAD_LETTERS = 20
+
+
+@click.command()
+@click.argument("app")
+@click.option(
+    "--from",
+    "files",
+    multiple=True,
+    metavar="[SOURCE=]FILE",
+    help="File of messages, - for standard input; may be repeated.  [default: -]",
+)
+@click.option(
+    "--framing",
+    type=click.Choice(["u32", "lines"]),
+    default="lines",
+    show_default=True,
+    help="Format of the files. lines: each line is a message, without its line ending. u32: frames "
+    "with a big-endian 32-bit length.",
+)
+@click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Seconds between two messages, on the simulation's clock, which starts at 0.",
+)
+@click.option(
+    "--until",
+    type=click.FloatRange(0),
+    help="Seconds to which the clock advances after the last message, so that windows close.",
+)
+@click.option("--show-state", is_flag=True, help="Print the entities afterwards, as JSON lines.")
+@click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
+def simulate(
+    app: str,
+    files: tuple[str, ...],
+    framing: FramingName,
+    count: int | None,
+    interval: float,
+    until: float | None,
+    show_state: bool,
+    app_args: tuple[str, ...],
+) -> None:
+    """Run APP over messages from files in this process, without Spark, and print its outputs.
+
+    If the application has several sources, name one of them for each file: --from SOURCE=FILE.
+    Files are read one after the other. Sources that read files or generate messages need none.
+
+    The outputs are those of `wallaroo run` for the same messages in the same order. Outputs, and
+    what --show-state prints, go to standard output; dead letters and a summary to standard error.
+
+    \b
+    Example:
+      printf 'ada\\ngrace\\nada\\n' | wallaroo simulate votes.py
+      wallaroo simulate votes.py --from monday.txt --from tuesday.txt --show-state
+    """  # noqa: D301  (click reads \b)
+    with reserved_stdout() as out, ExitStack() as opened:
+        application = application_without_addresses(app, app_args)
+        found = _messages(application, files, framing, opened)
+        messages = (
+            (source, payload, int(number * interval * 1e9))
+            for number, (source, payload) in enumerate(itertools.islice(found, count))
+        )
+        taken = Counter[str]()
+        end = None if until is None else int(until * 1e9)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            result = run(application, _counted(messages, taken), until_ns=end)
+        data = b"".join(result.outputs)
+        if out.isatty():
+            data = printable_lines(data.decode("utf-8", "surrogateescape")).encode()
+        out.buffer.write(data)
+        for name, entities in result.state.items() if show_state else ():
+            for key, entity in entities.items():
+                out.buffer.write(written_entity(name, key, entity, "json"))
+        out.flush()
+    for warning in warned:
+        click.echo(f"warning: {printable(warning.message)}", err=True)
+    _report(application, taken.total(), result)
+
+
+def _counted(
+    messages: Iterator[tuple[str, Any, int]], taken: Counter[str]
+) -> Iterator[tuple[str, Any, int]]:
+    for message in messages:
+        taken[message[0]] += 1
+        yield message
+
+
+def _messages(
+    application: Application, files: tuple[str, ...], framing: FramingName, opened: ExitStack
+) -> Iterator[tuple[str, Any]]:
+    """The messages of *files*, with the names of their sources."""
+    if not files and (reading := [s for s in application.sources if s.read(None) is not None]):
+        return itertools.chain.from_iterable(messages_of(application, s.name) for s in reading)
+    found = [_source_and_file(application, text) for text in files or ("-",)]
+    streams = [(source, _opened(file, opened), file) for source, file in found]
+    return (
+        (source, payload)
+        for source, stream, file in streams
+        for payload in _payloads(stream, framing, file)
+    )
+
+
+def _source_and_file(application: Application, text: str) -> tuple[str, str]:
+    """The name of the source and the file that *text* names.
+
+    Raises:
+        UsageError: It names no source, and the application has several.
+    """
+    sources = [source.name for source in application.sources]
+    name, mark, file = text.partition("=")
+    if mark and name in sources:
+        return name, file
+    if len(sources) == 1:
+        return sources[0], text
+    names = ", ".join(map(repr, sources))
+    msg = (
+        f"{text!r} names none of the sources of {application.name}, {names}: write, for example, "
+        f"--from {f'{sources[0]}={text}'!r}"
+    )
+    raise UsageError(msg)
+
+
+def _opened(file: str, opened: ExitStack) -> BinaryIO:
+    if file == "-":
+        return sys.stdin.buffer
+    try:
+        return opened.enter_context(Path(file).open("rb"))
+    except OSError as error:
+        msg = f"cannot read {file}: {error.strerror or error}"
+        raise UsageError(msg) from error
+
+
+def _payloads(stream: BinaryIO, framing: FramingName, file: str) -> Iterator[bytes]:
+    cutter, payload = Cutter(framing), _without_ending if framing == "lines" else _without_header
+    while piece := stream.read(_READ_BYTES):
+        yield from map(payload, cutter.feed(piece))
+    if not cutter.rest:
+        return
+    if framing == "lines":
+        yield payload(cutter.rest)
+        return
+    msg = f"{file} ends with an incomplete frame of {len(cutter.rest)} bytes"
+    raise UsageError(msg)
+
+
+def _without_ending(line: bytes) -> bytes:
+    return line.rstrip(b"\r\n")
+
+
+def _without_header(frame: bytes) -> bytes:
+    return frame[U32.header_length :]
+
+
+def _report(application: Application, messages: int, result: Simulation) -> None:
+    """Print dead letters and dropped messages, and how many there were of everything."""
+    places = dict(_places(application))
+    for pipeline, step, message, error in result.set_aside[:_SHOWN_DEAD_LETTERS]:
+        where = place_of_failure(error) or places.get((pipeline, step.removeprefix("key of ")))
+        at = f"{pipeline} / {step}" + (f", {where}" if where else "")
+        text = f"dead letter: {at}: {describe_error(error)}; the message: {short_repr(message)}"
+        click.echo(printable(text), err=True)
+    if (more := len(result.set_aside) - _SHOWN_DEAD_LETTERS) > 0:
+        click.echo(f"and {more:,} more dead letters", err=True)
+    counts = (
+        (messages, "message", "messages"),
+        (len(result.outputs), "output", "outputs"),
+        (len(result.set_aside), "dead letter", "dead letters"),
+        (len(result.late), "late message", "late messages"),
+        (len(result.unknown_keys), "unlisted key", "unlisted keys"),
+    )
+    parts = [
+        f"{number:,} {one if number == 1 else several}"
+        for place, (number, one, several) in enumerate(counts)
+        if number or place <= 1
+    ]
+    click.echo(", ".join(parts), err=True)
+
+
+def _places(application: Application) -> Iterator[tuple[tuple[str, str], Place]]:
+    """Where the parts of the pipelines are defined, by the names of pipeline and part."""
+    for pipeline in application.pipelines:
+        yield (pipeline.name, "decoder"), pipeline.source.place
+        for step in pipeline.trunk.walk():
+            yield (pipeline.name, step.name), step.place

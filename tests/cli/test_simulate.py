@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from tests.helpers import ROOT
+from wallaroo.cli.main import main
+
+APPS = ROOT / "apps"
+
+
+def simulate(*arguments: str, given: bytes = b"") -> Result:
+    return CliRunner().invoke(main, ["simulate", *arguments], input=given, catch_exceptions=False)
+
+
+def test_it_prints_the_outputs_of_the_lines_it_reads() -> None:
+    done = simulate(str(APPS / "word_count"), given=b"to be or\r\nnot to be")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-2:] == ["to => 2", "be => 2"]
+    assert done.stderr == "2 messages, 6 outputs\n"
+
+
+def test_files_of_frames_go_to_the_sources_that_are_named(tmp_path: Path) -> None:
+    quotes, orders = tmp_path / "quotes", tmp_path / "orders"
+    generate = APPS / "market_spread" / "generate.py"
+    options = ("--messages", "400", "--orders", orders, "--market-data", quotes)
+    subprocess.run([sys.executable, generate, *options], check=True, capture_output=True)
+    app = str(APPS / "market_spread")
+    named = ("--from", f"market-data={quotes}", "--from", f"Orders={orders}")
+    refused = simulate(app, *named)
+    assert refused.exit_code == 2
+    assert f"'market-data={quotes}' names none of the sources of market-spread" in refused.stderr
+    named = ("--from", f"Market Data={quotes}", "--from", f"Orders={orders}")
+    done = simulate(app, *named, "--framing", "u32")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("400 messages, ")
+
+
+def test_dead_letters_are_told_with_their_place(tmp_path: Path) -> None:
+    done = simulate(str(APPS / "word_count"), given=b"one\n\xff\n")
+    assert done.stdout == "one => 1\n"
+    (letter, summary) = done.stderr.splitlines()
+    assert letter.startswith("dead letter: Split and Count / decoder, application.py:")
+    assert letter.endswith("invalid start byte; the message: b'\\xff'")
+    assert summary == "2 messages, 1 output, 1 dead letter"
+
+
+def test_the_state_can_be_shown() -> None:
+    done = simulate(str(APPS / "word_count"), "--show-state", "--count", "1", given=b"a a\nb\n")
+    assert done.stdout.startswith("a => 1\na => 2\n")
+    (entity,) = [json.loads(line) for line in done.stdout.splitlines()[2:]]
+    assert entity["entity"]["word_totals"] == {"a": 2}
+
+
+def test_windows_close_on_a_clock_that_the_options_move(tmp_path: Path) -> None:
+    app = tmp_path / "per_second.py"
+    app.write_text(WINDOWS)
+    done = simulate(str(app), "--interval", "0.4", "--until", "60", given=b"a\n" * 5)
+    assert [int(line) for line in done.stdout.splitlines()] == [3, 2]
+    assert simulate(str(app), given=b"a\n" * 5).stdout == ""
+
+
+WINDOWS = """\
+import wallaroo
+
+
+class Count(wallaroo.Aggregation):
+    def initial_accumulator(self):
+        return [0]
+
+    def update(self, message, accumulator):
+        accumulator[0] += 1
+
+    def combine(self, one, other):
+        return [one[0] + other[0]]
+
+    def output(self, key, accumulator):
+        return accumulator[0]
+
+
+def application_setup(args):
+    text = wallaroo.source("Texts", wallaroo.TCPSourceConfig("127.0.0.1", 0, decode))
+    window = wallaroo.range_windows(wallaroo.seconds(1))
+    return wallaroo.build_application(
+        "per second",
+        text.key_by(first).to(window.over(Count)).to_sink(
+            wallaroo.TCPSinkConfig("127.0.0.1", 9, encode)
+        ),
+    )
+
+
+@wallaroo.key_extractor
+def first(text):
+    return text[:1]
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(payload):
+    return payload.decode()
+
+
+@wallaroo.encoder
+def encode(count):
+    return f"{count}\\n".encode()
+"""
+
+
+def test_a_file_that_cannot_be_read_or_ends_within_a_frame_is_named(tmp_path: Path) -> None:
+    missing, cut = tmp_path / "missing", tmp_path / "cut"
+    app = str(APPS / "word_count")
+    refused = simulate(app, "--from", str(missing))
+    assert (refused.exit_code, f"cannot read {missing}: No such file" in refused.stderr) == (
+        2,
+        True,
+    )
+    cut.write_bytes(b"\0\0\0\x05abc")
+    refused = simulate(app, "--from", str(cut), "--framing", "u32")
+    assert refused.exit_code == 2
+    assert f"{cut} ends with an incomplete frame of 7 bytes" in refused.stderr
