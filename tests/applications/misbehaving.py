@@ -72,6 +72,8 @@ def decode(payload: bytes) -> str:
     """A text."""
     if payload == b"abort in the decoder":
         os.abort()
+    if payload == b"grow in the decoder":
+        grow()
     return payload.decode()
 
 
@@ -95,6 +97,8 @@ def add(text: str, shelf: Any) -> tuple[str, bool]:
         raise KeyboardInterrupt
     while deed == "hang":
         time.sleep(0.1)
+    if deed == "grow":
+        grow()
     damage(deed)
     shelf.book.add()
     if deed == "lock":
@@ -107,6 +111,13 @@ def add(text: str, shelf: Any) -> tuple[str, bool]:
         shelf.safe = Safe()
         shelf.safe.content = 1
     return f"{text[0]} {shelf.count}", True
+
+
+def grow() -> None:
+    """Take memory until there is none left."""
+    held = []
+    while True:
+        held.append(b"x" * (1 << 20))
 
 
 def damage(deed: str) -> None:

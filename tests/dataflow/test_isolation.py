@@ -123,6 +123,31 @@ def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on(
     assert state == {3: ["one", "two", "six", "ten", "end"], 8: []}
 
 
+def test_messages_that_use_up_the_memory_are_set_aside_and_what_they_took_is_free_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wallaroo.system.memory.available_bytes", lambda: 400 << 20)
+    made = ApplicationRef(str(MISBEHAVING), ("--in", "h:1", "--out", "h:2")).load()
+    sent = [("Texts", text) for text in (b"a", b"grow in the decoder", b"a grow", b"b grow", b"a")]
+    ((block,),) = chunks(made, sent, [0] * len(sent))
+    delivered: list[bytes] = []
+    results = TaskResults(lambda outputs, _tally: delivered.extend(data for _, _, data in outputs))
+    program = Program(made, 1)
+    (packed,) = run_isolated(program, results, 0, lambda p, r: Router(p, r).route(block))
+    bucket = Bucket([{}])
+    run_isolated(program, results, 0, lambda p, r: StateRunner(p, r).run([packed.blob], 0, bucket))
+    letters = results.tally.letters
+    results.close()
+    assert b"".join(delivered) == b"a 1\na 2\n"
+    told = "MemoryError: the call takes more than the 300 MiB it may"
+    assert [(letter.step, letter.error) for letter in letters] == [
+        ("decoder", told),
+        ("add", told),
+        ("add", told),
+    ]
+    assert len(bytes(310 << 20)) == 310 << 20  # nothing is limited afterwards
+
+
 def endless(text: str) -> str:
     while text == "endless":
         try:

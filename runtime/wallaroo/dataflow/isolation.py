@@ -12,6 +12,10 @@ A call after which the process is damaged, because it has closed connections or 
 Python (see `process_health`), is found and skipped in the same way. Copies look for damage at their
 end, and after each call once one has ended early or damaged.
 
+A call that allocates without end would let the kernel kill this process, or all of its container.
+While copies run, and then the task itself, they may take a part of the memory that is available:
+beyond it Python raises `MemoryError`, and the message is dead-lettered like others.
+
 A copy that finishes also checks whether the entities that it changed can be saved. If not, the next
 copies find the calls at fault (see `entity_checks`), which are skipped as well.
 """
@@ -26,6 +30,7 @@ import signal
 import struct
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
@@ -41,6 +46,8 @@ from wallaroo.model.callers import time_limited
 from wallaroo.model.raised import raising_exceptions
 from wallaroo.model.savable import SkippedCall, Unsavable
 from wallaroo.system.lifeline import die_with_parent
+from wallaroo.system.memory import MemoryKills, limited
+from wallaroo.system.process_end import signal_name
 
 _NUMBERS = struct.Struct("=QQQQQ")
 """The running call; whether the copy has finished; a call that returned in a nested fork; how the
@@ -55,6 +62,9 @@ _POLL_S = 0.01
 _CONFIRMATIONS = 2
 """Number of copies that must end at the same call: one may have been killed from outside."""
 _MAX_COPIES = 1_000
+_MEMORY_SHARE = 0.75
+"""Part of the available memory that a copy, or the task itself, may take."""
+_MIB = 1024**2
 
 T = TypeVar("T")
 Run = Callable[[Program, TaskResults], T]
@@ -83,8 +93,9 @@ def run_isolated(
         run: Runs the messages of the task.
         saves: The changes of the run; None if it does not change entities.
     """
-    skipped = _find_fatal_calls(program, limit_s, run, saves)
-    return run(_guarded(program, _Calls(skipped)), results)
+    with limited(_MEMORY_SHARE) as limit_bytes:
+        skipped = _find_fatal_calls(program, (limit_s, limit_bytes), run, saves)
+        return run(_guarded(program, _Calls(skipped, limit_bytes)), results)
 
 
 class _Report(NamedTuple):
@@ -101,8 +112,9 @@ class _Report(NamedTuple):
 
 
 def _find_fatal_calls(
-    program: Program, limit_s: float, run: Run[Any], saves: Saves | None
+    program: Program, limits: tuple[float, int | None], run: Run[Any], saves: Saves | None
 ) -> dict[int, SkippedCall]:
+    limit_s, limit_bytes = limits
     skipped: dict[int, SkippedCall] = {}
     suspects, closely = Suspects(), Suspects()
     last, times = 0, 0
@@ -112,7 +124,7 @@ def _find_fatal_calls(
         for _ in range(_MAX_COPIES):
             # for each copy: a process that an earlier one has forked may return only now
             with mmap.mmap(-1, _NUMBERS.size) as shared:
-                calls = _Calls(skipped, shared, watches=watches)
+                calls = _Calls(skipped, limit_bytes, shared, watches=watches)
                 copy = _Copy(program, calls, shared, file, (suspects, closely))
                 reason = copy.run(limit_s, run, saves)
                 number, _, forked, damage, damaging = _NUMBERS.unpack_from(shared)
@@ -212,6 +224,7 @@ class _Copy:
         """Run a copy; returns how it ended, or None if it finished."""
         self._file.seek(0)
         self._file.truncate()
+        kills = MemoryKills()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # the copy has no other threads
             child = os.fork()
@@ -227,7 +240,7 @@ class _Copy:
                 else:
                     _NUMBER.pack_into(self._shared, _FINISHED, 1)
                 _exit(0)  # the task itself will raise the same exception
-        reason = self._wait(child, limit_s)
+        reason = self._wait(child, limit_s, kills)
         _, finished, *_ = _NUMBERS.unpack_from(self._shared)
         return None if finished else reason
 
@@ -244,13 +257,13 @@ class _Copy:
         self._file.write(pickle.dumps(report, protocol=5))
         self._file.flush()
 
-    def _wait(self, child: int, limit_s: float) -> str:
+    def _wait(self, child: int, limit_s: float, kills: MemoryKills) -> str:
         """Wait for the end of the copy; returns how it ended."""
         last, since = 0, time.monotonic()
         while True:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
-                return _describe_exit(status)
+                return _describe_exit(status, kills)
             (number,) = _NUMBER.unpack_from(self._shared)
             now = time.monotonic()
             if number != last:
@@ -262,10 +275,12 @@ class _Copy:
             time.sleep(_POLL_S)
 
 
-def _describe_exit(status: int) -> str:
+def _describe_exit(status: int, kills: MemoryKills) -> str:
     code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGKILL and kills.found():
+        return "the call used up the memory, and the system killed its process (SIGKILL)"
     if code < 0:
-        return f"the call killed its process ({signal.Signals(-code).name})"
+        return f"the call killed its process ({signal_name(-code)})"
     return f"the call ended its process (exit code {code})"
 
 
@@ -275,6 +290,7 @@ class _Calls:
 
     Args:
         skipped: The calls to skip, by number, with the exception to raise instead.
+        limit_bytes: Memory that calls may take; None for no limit.
         shared: Shared memory for the number of the running call.
         watches: Whether to end the process after a call that has damaged it.
     """
@@ -282,6 +298,7 @@ class _Calls:
     def __init__(
         self,
         skipped: Mapping[int, SkippedCall],
+        limit_bytes: int | None = None,
         shared: mmap.mmap | None = None,
         *,
         watches: bool = False,
@@ -289,6 +306,7 @@ class _Calls:
         self.number = 0
         """Number of the last call."""
         self._skipped = skipped
+        self._limit_bytes = limit_bytes
         self._shared = shared
         self._watches = watches
         self.health: Health | None = None
@@ -307,6 +325,9 @@ class _Calls:
             process, number = _getpid(), self.number
             try:
                 return call(*arguments)
+            except MemoryError as shortage:
+                self._end_shortage(shortage)
+                raise
             finally:
                 if _getpid() != process:
                     if self._shared is not None:
@@ -317,6 +338,12 @@ class _Calls:
 
         functools.update_wrapper(guarded, function, updated=())
         return guarded
+
+    def _end_shortage(self, error: MemoryError) -> None:
+        """Free what a call that ran out of memory had allocated, and say how much it was."""
+        traceback.clear_frames(error.__traceback__)
+        if self._limit_bytes is not None and not error.args:
+            error.args = (f"the call takes more than the {self._limit_bytes // _MIB:,} MiB it may",)
 
     def _end_if_damaged(self, number: int) -> None:
         assert self.health is not None

@@ -16,6 +16,7 @@ import structlog
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Source
+from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended, what_to_do
 from wallaroo.system.restarts import Restarts
 
@@ -107,12 +108,15 @@ class GatewayProcess:
                 start_new_session=True,  # Ctrl-C must not reach it: this process stops it
             )
             self.pids.add(process.pid)
+            self._kills = MemoryKills()
         assert process.stdout is not None
         report = _read_report(process.stdout)
         if "sources" not in report:
             if "error" not in report and (code := _exit_code(process)) is not None:
-                report = {"error": f"the gateway {how_ended(code)} while it was starting"}
-                self._remedy = f": {what_to_do(code)}"
+                report = {
+                    "error": f"the gateway {how_ended(code, self._kills)} while it was starting"
+                }
+                self._remedy = f": {what_to_do(code, self._kills)}"
             process.kill()
             _wait_and_close(process)
             self._damage = report.get("damage") is True
@@ -132,7 +136,7 @@ class GatewayProcess:
             self._damage = report.get("damage") is True
             if time.monotonic() - self._up_since >= self.WORKS_S:
                 self._restarts.worked()
-            problem: str | None = str(report.get("error") or f"it {how_ended(code)}")
+            problem: str | None = str(report.get("error") or f"it {how_ended(code, self._kills)}")
             while problem is not None:
                 if self._damage:
                     self.failure = problem

@@ -197,7 +197,7 @@ class LocalRun(Lifecycle):
             if interruption is not None:
                 break
         if not status.backlog:
-            self._engine.finish_batch()
+            self._finish_batch(started + limit_s)
         remaining = status.backlog + status.undelivered
         if remaining:
             self._warn_of_remaining(status, interruption or "")
@@ -209,6 +209,24 @@ class LocalRun(Lifecycle):
             "kept_for_next_start": remaining,
         }
         return not remaining
+
+    def _finish_batch(self, until: float) -> None:
+        """Let the engine commit its last batch; one that fails is run again, perhaps later.
+
+        Args:
+            until: When to give up, by the monotonic clock.
+
+        Raises:
+            RuntimeFailure: A part failed.
+        """
+        while True:
+            try:
+                return self._engine.finish_batch()
+            except Exception as error:  # Java may have ended, or a worker in the middle of a batch
+                if (failure := self._failure()) is not None:
+                    raise RuntimeFailure(failure) from error
+            if time.monotonic() > until or self._signals.received.wait(CHECK_INTERVAL_S / 4):
+                return None
 
     def _warn_of_remaining(self, status: GatewayStatus, reason: str) -> None:
         away = {sink.name: sink.problem for sink in status.sinks if sink.problem is not None}

@@ -11,7 +11,7 @@ from wallaroo.engine.base import EngineSettings, StateLayout
 from wallaroo.engine.registry import ENGINES, engine
 from wallaroo.engine.spark import user_settings
 from wallaroo.engine.spark.session import Launch, SparkSettings
-from wallaroo.errors import UsageError
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.loader import ApplicationRef
 
 
@@ -33,10 +33,59 @@ def test_java_gets_the_drivers_memory(
     assert started == [heap]
 
 
-@pytest.mark.parametrize("size", ["much", "0", "-1g", "1.5g", ""])
+@pytest.mark.parametrize("size", ["much", "-1g", "1.5g", ""])
 def test_a_memory_that_is_no_size_is_named(size: str) -> None:
     with pytest.raises(UsageError, match=f"--conf spark.driver.memory={size}: a size is"):
         user_settings.driver_memory({"spark.driver.memory": size}, "1g")
+    with pytest.raises(UsageError, match=f"--driver-memory={size}: a size is"):
+        user_settings.driver_memory({}, size)
+
+
+@pytest.mark.parametrize("size", ["0", "511m", "524287k", "500"])
+def test_less_memory_than_spark_needs_is_refused_with_the_least(size: str) -> None:
+    least = "is too little: Spark needs at least 512m"
+    with pytest.raises(UsageError, match=f"--conf spark.driver.memory={size} {least}"):
+        user_settings.driver_memory({"spark.driver.memory": size}, "1g")
+    with pytest.raises(UsageError, match=f"--driver-memory={size} {least}"):
+        user_settings.driver_memory({}, size)
+    assert user_settings.driver_memory({}, "524288k") == "524288k"
+
+
+class _FakeJava:
+    """Java whose exceptions can be read only while it runs, as those of Py4J."""
+
+    is_up = True
+
+    def __init__(self, *_arguments: object) -> None:
+        """Start nothing."""
+
+    def connect(self) -> None:
+        raise _OfJava
+
+    def ended(self, _wait_s: float) -> None:
+        """It runs."""
+
+    def stop(self) -> None:
+        type(self).is_up = False
+
+
+class _OfJava(Exception):
+    def __str__(self) -> str:
+        assert _FakeJava.is_up
+        return ": java.lang.IllegalArgumentException: the setting makes no sense"
+
+
+def test_why_spark_refuses_its_settings_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wallaroo.engine.spark.session.Java", _FakeJava)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "")
+    launch = Launch("refused", SparkSettings("local[1]", 1, tmp_path))
+    with pytest.raises(
+        RuntimeFailure, match=r"Spark did not start on local\[1\]: .*makes no sense"
+    ):
+        launch.finish()
 
 
 @pytest.mark.parametrize("kind", ENGINES)

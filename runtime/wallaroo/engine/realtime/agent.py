@@ -26,6 +26,7 @@ from typing import IO
 
 from wallaroo.observability import log_channel
 from wallaroo.system.lifeline import die_with_parent
+from wallaroo.system.memory import to_be_killed_first
 
 _NEEDED = (
     "wallaroo.engine.realtime.process",
@@ -97,6 +98,7 @@ class Agent:
             return
         try:
             die_with_parent()  # in case the agent is killed
+            to_be_killed_first()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._commands.close()

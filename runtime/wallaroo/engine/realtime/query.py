@@ -16,6 +16,7 @@ from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
 from wallaroo.engine.realtime.shared_files import remove
 from wallaroo.engine.spark.supervised_query import NotYet, failure_of
+from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class RealTimeQuery:
         self._files = job.files
         self._jvm: Any = session._jvm
         self._query: Any = None
+        self._kills = MemoryKills()
         self._cut_off_at: float | None = None
         """When the gateway was found to have cut it off."""
         hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
@@ -78,7 +80,7 @@ class RealTimeQuery:
         if cut_off is not None and cut_off.final:
             return cut_off
         if ended := str(self._jvm.wallaroo.realtime.Agent.firstEnded()):
-            return Failure(_in_words(*map(int, ended.split())))
+            return Failure(self._in_words(*map(int, ended.split())))
         if self._query.isActive():
             if cut_off is None:
                 return None
@@ -122,7 +124,12 @@ class RealTimeQuery:
         role, code = map(int, known.groups())
         if code == CUT_OFF and cut_off is not None:
             return cut_off
-        return Failure(_in_words(role, code))
+        return Failure(self._in_words(role, code))
+
+    def _in_words(self, role: int, code: int) -> str:
+        """That the process *role* has ended with *code*."""
+        how = "was cut off" if code == CUT_OFF else how_ended(code, self._kills)
+        return f"the process of {name_of(role)} {how}"
 
     def _on_news(self, news: News) -> None:
         if news.publications:
@@ -130,9 +137,3 @@ class RealTimeQuery:
             self._on_batch(Batch(news.publications[-1].last, news.tally, publications))
         if news.epochs:
             self._on_epochs(news.epochs)
-
-
-def _in_words(role: int, code: int) -> str:
-    """That the process *role* has ended with *code*."""
-    how = "was cut off" if code == CUT_OFF else how_ended(code)
-    return f"the process of {name_of(role)} {how}"

@@ -22,6 +22,7 @@ from typing import IO
 
 from wallaroo.engine.spark.archive import home_of, sharing_options
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.memory import MemoryKills
 from wallaroo.system.private_files import MASK
 from wallaroo.system.process_end import how_ended, what_to_do
 
@@ -177,6 +178,8 @@ class Java:
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._connection_file = Path(self._directory.name, "connection")
         self._is_up = False
+        self.kills = MemoryKills()
+        """What the kernel has killed since the start."""
         _PY4J.setLevel(logging.NOTSET)
         self._ending = threading.Event()
         command = [
@@ -215,7 +218,7 @@ class Java:
             RuntimeFailure: It did not start.
         """
         with self._directory:
-            port, secret = _connection(self._process, self._connection_file)
+            port, secret = _connection(self._process, self._connection_file, self.kills)
         self._is_up = True
         os.environ["SPARK_HOME"] = str(_spark_home())
         os.environ.setdefault("JAVA_HOME", str(self._home))
@@ -236,7 +239,7 @@ class Java:
             code = self._process.wait(wait_s)
         except subprocess.TimeoutExpired:
             return None
-        return f"Spark's Java {how_ended(code)}: {what_to_do(code)}"
+        return f"Spark's Java {how_ended(code, self.kills)}: {what_to_do(code, self.kills)}"
 
     def will_end(self) -> None:
         """Suppress its error messages from now on, including those of Py4J in this process."""
@@ -290,7 +293,9 @@ def _pump(output: IO[bytes], log_line: Callable[[str], None], ending: threading.
                     log_line(text)
 
 
-def _connection(process: subprocess.Popen[bytes], file: Path) -> tuple[int, str]:
+def _connection(
+    process: subprocess.Popen[bytes], file: Path, kills: MemoryKills
+) -> tuple[int, str]:
     waiting = threading.Event()
     for _ in range(int(_START_TIMEOUT_S / 0.02)):
         if file.exists():
@@ -299,7 +304,8 @@ def _connection(process: subprocess.Popen[bytes], file: Path) -> tuple[int, str]
             return port, content[8 : 8 + length].decode()
         if process.poll() is not None:
             code = process.returncode
-            msg = f"Spark's Java {how_ended(code)} while it was starting: {what_to_do(code)}"
+            how, remedy = how_ended(code, kills), what_to_do(code, kills)
+            msg = f"Spark's Java {how} while it was starting: {remedy}"
             raise RuntimeFailure(msg)
         waiting.wait(0.02)
     process.kill()

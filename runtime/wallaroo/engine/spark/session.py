@@ -152,7 +152,7 @@ class Launch:
 
     Raises:
         UsageError: No suitable Java is installed, Spark is already running in this process, or the
-            driver's memory is not a valid size.
+            driver's memory is not a valid size, or too little.
     """
 
     def __init__(
@@ -204,10 +204,10 @@ class Launch:
             _no_installed_sources(session)
         except Exception as error:
             ended = self._java.ended(_END_KNOWN_S)
+            cause = ended or cause_of(str(error))  # which asks Java for the text
             self._java.stop()
             if isinstance(error, RuntimeFailure):
                 raise
-            cause = ended or cause_of(str(error))
             msg = f"Spark did not start on {settings.master}: {cause}"
             raise RuntimeFailure(msg) from error
         return Spark(session, self._java)

@@ -20,6 +20,9 @@ _INSTEAD: Mapping[str, str] = {
 }
 """What to do instead of each setting that would be ignored, or contradict an option."""
 _MEMORY, _MEMORY_SIZE = "spark.driver.memory", re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+_KIB = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
+_LEAST_KIB = 512 * 1024
+"""Spark refuses to start with less than 450 MiB, of which Java itself keeps a part."""
 
 
 def check(settings: Mapping[str, str]) -> None:
@@ -39,18 +42,22 @@ def driver_memory(settings: Mapping[str, str], default: str) -> str:
 
     Args:
         settings: Settings of the user.
-        default: What it is without `spark.driver.memory`.
+        default: What it is without `spark.driver.memory`: the value of `--driver-memory`.
 
     Raises:
-        UsageError: The value is not a valid size.
+        UsageError: The value is not a valid size, or less than Spark needs.
 
     Example:
         >>> driver_memory({"spark.driver.memory": "2gb"}, "1g"), driver_memory({}, "1g")
         ('2g', '1g')
     """
-    if (size := settings.get(_MEMORY)) is None:
-        return default
-    if (match := _MEMORY_SIZE.fullmatch(size)) is None or not int(match[1]):
-        msg = f"--conf {_MEMORY}={size}: a size is a number of MiB, or one with k, m, g or t"
+    size = settings.get(_MEMORY)
+    option = f"--driver-memory={default}" if size is None else f"--conf {_MEMORY}={size}"
+    if (match := _MEMORY_SIZE.fullmatch(default if size is None else size)) is None:
+        msg = f"{option}: a size is a number of MiB, or one with k, m, g or t"
         raise UsageError(msg)
-    return match[1] + (match[2].lower() or "m")  # as Spark reads a number, and Java does not
+    number, unit = int(match[1]), match[2].lower() or "m"  # as Spark reads a number, not as Java
+    if number * _KIB[unit] < _LEAST_KIB:
+        msg = f"{option} is too little: Spark needs at least {_LEAST_KIB // 1024}m"
+        raise UsageError(msg)
+    return f"{number}{unit}"

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wallaroo.system.lifeline import die_with_parent
+from wallaroo.system.memory import to_be_killed_first
 
 _TASK = struct.Struct(">iii")
 """The beginning of a task: a marker, the length of the following data, its partition."""
@@ -175,6 +176,7 @@ class Workers:
         status = 1
         try:
             die_with_parent()  # in case the parent is killed
+            to_be_killed_first()
             for other in self._processes.values():
                 other.control.close()
             for connection in (self._listener, *self._connections.values()):
