@@ -10,7 +10,9 @@ import pytest
 from wallaroo.engine.base import EngineSettings, StateLayout
 from wallaroo.engine.registry import ENGINES, engine
 from wallaroo.engine.spark import user_settings
+from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.session import Launch, SparkSettings
+from wallaroo.engine.spark.supervised_query import failure_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.loader import ApplicationRef
 
@@ -105,3 +107,40 @@ def test_a_setting_without_effect_is_refused_by_name(
     layout = StateLayout("refused", 1, 8, tmp_path)
     with pytest.raises(UsageError, match=f"--conf {name}=7 cannot be set: {instead}"):
         engine(kind).launch(settings, layout, tmp_path)
+
+
+@pytest.mark.parametrize("code", [3, 52])
+def test_java_that_ran_out_of_memory_is_told_with_what_it_had(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = tmp_path / "java"
+    ending.write_text(f"#!/bin/sh\nexit {code}\n")
+    ending.chmod(0o700)
+    monkeypatch.setattr("wallaroo.engine.spark.java.find_java", lambda: str(ending))
+    java = Java("512m", [], lambda _line: None)
+    try:
+        with pytest.raises(
+            RuntimeFailure, match=r"ran out of memory .* \(-Xmx512m\): give it more"
+        ):
+            java.connect()
+    finally:
+        java.stop()
+
+
+def test_java_ends_at_once_when_its_memory_runs_out() -> None:
+    lines: list[str] = []
+    java = Java("6m", [], lines.append)
+    try:
+        with pytest.raises(RuntimeFailure, match=r"Spark's Java ran out of memory .* \(-Xmx6m\)"):
+            java.connect()
+    finally:
+        java.stop()
+    assert any("OutOfMemoryError" in line for line in lines)
+
+
+def test_a_query_that_ran_out_of_memory_says_where_to_give_it_more() -> None:
+    failure = failure_of("Job aborted\njava.lang.OutOfMemoryError: Java heap space\n")
+    assert failure.reason.endswith(
+        "--conf spark.executor.memory (java.lang.OutOfMemoryError: Java heap space)"
+    )
+    assert not failure.final

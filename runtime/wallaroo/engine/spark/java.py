@@ -34,6 +34,8 @@ _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 60.0
 _LAST_LINES_S = 2.0
 """Time to read the remaining output after the virtual machine has ended."""
+_OUT_OF_MEMORY = {3, 52}
+"""Exit codes of a virtual machine that ran out of memory: its own choice, and Spark's."""
 _MAX_LINE_BYTES = 1 << 17
 """Bytes of a line of output that are logged."""
 _OPENED_PACKAGES = (
@@ -122,6 +124,8 @@ def java_command(
         # has compiled a few megabytes of code, or loaded some thousands of classes
         "-XX:ReservedCodeCacheSize=240m",
         "-XX:MetaspaceSize=256m",
+        # threads that have run out of memory leave the others waiting for them, in silence
+        "-XX:+ExitOnOutOfMemoryError",
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.noUnsafe=false",
@@ -178,8 +182,8 @@ class Java:
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._connection_file = Path(self._directory.name, "connection")
         self._is_up = False
-        self.kills = MemoryKills()
-        """What the kernel has killed since the start."""
+        self._memory = memory
+        self._kills = MemoryKills()
         _PY4J.setLevel(logging.NOTSET)
         self._ending = threading.Event()
         command = [
@@ -218,12 +222,29 @@ class Java:
             RuntimeFailure: It did not start.
         """
         with self._directory:
-            port, secret = _connection(self._process, self._connection_file, self.kills)
+            port, secret = self._connection()
         self._is_up = True
         os.environ["SPARK_HOME"] = str(_spark_home())
         os.environ.setdefault("JAVA_HOME", str(self._home))
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+
+    def _connection(self) -> tuple[int, str]:
+        """Wait until it has said where it listens: port and secret."""
+        waiting = threading.Event()
+        for _ in range(int(_START_TIMEOUT_S / 0.02)):
+            if self._connection_file.exists():
+                content = self._connection_file.read_bytes()
+                port, length = struct.unpack_from(">ii", content)
+                return port, content[8 : 8 + length].decode()
+            if self._process.poll() is not None:
+                raise RuntimeFailure(
+                    self._describe(self._process.returncode, " while it was starting")
+                )
+            waiting.wait(0.02)
+        self._process.kill()
+        msg = f"Spark's Java was not ready after {_START_TIMEOUT_S:.0f} s"
+        raise RuntimeFailure(msg)
 
     def is_alive(self) -> bool:
         """Whether it is running."""
@@ -239,7 +260,18 @@ class Java:
             code = self._process.wait(wait_s)
         except subprocess.TimeoutExpired:
             return None
-        return f"Spark's Java {how_ended(code, self.kills)}: {what_to_do(code, self.kills)}"
+        return self._describe(code)
+
+    def _describe(self, code: int, when: str = "") -> str:
+        """How it ended, with exit code *code*, and what to do."""
+        if code in _OUT_OF_MEMORY:
+            return (
+                f"Spark's Java ran out of memory{when} (-Xmx{self._memory}): give it more with "
+                "--driver-memory or --conf spark.driver.memory, then start again with the same "
+                "--state-dir"
+            )
+        how, remedy = how_ended(code, self._kills), what_to_do(code, self._kills)
+        return f"Spark's Java {how}{when}: {remedy}"
 
     def will_end(self) -> None:
         """Suppress its error messages from now on, including those of Py4J in this process."""
@@ -291,23 +323,3 @@ def _pump(output: IO[bytes], log_line: Callable[[str], None], ending: threading.
             if text and (not ending.is_set() or text.startswith('{"')):  # a worker's event
                 with contextlib.suppress(Exception):  # otherwise Java would block forever
                     log_line(text)
-
-
-def _connection(
-    process: subprocess.Popen[bytes], file: Path, kills: MemoryKills
-) -> tuple[int, str]:
-    waiting = threading.Event()
-    for _ in range(int(_START_TIMEOUT_S / 0.02)):
-        if file.exists():
-            content = file.read_bytes()
-            port, length = struct.unpack_from(">ii", content)
-            return port, content[8 : 8 + length].decode()
-        if process.poll() is not None:
-            code = process.returncode
-            how, remedy = how_ended(code, kills), what_to_do(code, kills)
-            msg = f"Spark's Java {how} while it was starting: {remedy}"
-            raise RuntimeFailure(msg)
-        waiting.wait(0.02)
-    process.kill()
-    msg = f"Spark's Java was not ready after {_START_TIMEOUT_S:.0f} s"
-    raise RuntimeFailure(msg)

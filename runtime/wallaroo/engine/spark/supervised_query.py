@@ -23,6 +23,7 @@ _MOST_DAMAGED = 2
 be a disk's hiccup. Batches that succeed in between may be of other partitions."""
 _DAMAGED_S = 600.0
 """Seconds within which these failures count together."""
+_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _LOOK_AGAIN_S = 0.2
 """Pause before a query is started again that lacked something."""
 
@@ -59,7 +60,13 @@ def failure_of(error: str) -> Failure:
     """
     if (ours := damaged_file_in(error)) is not None:
         return Failure(ours, final=True)
-    return Failure(cause_of(error), damage=is_damage(error))
+    reason = cause_of(error)
+    if _OUT_OF_MEMORY in reason:
+        reason = (
+            "Spark's Java ran out of memory; give it more with --driver-memory, or on executors "
+            f"with --conf spark.executor.memory ({reason})"
+        )
+    return Failure(reason, damage=is_damage(error))
 
 
 class SupervisedQuery:
