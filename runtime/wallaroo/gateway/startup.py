@@ -15,6 +15,7 @@ from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.consistency.acceptance import accept_if_asked
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.consistency.damage import check_for_damage
+from wallaroo.gateway.consistency.loss import check_for_loss
 from wallaroo.gateway.database import claim, lacks_room
 from wallaroo.system.disk_space import REMEDY, full, is_full
 from wallaroo.system.lockfile import hold
@@ -51,6 +52,7 @@ def take(
         for name in (JOURNAL, OUTBOX):
             claim(directory / name, application)
         check_for_damage(directory, sources, skip=skip_damaged)
+        check_for_loss(directory, sources, skip=skip_damaged)
         accept_if_asked(directory)
     except BaseException:
         os.close(lock)

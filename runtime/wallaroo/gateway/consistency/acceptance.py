@@ -43,6 +43,11 @@ def ask_to_accept(directory: Path, progress: CheckpointProgress) -> None:
     write_durably(directory / _FILE, sealed(dataclasses.asdict(progress)))
 
 
+def is_asked(directory: Path) -> bool:
+    """Whether the gateway of *directory* is to resume from the progress of a checkpoint."""
+    return (directory / _FILE).exists()
+
+
 def accept_if_asked(directory: Path) -> None:
     """Carry out the request in *directory*; no other process may have journal or outbox open.
 

@@ -148,7 +148,7 @@ def _set_messages_aside(directory: Path, ranges: Sequence[_Range], sources: Sequ
     for one in ranges:
         source = one.source if 0 <= one.source < len(sources) else 0
         place = f"messages {one.start} to {one.end - 1}"
-        _keep_letter(directory / OUTBOX, source, sources[source], f"{JOURNAL}: {place}", one.data)
+        keep_letter(directory / OUTBOX, source, sources[source], f"{JOURNAL}: {place}", one.data)
         with named(file), contextlib.closing(connect(file)) as journal, transaction(journal):
             journal.executemany("DELETE FROM chunk WHERE first = ?", [(key,) for key in one.keys])
             tick = row_of(one.start, one.end - one.start, TICK_SOURCE, one.arrived_ns, b"")
@@ -160,7 +160,7 @@ def _set_outputs_aside(file: Path, pieces: Sequence[_Piece]) -> None:
     """Make dead letters of damaged outputs, which count as delivered."""
     for one in pieces:
         place = f"{OUTBOX}: sink {one.sink}, {one.outputs} outputs from number {one.number} on"
-        _keep_letter(file, 0, "", place, one.data)
+        keep_letter(file, 0, "", place, one.data)
         with contextlib.closing(connect(file)) as outbox, transaction(outbox):
             outbox.execute("DELETE FROM published WHERE position = ?", (one.position,))
             outbox.execute("DELETE FROM staged WHERE id = ?", (one.staged,))
@@ -178,14 +178,29 @@ def _set_outputs_aside(file: Path, pieces: Sequence[_Piece]) -> None:
         )
 
 
-def _keep_letter(outbox: Path, source: int, name: str, place: str, data: bytes) -> None:
-    """Keep *data* of *place* as a dead letter, once."""
+def keep_letter(
+    outbox: Path,
+    source: int,
+    name: str,
+    place: str,
+    data: bytes,
+    error: str = "it does not match its checksum",
+) -> None:
+    """Keep what is left of *place* as a dead letter, once.
+
+    Args:
+        outbox: File of the outbox.
+        source: Number of the source, about.
+        name: Its name.
+        place: What is damaged.
+        data: Its bytes.
+        error: What is wrong with it.
+    """
     with contextlib.closing(connect(outbox)) as database:
         store = DeadLetterStore(database, DeadLetterLimits())
         with transaction(database):
             known = database.execute("SELECT 1 FROM letter WHERE place = ?", (place,)).fetchone()
             if known is None:
                 shown = printable(data[:_SHOWN_BYTES].decode("utf-8", "replace"))
-                error = "it does not match its checksum"
                 letter = FailedMessage("", "", place, error, shown)
                 store.keep_damaged(source, name, letter, data)

@@ -31,6 +31,7 @@ from wallaroo.gateway.journal.positions import Positions
 from wallaroo.gateway.journal.reader import ChunkReader
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
+from wallaroo.gateway.marks import MarkWriter
 from wallaroo.system.failpoints import fault
 
 SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA
@@ -100,6 +101,8 @@ class Journal:
         self._wake_ns = self._positions.get("wake") or NEVER
         self._end = max(end or 0, self._trimmed)
         self._openings = note_opening(self._database, self._trimmed, self._end)
+        self._mark = MarkWriter(path)
+        self._mark.note(self.opening, self._end, durably=True)
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()
@@ -296,6 +299,7 @@ class Journal:
         with contextlib.suppress(sqlite3.Error):  # its disk is full: the last commit has stored it
             self._positions.put_clock(self.clock.read(), at_once=True)
         self._database.close()
+        self._mark.close()
 
     def _write(self) -> None:
         try:
@@ -381,6 +385,7 @@ class Journal:
             self._positions.put_clock(self.clock.read(), at_once=self._closing)
             fault("journal-before-commit")
         fault("journal-after-commit")
+        self._mark.note(self.opening, commit.end)
         with self._changed:
             self.stream_positions.saved(streams)
             self._end = commit.end

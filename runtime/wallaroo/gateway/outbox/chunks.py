@@ -168,6 +168,7 @@ class ChunkOutbox(Outbox):
                 self._metrics.add(tally, self.clock())
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
+            self._note_published()
             self._count += count
             self._bytes += size
             self._changed.notify_all()

@@ -8,6 +8,7 @@ keep their order for each sink and are deleted when they are delivered.
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 import time
 import uuid
@@ -21,6 +22,7 @@ from wallaroo.errors import RESTORE
 from wallaroo.gateway.database import DamagedDatabase, connect, file_of, transaction, unsynced
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
 from wallaroo.gateway.journal.chunk_rows import SKIP
+from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
@@ -80,6 +82,7 @@ class Outbox:
         )
         (self.identity,) = self._database.execute("SELECT name FROM identity").fetchone()
         """Random name of this outbox, as long as its file exists."""
+        self._mark = MarkWriter(path)
         self._changed = threading.Condition()
         self._closing = False
         self._waits_end = False
@@ -259,6 +262,7 @@ class Outbox:
                     self._staging.forget(run, epoch)
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
+            self._note_published()
             (self._bytes, self._count) = self._database.execute(
                 "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
             ).fetchone()
@@ -320,6 +324,11 @@ class Outbox:
             self._closing = self._waits_end = True
             self._changed.notify_all()
             self._database.close()
+            self._mark.close()
+
+    def _note_published(self) -> None:
+        """Leave a mark of what is published."""
+        self._mark.note(self.identity, publications(self._database))
 
     def _published_before(self, run: str, epoch: int) -> bool:
         return epoch <= self._last_published(run)
@@ -380,6 +389,14 @@ class Outbox:
         if outputs_sum(outputs) != total:
             raise damaged_outputs(file_of(self._database), sink, number)
         return Delivery(position, outputs, number)
+
+
+def publications(database: sqlite3.Connection) -> int:
+    """Batches and chunks that the outbox in *database* has published since it was new."""
+    (count,) = database.execute("SELECT coalesce(sum(number + 1), 0) FROM batch").fetchone()
+    with contextlib.suppress(sqlite3.OperationalError):  # an outbox of batches only
+        count += database.execute("SELECT coalesce(sum(chunk), 0) FROM progress").fetchone()[0]
+    return int(count)
 
 
 def damaged_outputs(file: Path | str, sink: int, number: int) -> DamagedDatabase:
