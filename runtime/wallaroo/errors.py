@@ -58,5 +58,9 @@ class DamagedFile(RuntimeFailure):
     """
 
 
+class OtherVersion(RuntimeFailure):
+    """A worker runs another version of the runtime than its driver."""
+
+
 RESTORE = "restore journal.db, outbox.db and the checkpoint from copies made at the same time"
 """What to do about a damaged file that nothing else can replace."""

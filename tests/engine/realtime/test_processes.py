@@ -29,6 +29,7 @@ from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import DRIVER, READER, Hello
 from wallaroo.engine.realtime.process import CUT_OFF, Job
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Resumes
 from wallaroo.model.loader import ApplicationRef
 
@@ -50,6 +51,7 @@ class Processes:
         store: Store,
         attempt: int,
         call_limit_s: float = 5.0,
+        version: str | None = None,
     ) -> None:
         checkpoint = gateway.path.with_name("checkpoint")
         checkpoint.mkdir(exist_ok=True)
@@ -66,6 +68,7 @@ class Processes:
             slots_for(buckets),
             frozenset(),
             call_limit_s,
+            version=version or version_here(),
         )
         roles = (READER, *range(PARTITIONS))
         hello = Hello(gateway.claim, attempt, DRIVER, PARTITIONS)
@@ -223,3 +226,21 @@ def test_user_code_that_hangs_does_not_keep_a_process_that_is_cut_off(
         ended = [processes.agent.report() for _ in range(1 + PARTITIONS)]
         processes.close()
     assert {line.split()[1] for line in ended} == {str(CUT_OFF)}
+
+
+def test_processes_of_another_version_end_the_query_for_good(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        processes = Processes(gateway, reference, Store(), 1, version="wallaroo 9.9 on Python 3.99")
+        try:
+            wait_until(lambda: processes.feed.failure, "the end of the query")
+            failure = processes.feed.failure
+        finally:
+            processes.close()
+    assert failure is not None
+    assert failure.final
+    assert failure.reason == (
+        f"the driver runs wallaroo 9.9 on Python 3.99, and a worker {version_here()}: "
+        "give driver and executors the same image"
+    )

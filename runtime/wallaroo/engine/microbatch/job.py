@@ -19,6 +19,7 @@ from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits, CostsFile
 from wallaroo.engine.gateway_api import Connect, GatewayAPI
 from wallaroo.engine.spark.task_epoch import task_epoch
+from wallaroo.engine.spark.worker_version import check_version, version_here
 from wallaroo.model.loader import ApplicationRef
 
 
@@ -65,6 +66,7 @@ class Job:
             limit.
         entity_limit_bytes: Bytes that an entity may take when it is saved.
         costs: Where to write what batches cost; None to disable.
+        version: What the driver runs; see `worker_version`.
     """
 
     run: str
@@ -80,6 +82,7 @@ class Job:
     call_limit_s: float = 60.0
     entity_limit_bytes: int = EngineSettings.entity_limit_bytes
     costs: CostsFile | None = None
+    version: str = field(default_factory=version_here)
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef])
         locate: Converts the reference of the application to its path in this process.
     """
     capture_worker_logs(None, worker=worker_name())
+    check_version(getattr(job, "version", None))
     note_connections()  # those to Spark
     program = Program(locate(job.application).load(), job.buckets, job.repeated)
     capture_worker_logs(program.application.name)

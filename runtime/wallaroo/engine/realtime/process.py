@@ -15,7 +15,7 @@ import select
 import socket
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,7 +30,8 @@ from wallaroo.engine.realtime.messages import DAMAGED, HELLO, READER, Hello, pac
 from wallaroo.engine.realtime.state_import import ImportJob
 from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
-from wallaroo.errors import DamagedFile
+from wallaroo.engine.spark.worker_version import check_version, version_here
+from wallaroo.errors import DamagedFile, OtherVersion
 from wallaroo.model.loader import ApplicationRef
 
 CUT_OFF = 75
@@ -69,6 +70,8 @@ class Job:
     files: Path | None = None
     """Where the first stage leaves large frames for partitions; None if it shares no memory with
     all of them."""
+    version: str = field(default_factory=version_here)
+    """What the driver runs; see `worker_version`."""
 
     def program(self, files: str = "") -> Program:
         """The application, for chunks.
@@ -131,16 +134,25 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     if isinstance(job, ImportJob):
         job.serve(role, java)
         return
-    program = job.program(files)
-    capture_worker_logs(program.application.name)
-    gc.collect()
-    gc.freeze()
-    gc.disable()  # the collector is called between chunks
-    patience = CallTimeout(job.call_limit_s)
+    problem = None
+    try:
+        check_version(getattr(job, "version", None))
+        program = job.program(files)
+    except OtherVersion as error:
+        problem = str(error)
+    else:
+        capture_worker_logs(program.application.name)
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # the collector is called between chunks
     gateway = connect(job.gateway)
     note_connections([gateway.fileno()])
     gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
     _end_with(gateway)
+    if problem is not None:
+        _give_up(gateway, problem)
+        return
+    patience = CallTimeout(job.call_limit_s)
     patience.start()
     try:
         if role == READER:
@@ -152,8 +164,13 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
 
             Partition(job, program, role, gateway, java).run()
     except DamagedFile as error:
-        gateway.send(pack_json(DAMAGED, str(error)))  # which lets the driver know, and cuts it off
-        gateway.receive()
+        _give_up(gateway, str(error))
+
+
+def _give_up(gateway: FrameSocket, problem: str) -> None:
+    """Let the gateway end the query for a reason that no new start removes."""
+    gateway.send(pack_json(DAMAGED, problem))  # which lets the driver know, and cuts it off
+    gateway.receive()
 
 
 def _end_with(gateway: FrameSocket) -> None:

@@ -22,7 +22,7 @@ _SIGNS = re.compile(
     r"|FAILED_TO_READ|Stream is corrupted|Corruption: |CANNOT_READ_(?:DELTA|SNAPSHOT|CHECKPOINT)"
 )
 """What Spark and RocksDB write where they cannot read a file of the state."""
-_OURS = re.compile(r"\bDamagedFile: (.+)")
+_OURS = re.compile(r"\b(?:DamagedFile|OtherVersion): (.+)")
 _VERSION = re.compile(r"(\d+)(?:_[-\w]+)?\.(changelog|zip)")
 _BLOCK = struct.Struct("<8sBIII")
 _MAGIC, _SEED, _SUM_BITS = b"LZ4Block", 0x9747B28C, 0x0FFFFFFF
@@ -43,6 +43,8 @@ def is_damage(error: str) -> bool:
 
 def damaged_file_in(error: str) -> str | None:
     r"""What a `DamagedFile` in *error*, the text of a failure of Spark, says; None without one.
+
+    An `OtherVersion` is as final.
 
     Example:
         >>> damaged_file_in("Traceback …\nwallaroo.errors.DamagedFile: it is old\n\tat java.base…")
