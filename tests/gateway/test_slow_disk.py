@@ -6,13 +6,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.harness import outputs
-from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
+from tests.helpers import PATIENCE_S, WORD_COUNT, free_address, wait_until
 from wallaroo.client import Sender
 from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -60,12 +62,19 @@ def disk(tmp_path: Path) -> SlowDisk:
 
 
 @pytest.fixture
+def health() -> str:
+    """Address of the gateway's probes."""
+    return free_address()
+
+
+@pytest.fixture
 def gateway(
-    disk: SlowDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: SlowDisk, tmp_path: Path, health: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BackgroundRun]:
     location = f"grpc+unix://{tmp_path}/gateway.sock"
     command = ["gateway", str(WORD_COUNT), "--in", "127.0.0.1:0", "--out", "127.0.0.1:9"]
     command += ["--listen", location, "--state-dir", str(tmp_path / "state")]
+    command += ["--health", health]
     with monkeypatch.context() as patch:
         for name, value in disk.environment.items():
             patch.setenv(name, value)
@@ -76,7 +85,7 @@ def gateway(
 
 
 def test_messages_share_syncs_and_the_gateway_answers_during_one(
-    disk: SlowDisk, gateway: BackgroundRun, tmp_path: Path
+    disk: SlowDisk, gateway: BackgroundRun, health: str, tmp_path: Path
 ) -> None:
     (address,) = gateway.wait_for_event("ready", 0.0)["sources"].values()
     client = GatewayClient(f"grpc+unix://{tmp_path}/gateway.sock")
@@ -104,10 +113,18 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
         sender.flush()
         assert disk.syncs - before <= 6
 
-    disk.takes(500)
+    made = [outputs(b"out %d\n" % number, to=0) for number in range(500)]
+    client.stage("run", 0, "token", made, Tally())
     before = disk.syncs
-    client.stage("run", 0, "token", [outputs(b"out %d\n" % n, to=0) for n in range(500)], Tally())
-    client.publish("run", 0, ["token"], {JOURNAL: len(sent)})
+    arguments = ("run", 0, ["token"], {JOURNAL: len(sent)})
+    publishing = threading.Thread(target=client.publish, args=arguments)
+    publishing.start()
+    wait_until(lambda: disk.syncs > before, "a sync")
+    with urllib.request.urlopen(f"http://{health}/healthz", timeout=PATIENCE_S) as answer:
+        assert answer.status == 200
+    assert publishing.is_alive()
+    disk.takes(500)
+    publishing.join()
     assert disk.syncs - before <= 10
     gateway.process.send_signal(signal.SIGTERM)
     assert gateway.wait(PATIENCE_S) == 0
