@@ -24,9 +24,10 @@ from tests.engine.realtime.harness import (
     wait_until_processed,
 )
 from tests.helpers import KILLING, wait_until
+from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import DRIVER, READER, Hello
+from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, pack_json
 from wallaroo.engine.realtime.process import CUT_OFF, Job
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
@@ -244,3 +245,29 @@ def test_processes_of_another_version_end_the_query_for_good(
         f"the driver runs wallaroo 9.9 on Python 3.99, and a worker {version_here()}: "
         "give driver and executors the same image"
     )
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pack_json(HELLO, [1, 1, READER, PARTITIONS, "one more"]),
+        pack_json(HELLO, {"of": "another kind"}),
+        HELLO + b"not JSON",
+    ],
+)
+def test_a_process_that_the_gateway_does_not_understand_ends_the_query_for_good(
+    tmp_path: Path, reference: ApplicationRef, frame: bytes
+) -> None:
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, PARTITIONS), lambda *_: None)
+        process = connect(str(gateway.path))
+        wait_until(lambda: gateway.server._run is not None, "the run")
+        process.send(frame)
+        wait_until(lambda: feed.failure, "the end of the query")
+        failure = feed.failure
+        feed.close()
+        process.close()
+    assert failure is not None
+    assert failure.final
+    assert "does not understand a process of the query" in failure.reason
+    assert failure.reason.endswith("run gateway, driver and executors from one image")

@@ -15,6 +15,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.internal_api.versions import API
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
@@ -134,15 +135,22 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
         GatewayClient(location).latest({JOURNAL: 0}, 1, 1 << 30, 0)
 
 
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"version": "0.2.0", "api": API + 1}, rf"0.2.0 \(internal API {API + 1}\)"),
+        ({"version": "0.0.9", "api": API - 1}, rf"0.0.9 \(internal API {API - 1}\)"),
+        ({}, r"\(unknown\) \(internal API unknown\)"),
+    ],
+)
 def test_a_driver_of_another_version_is_told_both(
-    location: str, monkeypatch: pytest.MonkeyPatch
+    location: str, monkeypatch: pytest.MonkeyPatch, other: dict[str, object], told: str
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-    later = {"version": "0.2.0", "api": 9}
-    monkeypatch.setattr(client, "introduction", lambda: later)
-    reason = r"the driver runs wallaroo 0.2.0 \(internal API 9\), the gateway wallaroo 0.1.0 \("
+    monkeypatch.setattr(client, "introduction", lambda: other)
+    reason = rf"the driver runs wallaroo {told}, the gateway wallaroo 0.1.0 \(internal API {API}\)"
     with pytest.raises(RuntimeFailure, match=reason):
-        GatewayClient(location).claim("later")
+        GatewayClient(location).claim("other")
     monkeypatch.undo()
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     assert GatewayClient(location).claim("of the gateway's version").number == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import sqlite3
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from wallaroo import __version__
 from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.engine.realtime.messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
 from wallaroo.gateway.chunks.listener import Listener
@@ -114,12 +116,26 @@ class ChunkServer:
             pass  # it is gone
         except LookupError as error:
             log.warning("a process of the query is cut off", reason=str(error))
+        except (TypeError, ValueError, struct.error) as error:
+            self._misunderstood(error)
         except sqlite3.Error as error:
             self._on_failure(error)
         finally:
             if run is not None:
                 run.close()  # without one of its processes, a query cannot continue
             connection.close()
+
+    def _misunderstood(self, error: Exception) -> None:
+        """A process that may use the gateway has sent what makes no sense here."""
+        reason = (
+            f"the gateway, wallaroo {__version__}, does not understand a process of the query "
+            f"({type(error).__name__}: {error}): run gateway, driver and executors from one image"
+        )
+        log.error("a process of the query is cut off", reason=reason)
+        with self._lock:
+            run = self._run
+        if run is not None:
+            run.fail(reason, final=True)
 
     def _run_of(self, hello: Hello, frames: FrameSocket) -> ChunkRun | None:
         """The run of which a process says *hello*; None where it may not take part."""

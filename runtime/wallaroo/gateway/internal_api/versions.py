@@ -38,8 +38,9 @@ def check_version(driver: Mapping[str, Any]) -> None:
 (internal API 9), the gateway wallaroo 0.1.0 (internal API 2): run both from one image
     """
     if driver.get("api") != API:
+        version, api = driver.get("version", "(unknown)"), driver.get("api", "unknown")
         msg = (
-            f"the driver runs wallaroo {driver.get('version')} (internal API {driver.get('api')}), "
+            f"the driver runs wallaroo {version} (internal API {api}), "
             f"the gateway wallaroo {__version__} (internal API {API}): run both from one image"
         )
         raise VersionMismatch(msg)
