@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import select
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from tests.engine.realtime.harness import (
+    PATIENCE_S,
     RUN,
     GatewaySide,
     StandIn,
@@ -24,14 +26,27 @@ from tests.engine.realtime.harness import (
     wait_until_processed,
 )
 from tests.helpers import KILLING, wait_until
+from wallaroo.dataflow.records import Tally
 from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, pack_json
+from wallaroo.engine.realtime.messages import (
+    BEGIN,
+    DRIVER,
+    HELLO,
+    READER,
+    Hello,
+    Place,
+    Report,
+    Task,
+    pack_json,
+    pack_report,
+    task_in,
+)
 from wallaroo.engine.realtime.process import CUT_OFF, Job
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
-from wallaroo.gateway.chunks.pace import Resumes
+from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.model.loader import ApplicationRef
 
 PARTITIONS = 2
@@ -271,3 +286,38 @@ def test_a_process_that_the_gateway_does_not_understand_ends_the_query_for_good(
     assert failure.final
     assert "does not understand a process of the query" in failure.reason
     assert failure.reason.endswith("run gateway, driver and executors from one image")
+
+
+def test_large_messages_are_under_way_one_or_two_at_a_time(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    large, messages = Pace().under_way_bytes * 3 // 4, 4
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, 1), lambda *_: None)
+        reader, partition = (connect(str(gateway.path)) for _ in range(2))
+        for process, role in ((reader, READER), (partition, 0)):
+            process.send(pack_json(HELLO, Hello(gateway.claim, 1, role, 1)))
+        for _ in range(messages):
+            gateway.journal.submit(0, 1, bytes(large))
+            assert gateway.journal.flush(PATIENCE_S)
+        reader.send(pack_json(BEGIN, [RUN, False, *Place()]))
+        waiting: list[Task] = []
+        ran = 0
+        while ran < messages:
+            while len(waiting) + ran < messages and is_sent(
+                reader, 5.0 if len(waiting) < 2 else 0.2
+            ):
+                frame = reader.receive()
+                assert frame is not None
+                waiting.append(task_in(frame))
+            assert len(waiting) == min(2, messages - ran)
+            reader.send(*pack_report(Report(waiting.pop(0).number, [], Tally())))
+            ran += 1
+        feed.close()
+        reader.close()
+        partition.close()
+
+
+def is_sent(frames: FrameSocket, seconds: float) -> bool:
+    """Whether something is there to be received within so many seconds."""
+    return bool(select.select([frames.fileno()], [], [], seconds)[0])

@@ -27,6 +27,8 @@ class _Flight:
     number: int
     end: int
     isolates: bool
+    size: int
+    """Bytes of its messages."""
     began: float
     """When it was handed out, by the clock that does not run backwards."""
     level: int = 1
@@ -107,6 +109,8 @@ class Flights:
         self._flights: deque[_Flight] = deque()
         self._finished = 0
         self._publishing = 0
+        self.under_way_bytes = 0
+        """Bytes of messages of the chunks that are not reported in full."""
 
     @property
     def last(self) -> int:
@@ -123,10 +127,11 @@ class Flights:
         """How many chunks are not published."""
         return len(self._flights) + self._publishing
 
-    def begin(self, end: int, *, isolates: bool = False) -> int:
-        """Note a new chunk, up to offset *end*; its number."""
+    def begin(self, end: int, size: int = 0, *, isolates: bool = False) -> int:
+        """Note a new chunk of *size* bytes, up to offset *end*; its number."""
         self._number += 1
-        self._flights.append(_Flight(self._number, end, isolates, time.monotonic()))
+        self.under_way_bytes += size
+        self._flights.append(_Flight(self._number, end, isolates, size, time.monotonic()))
         return self._number
 
     def report(self, role: int, report: Report) -> Sequence[NextLevel]:
@@ -175,6 +180,7 @@ class Flights:
                 if flight.level >= flight.last_level():
                     flight.is_finished = True
                     self._finished += 1
+                    self.under_way_bytes -= flight.size
                 elif before is not None and flight.level >= before:
                     break
                 elif (following := flight.next_level()) is not None:

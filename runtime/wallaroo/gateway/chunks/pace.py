@@ -21,6 +21,9 @@ class Pace:
     """Chunks under way at most."""
     chunk_bytes: int = 1024 * 1024
     """Bytes of messages in a chunk; at least what one connection has sent at once."""
+    under_way_bytes: int = 16 * 1024**2
+    """Bytes of messages under way from which on no more are handed out. With one message of the
+    greatest size more, Spark's Java has about eight copies of each at a time, if they pass it."""
     gap_s: float = 0.001
     """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
     longest_gap_s: float = 0.02

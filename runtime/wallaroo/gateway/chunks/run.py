@@ -290,7 +290,7 @@ class ChunkRun:
                 with self._changed:
                     start, self._next = self._next, end
                     suspect = start < self._resumes.suspect_until
-                    number = self._flights.begin(end, isolates=suspect)
+                    number = self._flights.begin(end, size, isolates=suspect)
                     self._ticks.handed_out(number, chunks)
                 self._epoch.handed_out(size)
                 self._reports.handed_out(start, end)
@@ -319,6 +319,7 @@ class ChunkRun:
                         self._open
                         and self._processes.keys() >= roles
                         and self._flights.under_way < self._pace.chunks
+                        and self._flights.under_way_bytes < self._pace.under_way_bytes
                         and self._flights.unpublished < _MOST_UNPUBLISHED
                     )
                 )
