@@ -305,7 +305,7 @@ def test_large_messages_are_under_way_one_or_two_at_a_time(
         ran = 0
         while ran < messages:
             while len(waiting) + ran < messages and is_sent(
-                reader, 5.0 if len(waiting) < 2 else 0.2
+                reader, PATIENCE_S if len(waiting) < 2 else 0.2
             ):
                 frame = reader.receive()
                 assert frame is not None
