@@ -1,8 +1,9 @@
-"""`make chaos`: faults on a running application, for as long as it is told to."""
+"""`make chaos`: faults on running applications, for as long as it is told to."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import sys
@@ -10,10 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.catalogue import FAULTS, FAULTS_OF, faults_of
-from tests.chaos.report import Report, write
-from tests.chaos.system import APPLICATIONS, System
-from tests.chaos.trial import Wrong, inject
+from tests.chaos.catalogue import FAULTS, faults_of, lacking
+from tests.chaos.report import Report, Spell, write
+from tests.chaos.system import System
+from tests.chaos.trial import Wrong, at_the_end, inject
+from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, Turn
 from tests.helpers import ROOT
 from wallaroo.engine.registry import DEFAULT
 
@@ -22,59 +24,98 @@ _ERRORS = 30
 
 
 def main() -> int:
-    """Inject each fault once, then faults at random until the time is over; print the table."""
+    """Inject faults into applications in turn, those first that were injected least often."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
-    parser.add_argument("--hours", type=float, default=0.25, help="time for it  [default: 0.25]")
+    parser.add_argument("--hours", type=float, default=0.25, help="for all turns  [default: 0.25]")
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
-    parser.add_argument("--engine", choices=[*FAULTS_OF], default=DEFAULT)
-    parser.add_argument("--application", choices=[*APPLICATIONS], default="counting")
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one")
+    parser.add_argument("--application", action="append", choices=[*APPLICATIONS])
+    parser.add_argument("--shape", action="append", choices=SHAPES)
+    parser.add_argument("--results", type=Path, help="add to the results in this file")
     parser.add_argument("--write", action="store_true", help="write docs/guarantees.md anew")
     chosen = parser.parse_args()
-    seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
-    print(f"seed {seed}", flush=True)
-    chance, report = random.Random(seed), Report()
-    names = chosen.fault or [*faults_of(chosen.engine, chosen.application)]
-    failed = False
-    with (
-        tempfile.TemporaryDirectory(prefix="chaos-") as directory,
-        System(
-            Path(directory), chosen.keys, engine=chosen.engine, application=chosen.application
-        ) as run,
-    ):
-        time.sleep(2.0)
-        begun = time.monotonic()
-        todo = list(names)
-        chance.shuffle(todo)
-        try:
-            while time.monotonic() - begun < chosen.hours * 3600:
-                if not todo:
-                    todo = chance.choices(names, k=len(names))
-                inject(run, todo.pop(), chance, report, lambda line: print(line, flush=True))
-                time.sleep(chance.uniform(0.0, 3.0))
-            if (code := run.finish()) != 0:
-                print(f"the application ended with exit code {code}")
-                failed = True
-        except Wrong as error:
-            print(error)
-            failed = True
-        hours = (time.monotonic() - begun) / 3600
-        report.rows = {name: report.rows[name] for name in names if name in report.rows}
-        heading = (
-            f"Seed {seed}, engine {chosen.engine}, application {chosen.application}, "
-            f"{hours:.2f} hours, {chosen.keys:,} keys with state, "
-            f"{run.ledger.received:,} outputs, {run.receiver.repeated:,} dropped by their numbers, "
-            f"{run.driver_starts} starts, {run.commits:,} commits of state; "
-            f"{os.cpu_count()} cores, "
-            f"load average {os.getloadavg()[2]:.0f} over the last 15 min:"
+    engines = chosen.engine or [DEFAULT]
+    turns = [
+        turn
+        for parts in itertools.product(
+            engines, chosen.application or APPLICATIONS, chosen.shape or SHAPES
         )
-        for logged, count in run.errors.most_common(_ERRORS):
-            print(f"{count:6} times logged: {logged}")
-    print(table := report.table(heading))
-    if chosen.write:
-        write(table, ROOT / "docs" / "guarantees.md", chosen.engine)
+        if names_of(turn := Turn(*parts), chosen.fault)
+    ]
+    if chosen.keys and any(turn.shape != SHAPES[0] for turn in turns):
+        parser.error(f"--keys requires --shape {SHAPES[0]}")
+    seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
+    report = Report() if chosen.results is None else Report.read(chosen.results)
+    failed = False
+    for number, turn in enumerate(turns):
+        hours = chosen.hours / len(turns)
+        names = names_of(turn, chosen.fault)
+        failed = not take(turn, names, hours, seed + number, chosen.keys, report)
+        if chosen.results is not None:
+            report.write(chosen.results)
+        if failed:
+            break
+    for engine in engines:
+        print(tables := report.tables(engine, [*FAULTS], os.cpu_count() or 1))
+        if chosen.write and not failed:
+            write(tables, ROOT / "docs" / "guarantees.md", engine)
     return int(failed)
 
 
-sys.exit(main())
+def names_of(turn: Turn, wanted: list[str] | None) -> list[str]:
+    """The faults of *turn* that are *wanted*; None for all."""
+    return [name for name in faults_of(turn) if wanted is None or name in wanted]
+
+
+def take(turn: Turn, names: list[str], hours: float, seed: int, keys: int, report: Report) -> bool:
+    """Inject the faults *names* in *turn*; returns whether all outputs were right."""
+    print(f"{turn}: seed {seed}", flush=True)
+    for name, lack in lacking(turn).items():
+        print(f"{name}: left out, because this machine lacks {lack}")
+    chance, right = random.Random(seed), True
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-") as directory,
+        System(Path(directory), turn, keys=keys) as run,
+    ):
+        time.sleep(2.0)
+        begun = time.monotonic()
+        try:
+            while time.monotonic() - begun < hours * 3600:
+                tried = {name: report.row(turn, name).tried for name in names}
+                least = [name for name in names if tried[name] == min(tried.values())]
+                inject(run, chance.choice(least), chance, report, say)
+                time.sleep(chance.uniform(0.0, 3.0))
+            if (code := run.finish()) != 0:
+                print(f"the application ended with exit code {code}")
+                right = False
+            at_the_end(run)
+        except Wrong as error:
+            print(error)
+            right = False
+        spell = Spell(
+            seed,
+            (time.monotonic() - begun) / 3600,
+            keys,
+            run.ledger.received,
+            run.receiver.repeated,
+            run.starts,
+            run.commits,
+            os.getloadavg()[2],
+        )
+        report.spells.setdefault(turn, []).append(spell)
+        for logged, count in run.errors.most_common(_ERRORS):
+            print(f"{count:6} times logged: {logged}")
+        if never := [name for name in names if not report.row(turn, name).injected]:
+            print(f"{len(never)} never injected: {', '.join(never)}")
+    return right
+
+
+def say(line: str) -> None:
+    """Print *line* at once."""
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

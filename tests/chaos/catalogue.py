@@ -1,23 +1,33 @@
-"""Which faults there are for which engine."""
+"""Which faults there are, and which of them fit which turn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.chaos.faults import COMMON, IN_BATCHES, Fault
-from tests.chaos.seams import BETWEEN_LEVELS, SEAMS
+from tests.chaos.faults import COMMON, IN_BATCHES
+from tests.chaos.groups import Fault, Group
+from tests.chaos.seams import AT_SOCKET, BETWEEN_LEVELS, SEAMS
+from tests.chaos.turn import Turn
 
-FAULTS: Mapping[str, Fault] = {**COMMON, **IN_BATCHES, **SEAMS, **BETWEEN_LEVELS}
-"""All, by name."""
-FAULTS_OF: Mapping[str, Mapping[str, Fault]] = {
-    "micro-batch": {**COMMON, **IN_BATCHES},
-    "real-time": {**COMMON, **SEAMS},
+GROUPS: tuple[Group, ...] = (COMMON, IN_BATCHES, SEAMS, BETWEEN_LEVELS, AT_SOCKET)
+"""All, in the order of the report."""
+FAULTS: Mapping[str, Fault] = {
+    name: fault for group in GROUPS for name, fault in group.faults.items()
 }
-"""Those of each engine, for an application with one level."""
+"""All faults, by name."""
 
 
-def faults_of(engine: str, application: str) -> Mapping[str, Fault]:
-    """The faults for *application* on *engine*."""
-    if engine == "real-time" and application != "counting":
-        return {**FAULTS_OF[engine], **BETWEEN_LEVELS}
-    return FAULTS_OF[engine]
+def faults_of(turn: Turn) -> Mapping[str, Fault]:
+    """The faults that can be injected in *turn* on this machine."""
+    fitting = (group for group in GROUPS if group.fits(turn) and group.lacks() is None)
+    return {name: fault for group in fitting for name, fault in group.faults.items()}
+
+
+def lacking(turn: Turn) -> dict[str, str]:
+    """The faults that fit *turn*, but not this machine, with what it lacks."""
+    return {
+        name: lack
+        for group in GROUPS
+        if group.fits(turn) and (lack := group.lacks()) is not None
+        for name in group.faults
+    }

@@ -7,15 +7,13 @@ import random
 import resource
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from tests.chaos.groups import Fault, Group
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 from wallaroo.client import Sender
 from wallaroo.wire.acknowledged import PAYLOADS
-
-Fault = Callable[[System, random.Random], bool]
-"""Injects a fault; tells whether it could."""
 
 STOP_S = 3.0
 """How long what is stopped stands still, and what is full stays so."""
@@ -110,7 +108,7 @@ def _torn_write(system: System, chance: random.Random) -> bool:
     try:
         gateway = system.processes("gateway")
         system.signal(KILL, *gateway)
-        log = system.state / "journal.db-wal"
+        log = system.gateway_files / "journal.db-wal"
         if gateway and log.exists():
             with log.open("ab") as file:
                 file.write(chance.randbytes(chance.randint(1, 40_000)))
@@ -241,7 +239,7 @@ def _clock_goes_back(system: System, chance: random.Random) -> bool:
     return True
 
 
-COMMON: Mapping[str, Fault] = {
+_COMMON: Mapping[str, Fault] = {
     "kill a worker": killing("worker"),
     "kill the gateway": killing("gateway"),
     "kill the driver": killing("driver"),
@@ -269,11 +267,13 @@ COMMON: Mapping[str, Fault] = {
     "message that does not decode": _bad_message(b"nonsense"),
     "clock stepped backwards": _clock_goes_back,
 }
-"""Those that both engines have to stand."""
-IN_BATCHES: Mapping[str, Fault] = {
+_IN_BATCHES: Mapping[str, Fault] = {
     "kill all that plans batches": _kill_planners,
     **{f"kill at {place}": killing_at(place) for place in WORKER_PLACES},
     **{f"kill at {place}": killing_at(place) for place in DRIVER_PLACES},
     "kill while the checkpoint is written": _kill_while_the_checkpoint_is_written,
 }
+COMMON = Group(_COMMON)
+"""Those that both engines have to stand."""
+IN_BATCHES = Group(_IN_BATCHES, engines=frozenset({"micro-batch"}))
 """Those of the micro-batch engine."""

@@ -1,9 +1,14 @@
-"""The table of what was injected and what came of it."""
+"""The tables of what was injected and what came of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Self
+
+from tests.chaos.ledger import Verdict
+from tests.chaos.turn import Turn
 
 _BEGIN, _END = "<!-- chaos on {}: begin -->", "<!-- chaos on {}: end -->"
 
@@ -12,6 +17,8 @@ _BEGIN, _END = "<!-- chaos on {}: begin -->", "<!-- chaos on {}: end -->"
 class Row:
     """One fault, over all its injections."""
 
+    tried: int = 0
+    """How often it was to be injected."""
     injected: int = 0
     messages: int = 0
     lost: int = 0
@@ -23,35 +30,136 @@ class Row:
     recover_s: float = 0.0
     """Longest time from the end of the fault until all that was sent by then had come out."""
 
+    def add(self, verdict: Verdict) -> None:
+        """Count what was wrong after an injection."""
+        self.messages += verdict.messages
+        self.lost += len(verdict.lost)
+        self.doubled += len(verdict.doubled)
+        self.swapped += len(verdict.swapped)
+        self.miscounted += len(verdict.miscounted) + len(verdict.torn)
+
+    def cells(self) -> list[str]:
+        """What the table shows of it."""
+        wrong = (self.lost, self.doubled, self.swapped, self.miscounted)
+        times = (self.stop_s, self.recover_s)
+        return [
+            f"{self.injected:,}",
+            f"{self.messages:,}",
+            *(f"{count:,}" for count in wrong),
+            *(f"{seconds:.1f} s" for seconds in times),
+        ]
+
+
+@dataclass
+class Spell:
+    """The time that a run gave to one turn, and what happened in it."""
+
+    seed: int
+    hours: float
+    keys: int
+    """Keys that had state at the start."""
+    outputs: int
+    repeated: int
+    """Outputs that came again and were dropped by their numbers."""
+    starts: int
+    """How often `wallaroo` was started."""
+    commits: int
+    """How often Spark committed the state."""
+    load: float
+    """Load average at the end, over 15 min."""
+
 
 @dataclass
 class Report:
-    """The rows by fault, and the run that they are of."""
+    """All spells and rows, of one run or of several."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[Turn, dict[str, Row]] = field(default_factory=dict)
+    spells: dict[Turn, list[Spell]] = field(default_factory=dict)
 
-    def table(self, heading: str) -> str:
-        """As Markdown."""
-        lines = [
-            heading,
-            "",
-            "| fault | injected | messages | lost | doubled | out of order | wrong state "
-            "| longest stop | until all was out |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    def row(self, turn: Turn, fault: str) -> Row:
+        """The row of *fault* in *turn*."""
+        return self.rows.setdefault(turn, {}).setdefault(fault, Row())
+
+    def tables(self, engine: str, order: list[str], cores: int) -> str:
+        """What was done on *engine*, as Markdown; the faults in *order*."""
+        turns = [turn for turn in self.spells if turn.engine == engine]
+        return "\n".join(
+            [
+                f"On {cores} cores:",
+                "",
+                "| application | shape | hours | faults | messages | outputs dropped by their "
+                "numbers | starts | commits of state | keys with state | load average | seeds |",
+                "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+                *(self._turn(turn) for turn in turns),
+                "",
+                "| fault | injected | messages | lost | doubled | out of order | wrong state "
+                "| longest stop | until all was out |",
+                "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+                *self._faults(turns, order),
+            ]
+        )
+
+    def write(self, file: Path) -> None:
+        """Keep it as *file*, for `read`."""
+        turns = [
+            {
+                "turn": asdict(turn),
+                "spells": [asdict(spell) for spell in spells],
+                "rows": {name: asdict(row) for name, row in self.rows.get(turn, {}).items()},
+            }
+            for turn, spells in self.spells.items()
         ]
-        for name, row in self.rows.items():
-            counts = (row.lost, row.doubled, row.swapped, row.miscounted)
-            lines.append(
-                f"| {name} | {row.injected} | {row.messages:,} | "
-                + " | ".join(map(str, counts))
-                + f" | {row.stop_s:.1f} s | {row.recover_s:.1f} s |"
-            )
-        return "\n".join(lines)
+        file.write_text(json.dumps(turns, indent=1))
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """What *file* has of earlier runs; nothing if it does not exist."""
+        report = cls()
+        for kept in json.loads(file.read_text()) if file.exists() else []:
+            turn = Turn(**kept["turn"])
+            report.spells[turn] = [Spell(**spell) for spell in kept["spells"]]
+            report.rows[turn] = {name: Row(**row) for name, row in kept["rows"].items()}
+        return report
+
+    def _turn(self, turn: Turn) -> str:
+        spells, rows = self.spells[turn], self.rows.get(turn, {}).values()
+        cells = [
+            turn.application,
+            turn.shape,
+            f"{sum(spell.hours for spell in spells):.2f}",
+            f"{sum(row.injected for row in rows):,}",
+            f"{sum(row.messages for row in rows):,}",
+            f"{sum(spell.repeated for spell in spells):,}",
+            f"{sum(spell.starts for spell in spells):,}",
+            f"{sum(spell.commits for spell in spells):,}",
+            f"{max(spell.keys for spell in spells):,}",
+            f"{max(spell.load for spell in spells):.0f}",
+            ", ".join(str(spell.seed) for spell in spells),
+        ]
+        return f"| {' | '.join(cells)} |"
+
+    def _faults(self, turns: list[Turn], order: list[str]) -> list[str]:
+        lines = []
+        for name in order:
+            rows = [self.rows[turn][name] for turn in turns if name in self.rows.get(turn, {})]
+            if rows:
+                lines.append(f"| {name} | {' | '.join(_together(rows).cells())} |")
+        return lines
 
 
-def write(table: str, page: Path, engine: str) -> None:
-    """Put *table* between the marks for *engine* in *page*."""
+def write(tables: str, page: Path, engine: str) -> None:
+    """Put *tables* between the marks for *engine* in *page*."""
     text, begin, end = page.read_text(), _BEGIN.format(engine), _END.format(engine)
     head, _, rest = text.partition(begin)
     _, _, tail = rest.partition(end)
-    page.write_text(f"{head}{begin}\n{table}\n{end}{tail}")
+    page.write_text(f"{head}{begin}\n{tables}\n{end}{tail}")
+
+
+def _together(rows: list[Row]) -> Row:
+    """One row for all: times are the longest ones."""
+    combined = Row()
+    for one in fields(Row):
+        values = [getattr(row, one.name) for row in rows]
+        combine = max if one.name.endswith("_s") else sum
+        setattr(combined, one.name, combine(values))
+    return combined

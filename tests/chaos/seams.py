@@ -9,9 +9,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.chaos.faults import Fault, killing, killing_at, stopping
+from tests.chaos.faults import killing, killing_at, stopping
+from tests.chaos.groups import Fault, Group
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_GATEWAY, TO_PARTITION, connections, cut
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
+from tests.chaos.turn import APPLICATIONS, TOGETHER
 
 LONG_S = 20.0
 """How long a process stands still that is taken for dead, or is to be."""
@@ -144,7 +146,7 @@ def _cutting(name: str, *kinds: str) -> Fault:
     return end
 
 
-SEAMS: Mapping[str, Fault] = {
+_SEAMS: Mapping[str, Fault] = {
     "kill the first stage": killing("reader"),
     "kill the parent of all stages": killing("agent"),
     **{f"stop {NAMES[kind]} for 20 s": stopping(kind, LONG_S, one=True) for kind in NAMES},
@@ -163,12 +165,21 @@ SEAMS: Mapping[str, Fault] = {
         f"wake {NAMES[kind]} after its driver": _woken_after_its_driver(kind)
         for kind in ("java", "reader", "worker")
     },
-    "cut a connection to the gateway": _cutting(TO_GATEWAY, "gateway"),
     "cut the connection of the first stage and Java": _cutting(TO_FIRST_STAGE, "reader", "java"),
     "cut the connection of a partition and Java": _cutting(TO_PARTITION, "worker", "java"),
 }
-"""By name."""
-BETWEEN_LEVELS: Mapping[str, Fault] = {
-    "kill at reader-before-level": killing_at("reader-before-level"),
-}
-"""The same for applications with several levels."""
+_REAL_TIME = frozenset({"real-time"})
+SEAMS = Group(_SEAMS, engines=_REAL_TIME)
+"""Those of every application."""
+BETWEEN_LEVELS = Group(
+    {"kill at reader-before-level": killing_at("reader-before-level")},
+    engines=_REAL_TIME,
+    applications=frozenset(APPLICATIONS) - {"counting"},
+)
+"""Those of applications with several levels."""
+AT_SOCKET = Group(
+    {"cut a connection to the gateway": _cutting(TO_GATEWAY, "gateway")},
+    engines=_REAL_TIME,
+    shapes=frozenset({TOGETHER}),
+)
+"""Those of the gateway's Unix socket."""

@@ -9,38 +9,36 @@ import os
 import pickle
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 from unittest import mock
 
 from tests.chaos.ledger import Ledger
+from tests.chaos.network import DRIVER_SIDE, GATEWAY_SIDE, Network
+from tests.chaos.parts import Event, Part
+from tests.chaos.receiver import Receiver
+from tests.chaos.shim import Machine, compiled
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
+from tests.chaos.turn import APART, Turn
 from tests.helpers import processes_below, wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
-from wallaroo.engine.registry import DEFAULT, VARIABLE
-from wallaroo.errors import FrameError, RuntimeFailure, UsageError
+from wallaroo.engine.registry import VARIABLE
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.model.application import TCPSource
-from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.gateway_process import reserved_ports
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing
-from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
 KILL, STOP, GO_ON = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
-_FOLDER = Path(__file__).parent
-APPLICATIONS = {
-    name: _FOLDER / "applications" / f"{name}.py" for name in ("counting", "levels", "windows")
-}
-CLOCK = _FOLDER / "clock"
+CLOCK = Path(__file__).parent / "clock"
 PRELOADED = 3
 """Messages that each preloaded key has seen."""
 PRELOADED_RATE = 100
@@ -72,54 +70,55 @@ class System:
 
     Args:
         directory: For everything that it writes.
-        keys: Keys that have state before it starts.
+        turn: Which application it is, and what runs it.
+        keys: Keys that have state before it starts; only for `wallaroo run`.
         flood_s: How long a flood lasts.
-        engine: Which engine runs it.
-        application: Which one it is.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        keys: int = 0,
-        flood_s: float = 60.0,
-        engine: str = DEFAULT,
-        application: str = "counting",
+        self, directory: Path, turn: Turn, *, keys: int = 0, flood_s: float = 60.0
     ) -> None:
         self.flood_s = flood_s
-        self.engine = engine
-        self._application = APPLICATIONS[application]
+        self.turn = turn
         self._keys = keys
         self.directory = directory
         self.state = directory / "state"
+        apart = turn.shape == APART
+        self.gateway_files = directory / "gateway" if apart else self.state
+        """Directory of journal and outbox."""
         self.faults = directory / "faults"
         self.faults.mkdir()
         self.ledger = Ledger(lambda key: PRELOADED if key.startswith("p") else 0)
         self.receiver = Receiver(self.ledger)
-        self.driver_starts = 0
+        library = compiled(directory)
+        self.machines = {
+            name: Machine(directory / name, library)
+            for name in (["the gateway", "the driver"] if apart else ["the machine"])
+        }
+        """Those that the application runs on, by what is on them."""
+        self.network: Network | None = None
+        """Between driver and gateway; None if they are on one machine."""
         self.problems: list[str] = []
-        """What ended senders, receiver or the application for good."""
+        """What ended senders for good, and what else is wrong."""
         self.errors: Counter[str] = Counter()
         """How often the application logged what, as errors."""
+        self._events: deque[Event] = deque(maxlen=15)
         self._ending = threading.Event()
         self._stack = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        environment = {
-            "WALLAROO_FAULTS": str(self.faults),
-            VARIABLE: self.engine,
-            "WALLAROO_PACE": PACE,
-            "PYTHONPATH": os.pathsep.join([str(CLOCK), os.environ.get("PYTHONPATH", "")]),
-        }
-        self._stack.enter_context(mock.patch.dict(os.environ, environment))
+        for machine in self.machines.values():
+            self._stack.callback(machine.close)
+        source = TCPSource("Chaos", Framing(4, ">I"), bytes, Place("", 0), "127.0.0.1", 0)
+        self.port, *inner = self._stack.enter_context(reserved_ports([source] * 3))
+        self.address = f"127.0.0.1:{self.port}"
         if self._keys:
             self._preload()
-        source = TCPSource("Chaos", Framing(4, ">I"), bytes, Place("", 0), "127.0.0.1", 0)
-        (self.port,) = self._stack.enter_context(reserved_ports([source]))
-        self.address = f"127.0.0.1:{self.port}"
-        self._run = self._start()
-        self._spawn(self._keep_running)
+        self._parts = self._apart(*inner) if self.turn.shape == APART else [self._together()]
+        for part in self._parts:
+            if not part.wait_for_start():
+                raise RuntimeFailure(part.problem or f"wallaroo {part.name} was not ready in time")
         for number in range(STREAMS):
             names = [f"s{number}k{key}" for key in range(KEYS)]
             self._spawn(self._send, f"stream {number}", RATE, itertools.cycle(names))
@@ -133,25 +132,44 @@ class System:
         self._ending.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
-        self._run.__exit__()
+        for part in self._parts:
+            part.kill()
         self.receiver.close()
         self._stack.close()
 
     def finish(self) -> int:
-        """End the senders, then the application in good order; its exit code."""
-        wait_until(self._is_kept_running, "the start after the last fault")
+        """End the senders, then the application in good order; its exit code, the highest."""
+        wait_until(self._is_kept_running, "the start after the last fault", PATIENCE_S)
         self._ending.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
-        return self._run.stop()
+        if self.network is not None:  # only `wallaroo run` waits for its outputs
+            self.ledger.wait_for_all(PATIENCE_S)
+        return max(abs(part.stop()) for part in reversed(self._parts))
 
     @property
     def events(self) -> list[str]:
         """The last log events of the application, in words."""
         return [
             " ".join(f"{key}={value}" for key, value in event.items() if key != "timestamp")
-            for event in self._run.events[-15:]
+            for event in list(self._events)
         ]
+
+    @property
+    def driver_starts(self) -> int:
+        """How often a driver was started."""
+        return self._parts[-1].starts
+
+    @property
+    def starts(self) -> int:
+        """How often anything was started that the application cannot start itself."""
+        return sum(part.starts for part in self._parts)
+
+    @property
+    def wrong(self) -> list[str]:
+        """What is wrong beside outputs."""
+        ended = [part.problem for part in self._parts if part.problem is not None]
+        return [*self.problems, *ended, *self.receiver.problems]
 
     @property
     def commits(self) -> int:
@@ -164,10 +182,12 @@ class System:
 
         Those of a real-time query are its reader and its workers.
         """
-        driver = self._run.process.pid
         if kind == "driver":
-            return [driver]
-        return [pid for pid, told in processes_below(driver).items() if _kind(pid, told) == kind]
+            return [self._parts[-1].pid]
+        if kind == "gateway" and len(self._parts) > 1:
+            return [self._parts[0].pid]
+        below = processes_below(self._parts[-1].pid)
+        return [pid for pid, told in below.items() if _kind(pid, told) == kind]
 
     def started(self, kind: str) -> list[int]:
         """The same, as soon as there is one: the query may be about to start."""
@@ -178,11 +198,12 @@ class System:
 
     def signal(self, number: int, *pids: int) -> None:
         """Send a signal to each of *pids* that is still there."""
+        killed = [(part, part.pid) for part in self._parts if part.pid in pids and number == KILL]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        if number == KILL and self._run.process.pid in pids:
-            self._run.process.wait(PATIENCE_S)
+        for part, pid in killed:
+            part.wait_for_end(pid, PATIENCE_S)
 
     def reach(
         self,
@@ -213,61 +234,89 @@ class System:
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
-                with dead_letter_actions(self.state) as desk:
+                with dead_letter_actions(self.gateway_files) as desk:
                     return len(desk.letters(Choice(), 1_000_000))
             except (RuntimeFailure, UsageError):  # it is just being started
                 if time.monotonic() > give_up:
                     raise
                 time.sleep(0.5)
 
-    def _start(self) -> BackgroundRun:
-        run = BackgroundRun(
-            [
-                *(
-                    "run",
-                    str(self._application),
-                    "--engine",
-                    self.engine,
-                    "--in",
-                    self.address,
-                    "--out",
-                    self.receiver.address,
-                ),
-                *("--workers", str(WORKERS), "--state-dir", str(self.state)),
-                *("--function-timeout", str(FUNCTION_TIMEOUT_S), "--max-connections", "20000"),
-                *("--journal-limit-gib", str(JOURNAL_GIB), "--partitions", str(WORKERS)),
-            ],
-            self._note,
-        )
-        run.__enter__()
-        self.driver_starts += 1
-        return run
+    def _together(self) -> Part:
+        """`wallaroo run`, which does it all."""
+        (machine,) = self.machines.values()
+        arguments = [
+            *("run", str(self.turn.file), *self._traffic, *self._query),
+            *("--state-dir", str(self.state)),
+        ]
+        return Part(arguments, self._environment(machine), self._note)
 
-    def _note(self, event: Mapping[str, str]) -> None:
+    def _apart(self, port: int, chunks_port: int) -> list[Part]:
+        """`wallaroo gateway` and `wallaroo driver`, as on a cluster."""
+        self.network = Network([port, chunks_port])
+        self._stack.callback(self.network.close)
+        token = self.directory / "token"
+        token.touch(mode=0o600)
+        token.write_text("the token of the chaos tests")
+        gateway = [
+            *("gateway", str(self.turn.file), *self._traffic, "--token-file", str(token)),
+            *("--listen", f"{GATEWAY_SIDE}:{port}", "--chunks-port", str(chunks_port)),
+            *("--state-dir", str(self.gateway_files)),
+        ]
+        driver = [
+            *("driver", str(self.turn.file), *self._addresses, *self._query),
+            *("--gateway", f"{DRIVER_SIDE}:{port}", "--token-file", str(token)),
+            *("--master", f"local[{WORKERS}]", "--state-dir", str(self.state)),
+        ]
+        machines = [self.machines["the gateway"], self.machines["the driver"]]
+        return [
+            Part(arguments, self._environment(machine), self._note)
+            for arguments, machine in zip([gateway, driver], machines, strict=True)
+        ]
+
+    @property
+    def _addresses(self) -> list[str]:
+        return ["--in", self.address, "--out", self.receiver.address]
+
+    @property
+    def _traffic(self) -> list[str]:
+        limits = ["--max-connections", "20000", "--journal-limit-gib", str(JOURNAL_GIB)]
+        return [*self._addresses, *limits]
+
+    @property
+    def _query(self) -> list[str]:
+        return [
+            *("--engine", self.turn.engine, "--workers", str(WORKERS)),
+            *("--partitions", str(WORKERS), "--function-timeout", str(FUNCTION_TIMEOUT_S)),
+        ]
+
+    def _environment(self, machine: Machine) -> dict[str, str]:
+        return {
+            **os.environ,
+            "WALLAROO_FAULTS": str(self.faults),
+            VARIABLE: self.turn.engine,
+            "WALLAROO_PACE": PACE,
+            "PYTHONPATH": os.pathsep.join([str(CLOCK), os.environ.get("PYTHONPATH", "")]),
+            **machine.environment,
+        }
+
+    def _note(self, event: Event) -> None:
         """Count errors, and lines that are no log events, such as tracebacks."""
+        self._events.append(event)
         if event.get("level") not in ("debug", "info", "warning"):
-            self.errors[" ".join(event.get(key, "") for key in ("event", "error"))[:120]] += 1
-
-    def _keep_running(self) -> None:
-        while not self._ending.wait(0.1):
-            if self._run.process.poll() is not None:
-                self._run.__exit__()
-                try:
-                    self._run = self._start()
-                except RuntimeFailure as error:
-                    self.problems.append(f"the application did not start again: {error}")
-                    return
+            self.errors[
+                " ".join(str(event.get(key, "")) for key in ("event", "error", "line"))[:120]
+            ] += 1
 
     def _is_kept_running(self) -> bool:
         """Whether the application runs, or will not run again."""
-        return bool(self.problems) or self._run.process.poll() is None
+        return bool(self.wrong) or all(part.runs for part in self._parts)
 
     def _preload(self) -> None:
         """Give every preloaded key its state."""
         file = self.directory / "preloaded"
-        directory = str(self._application.parent)
+        directory = str(self.turn.file.parent)
         with mock.patch.object(sys, "path", [directory, *sys.path]):
-            application = importlib.import_module(self._application.stem)
+            application = importlib.import_module(self.turn.file.stem)
         with file.open("wb") as entities:
             for number in range(self._keys):
                 entity = application.Seen()
@@ -276,11 +325,12 @@ class System:
                 entities.write(pickle.dumps((("seen", key), entity), protocol=5))
         subprocess.run(
             [
-                *(sys.executable, "-m", "wallaroo", "state", "import", str(self._application)),
+                *(sys.executable, "-m", "wallaroo", "state", "import", str(self.turn.file)),
                 *(str(file), "--format", "pickle"),
                 *("--state-dir", str(self.state), "--partitions", str(WORKERS)),
             ],
             check=True,
+            env={**os.environ, VARIABLE: self.turn.engine},
         )
         file.unlink()
 
@@ -298,70 +348,6 @@ class System:
         thread = threading.Thread(target=function, args=arguments, daemon=True)
         thread.start()
         self._threads.append(thread)
-
-
-class Receiver:
-    """Takes outputs as long as it is told to; drops those that come again by their numbers."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.manner = "good"
-        """good, slow (1 kB a second), slamming or deaf."""
-        self.repeated = 0
-        self.problems: list[str] = []
-        self._seen: dict[str, int] = {}
-        self._connection: socket.socket | None = None
-        self._closed = False
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def hang_up(self) -> None:
-        """End the connection, as it is."""
-        connection = self._connection
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._closed = True
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.hang_up()
-
-    def _accept(self) -> None:
-        while not self._closed:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection:
-                if self.manner == "slamming":
-                    continue
-                if self.manner == "slow":  # what the kernel would take for it counts as received
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-                self._connection = connection
-                self._take(connection)
-
-    def _take(self, connection: socket.socket) -> None:
-        cutter = SequenceCutter(self._seen)
-        try:
-            while True:
-                while self.manner == "deaf" and not self._closed:
-                    time.sleep(0.02)
-                if self.manner == "slow":
-                    time.sleep(1.0)
-                data = connection.recv(1024 if self.manner == "slow" else 1 << 16)
-                if not data:
-                    break
-                self._ledger.note(cutter.feed(data))
-                connection.sendall(NUMBER.pack(cutter.last))
-        except OSError:
-            pass
-        except FrameError as error:
-            self.problems.append(f"receiver: {error}")
-        self.repeated += cutter.repeated
 
 
 def _kind(pid: int, command: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import socket
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.catalogue import FAULTS_OF
-from tests.chaos.ledger import Ledger
-from tests.chaos.report import Report
+from tests.chaos.catalogue import FAULTS, GROUPS, faults_of
+from tests.chaos.ledger import Ledger, Verdict
+from tests.chaos.report import Report, Spell
 from tests.chaos.sockets import connections, cut, is_connected
 from tests.chaos.system import System
-from tests.chaos.trial import inject
+from tests.chaos.trial import at_the_end, inject
+from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, Turn
 
 SHORT = [
     "kill at journal-before-commit",
@@ -49,14 +51,16 @@ SHORT_AT_SEAMS = [
 def test_nothing_is_lost_doubled_or_swapped(engine: str, faults: list[str]) -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
-        System(Path(directory), flood_s=3.0, engine=engine) as system,
+        System(Path(directory), Turn(engine), flood_s=3.0) as system,
     ):
         chance, report = random.Random(1), Report()
         for name in faults:
             inject(system, name, chance, report)
         assert system.finish() == 0
-    assert {name: row.injected for name, row in report.rows.items()} == dict.fromkeys(faults, 1)
-    assert sum(row.messages for row in report.rows.values()) > 1000
+        at_the_end(system)
+    rows = report.rows[Turn(engine)]
+    assert {name: row.injected for name, row in rows.items()} == dict.fromkeys(faults, 1)
+    assert sum(row.messages for row in rows.values()) > 1000
 
 
 def test_what_is_wrong_is_named() -> None:
@@ -114,5 +118,37 @@ def test_connections_of_another_process_are_found_and_cut(tmp_path: Path) -> Non
 
 
 def test_faults_have_names_of_their_own() -> None:
-    assert set(SHORT) <= set(FAULTS_OF["micro-batch"])
-    assert set(SHORT_AT_SEAMS) <= set(FAULTS_OF["real-time"])
+    assert sum(len(group.faults) for group in GROUPS) == len(FAULTS)
+    assert set(SHORT) <= set(faults_of(Turn("micro-batch")))
+    assert set(SHORT_AT_SEAMS) <= set(faults_of(Turn("real-time")))
+
+
+def test_a_fault_is_for_the_turns_that_it_fits() -> None:
+    turns = [Turn(*parts) for parts in itertools.product(ENGINES, APPLICATIONS, SHAPES)]
+    found = {name: [turn for turn in turns if name in faults_of(turn)] for name in FAULTS}
+    assert all(found.values())
+    assert found["kill the gateway"] == turns
+    assert {turn.engine for turn in found["kill while the checkpoint is written"]} == {
+        "micro-batch"
+    }
+    assert {turn.application for turn in found["kill at reader-before-level"]} == {
+        "levels",
+        "windows",
+    }
+    assert {turn.shape for turn in found["cut a connection to the gateway"]} == {"together"}
+
+
+def test_results_of_several_runs_add_up(tmp_path: Path) -> None:
+    file = tmp_path / "results"
+    for number, turn in enumerate([Turn(), Turn(), Turn(application="windows")]):
+        report = Report.read(file)
+        row = report.row(turn, "kill a worker")
+        row.injected += 1
+        row.add(Verdict(100, lost=["message 1 of key k"] * number))
+        row.stop_s = max(row.stop_s, 1.5 + number)
+        report.spells.setdefault(turn, []).append(Spell(number, 0.25, 0, 100, 0, 2, 5, 1.0))
+        report.write(file)
+    tables = Report.read(file).tables("real-time", ["kill a worker"], 2)
+    assert "| counting | together | 0.50 | 2 | 200 | 0 | 4 | 10 | 0 | 1 | 0, 1 |" in tables
+    assert "| windows | together | 0.25 | 1 | 100 | 0 | 2 | 5 | 0 | 1 | 2 |" in tables
+    assert "| kill a worker | 3 | 300 | 3 | 0 | 0 | 0 | 3.5 s | 0.0 s |" in tables

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable
 
 from tests.chaos.catalogue import FAULTS
-from tests.chaos.report import Report, Row
+from tests.chaos.report import Report
 from tests.chaos.system import PATIENCE_S, System
 
 _SLOW_S = 30.0
 """Seconds in which everything recovers, as `docs/guarantees.md` has it."""
+
+_LAST_S = 10.0
+"""Time for the receiver to read what the kernel has taken for it."""
 
 
 class Wrong(AssertionError):
@@ -30,25 +33,21 @@ def inject(
     Raises:
         Wrong: They are not those that were due.
     """
-    row = report.rows.setdefault(name, Row())
+    row = report.row(system.turn, name)
+    row.tried += 1
     system.ledger.longest_stop()
     begun = time.monotonic()
     injected = FAULTS[name](system, chance)
     ended = time.monotonic()
     if not system.ledger.wait_for_all(PATIENCE_S):  # perhaps lost, perhaps late: nobody knows
-        problems = [*system.problems, *system.receiver.problems]
-        told = "\n  ".join([*problems, "the application's last events:", *system.events])
+        told = "\n  ".join([*system.wrong, "the application's last events:", *system.events])
         msg = f"{name}: not all outputs came in {PATIENCE_S:.0f} s\n  {told}"
         raise Wrong(msg)
     recovered = time.monotonic()
     stop = system.ledger.longest_stop()
     verdict = system.ledger.judge()
     row.injected += injected
-    row.messages += verdict.messages
-    row.lost += len(verdict.lost)
-    row.doubled += len(verdict.doubled)
-    row.swapped += len(verdict.swapped)
-    row.miscounted += len(verdict.miscounted) + len(verdict.torn)
+    row.add(verdict)
     row.stop_s = max(row.stop_s, stop)
     row.recover_s = max(row.recover_s, recovered - ended)
     say(
@@ -58,8 +57,22 @@ def inject(
     )
     if recovered - ended > _SLOW_S:
         say("\n  ".join(["slow; the application's last events:", *system.events]))
-    wrong = [*verdict.wrong, *system.problems, *system.receiver.problems]
+    wrong = [*verdict.wrong, *system.wrong]
     if wrong:
         told = "\n  ".join([*wrong[:20], "the application's last events:", *system.events])
         msg = f"{name}: {len(wrong)} wrong:\n  {told}"
+        raise Wrong(msg)
+
+
+def at_the_end(system: System) -> None:
+    """Judge what came out while the application ended.
+
+    Raises:
+        Wrong: It is not what was due.
+    """
+    there = system.ledger.wait_for_all(_LAST_S)
+    wrong = [*system.ledger.judge().wrong, *system.wrong]
+    if wrong or not there:
+        told = "\n  ".join(wrong[:20] or ["not all outputs had come"])
+        msg = f"at the end:\n  {told}"
         raise Wrong(msg)

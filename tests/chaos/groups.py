@@ -1,0 +1,38 @@
+"""What a fault is, and of which runs it can be part."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tests.chaos.system import System
+from tests.chaos.turn import Turn
+
+Fault = Callable[[System, random.Random], bool]
+"""Injects a fault; tells whether it could."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Faults that fit the same engines, applications and shapes."""
+
+    faults: Mapping[str, Fault]
+    """By name."""
+    engines: frozenset[str] | None = None
+    """Engines that they fit; None for all."""
+    applications: frozenset[str] | None = None
+    """Applications that they fit; None for all."""
+    shapes: frozenset[str] | None = None
+    """Shapes that they fit; None for all."""
+    lacks: Callable[[], str | None] = lambda: None
+    """Returns what this machine lacks for them; None if nothing."""
+
+    def fits(self, turn: Turn) -> bool:
+        """Whether they can be injected in *turn*."""
+        chosen = (
+            (self.engines, turn.engine),
+            (self.applications, turn.application),
+            (self.shapes, turn.shape),
+        )
+        return all(known is None or name in known for known, name in chosen)
