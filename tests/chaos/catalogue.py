@@ -6,10 +6,26 @@ from collections.abc import Mapping
 
 from tests.chaos.faults import COMMON, IN_BATCHES
 from tests.chaos.groups import Fault, Group
+from tests.chaos.machine_faults import LONG_STOPS, MACHINE, STOPS_IN_BATCHES, TWO_MACHINES
+from tests.chaos.memory_faults import MEMORY, MEMORY_IN_REAL_TIME
+from tests.chaos.network_faults import NETWORK
 from tests.chaos.seams import AT_SOCKET, BETWEEN_LEVELS, SEAMS
 from tests.chaos.turn import Turn
 
-GROUPS: tuple[Group, ...] = (COMMON, IN_BATCHES, SEAMS, BETWEEN_LEVELS, AT_SOCKET)
+GROUPS: tuple[Group, ...] = (
+    COMMON,
+    MACHINE,
+    MEMORY,
+    LONG_STOPS,
+    IN_BATCHES,
+    STOPS_IN_BATCHES,
+    SEAMS,
+    BETWEEN_LEVELS,
+    MEMORY_IN_REAL_TIME,
+    AT_SOCKET,
+    NETWORK,
+    TWO_MACHINES,
+)
 """All, in the order of the report."""
 FAULTS: Mapping[str, Fault] = {
     name: fault for group in GROUPS for name, fault in group.faults.items()

@@ -73,9 +73,14 @@ def _kill_planners(system: System, _chance: random.Random) -> bool:
     return bool(pids)
 
 
-def _kill_everything(system: System, _chance: random.Random) -> bool:
+def kill_everything(system: System) -> None:
+    """Kill all processes of the application."""
     kinds = ("driver", "gateway", "java", "planner", "reader", "worker")
     system.signal(KILL, *(pid for kind in kinds for pid in system.processes(kind)))
+
+
+def _kill_everything(system: System, _chance: random.Random) -> bool:
+    kill_everything(system)
     return True
 
 

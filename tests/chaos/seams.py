@@ -149,7 +149,10 @@ def _cutting(name: str, *kinds: str) -> Fault:
 _SEAMS: Mapping[str, Fault] = {
     "kill the first stage": killing("reader"),
     "kill the parent of all stages": killing("agent"),
-    **{f"stop {NAMES[kind]} for 20 s": stopping(kind, LONG_S, one=True) for kind in NAMES},
+    **{
+        f"stop {NAMES[kind]} for 20 s": stopping(kind, LONG_S, one=True)
+        for kind in ("reader", "worker")
+    },
     **{f"kill at {place}": killing_at(place) for place in GATEWAY_PLACES},
     **{f"kill at {place}": killing_at(place) for place in PROCESS_PLACES},
     **{f"kill at {place}": _killing_at_start(place) for place in START_PLACES},
