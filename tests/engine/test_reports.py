@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from structlog.testing import capture_logs
 
 import wallaroo
@@ -80,3 +81,36 @@ def test_a_few_unlisted_keys_of_many_are_not_warned_of() -> None:
     with capture_logs() as logs:
         reports.batch(Batch(0, Tally(metrics=figures)))
     assert logs == []
+
+
+A_WORKER_IS_KILLED = """\
+26/11/24 20:21:00 ERROR Executor: Exception in task 0.0 in stage 1.0 (TID 1)
+org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
+26/11/24 20:21:00 ERROR Utils: Aborting task
+26/11/24 20:21:00 ERROR DataWritingSparkTask: Aborting commit for partition 0 (task 1, attempt 0, stage 1.0)
+26/11/24 20:21:00 ERROR DataWritingSparkTask: Aborted commit for partition 0 (task 1, attempt 0, stage 1.0)
+26/11/24 20:21:01 ERROR TaskSetManager: [queryId = 7029b] [batchId = 0] Task 1 in stage 1.0 failed 1 times; aborting job
+26/11/24 20:21:01 ERROR WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] is aborting.
+26/11/24 20:21:01 ERROR WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] aborted.
+26/11/24 20:21:01 ERROR MicroBatchExecution: Query Levels [id = 7029b354, runId = 802] terminated with error
+26/11/24 20:21:01 ERROR ErrorNotifier: A fatal error has occurred.
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("reruns", "told"), [(True, ["Exception in task"]), (False, [])])
+def test_a_query_that_fails_is_told_once_by_the_driver(reruns: bool, told: list[str]) -> None:
+    reports = Reports(reruns=reruns)
+    with capture_logs() as logs:
+        for line in A_WORKER_IS_KILLED.splitlines():
+            reports.spark_line(line)
+    errors = [log["line"] for log in logs if log["log_level"] == "error"]
+    assert len(errors) == len(told)
+    assert all(text in line for text, line in zip(told, errors, strict=True))
+    assert len(logs) == len(A_WORKER_IS_KILLED.splitlines())  # at level debug, all are there
+
+
+def test_other_errors_of_spark_stay_errors() -> None:
+    reports = Reports(reruns=False)
+    with capture_logs() as logs:
+        reports.spark_line("26/11/24 20:21:00 ERROR BlockManager: No space left on device")
+    assert [log["log_level"] for log in logs] == ["error"]

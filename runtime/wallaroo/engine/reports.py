@@ -18,6 +18,15 @@ from wallaroo.model.unlisted_keys import ADVICE, UnlistedWatch
 from wallaroo.observability.logs import Repeats, relay
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
+_ECHO = re.compile(
+    r" ERROR (?:Utils: Aborting task|DataWritingSparkTask: Abort(?:ing|ed) commit for partition "
+    r"|WriteToDataSourceV2Exec: Data source write support .* (?:is aborting|aborted)\."
+    r"|ErrorNotifier: A fatal error has occurred\.|MicroBatchExecution: Query .* terminated with error"
+    r"|TaskSetManager: .*Task \S+ in stage \S+ failed \d+ times; aborting job)"
+)
+"""Errors of Spark that only say that a query fails: the driver logs why, when it restarts it."""
+_FAILED_TASK = re.compile(r" ERROR Executor: Exception in task ")
+"""What Spark logs of a failed task; if it runs the task again, nothing else tells."""
 
 _MAX_KEYS = 20
 """Maximum number of unknown keys per state to log individually."""
@@ -39,9 +48,11 @@ class Reports:
 
     Args:
         application: The application; None to log only Spark's output.
+        reruns: Whether Spark runs a failed task again. Otherwise it fails the query.
     """
 
-    def __init__(self, application: Application | None = None) -> None:
+    def __init__(self, application: Application | None = None, *, reruns: bool = True) -> None:
+        self._reruns = reruns
         self._partitions = application.partitions if application else {}
         self._watch = UnlistedWatch(application) if application else None
         self._repeats = Repeats()
@@ -93,7 +104,8 @@ class Reports:
             return
         if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line[:_KIND])):
             return
-        error = " ERROR " in line
+        is_echo = _ECHO.search(line) or (not self._reruns and _FAILED_TASK.search(line))
+        error = " ERROR " in line and not is_echo
         structlog.get_logger("spark").log(
             logging.ERROR if error else logging.DEBUG, "spark", line=line
         )

@@ -81,7 +81,7 @@ class RealTime(SparkEngine):
         spark = SparkSettings(
             master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
         )
-        return SparkLaunch(layout.application, spark, (), Reports().spark_line)
+        return SparkLaunch(layout.application, spark, (), Reports(reruns=False).spark_line)
 
     def start(
         self,
