@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.chaos.catalogue import FAULTS, faults_of, lacking
 from tests.chaos.report import Report, Spell, write
-from tests.chaos.system import System
+from tests.chaos.system import RATE, System
 from tests.chaos.trial import Wrong, at_the_end, inject
 from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, Turn
 from tests.helpers import ROOT
@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
+    parser.add_argument("--rate", type=int, default=RATE, help="messages a second of each sender")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one")
     parser.add_argument("--application", action="append", choices=[*APPLICATIONS])
     parser.add_argument("--shape", action="append", choices=SHAPES)
@@ -52,7 +53,7 @@ def main() -> int:
     for number, turn in enumerate(turns):
         hours = chosen.hours / len(turns)
         names = names_of(turn, chosen.fault)
-        failed = not take(turn, names, hours, seed + number, chosen.keys, report)
+        failed = not take(turn, names, hours, seed + number, chosen.keys, chosen.rate, report)
         if chosen.results is not None:
             report.write(chosen.results)
         if failed:
@@ -69,7 +70,9 @@ def names_of(turn: Turn, wanted: list[str] | None) -> list[str]:
     return [name for name in faults_of(turn) if wanted is None or name in wanted]
 
 
-def take(turn: Turn, names: list[str], hours: float, seed: int, keys: int, report: Report) -> bool:
+def take(
+    turn: Turn, names: list[str], hours: float, seed: int, keys: int, rate: int, report: Report
+) -> bool:
     """Inject the faults *names* in *turn*; returns whether all outputs were right."""
     print(f"{turn}: seed {seed}", flush=True)
     for name, lack in lacking(turn).items():
@@ -77,7 +80,7 @@ def take(turn: Turn, names: list[str], hours: float, seed: int, keys: int, repor
     chance, right = random.Random(seed), True
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as directory,
-        System(Path(directory), turn, keys=keys) as run,
+        System(Path(directory), turn, keys=keys, rate=rate) as run,
     ):
         time.sleep(2.0)
         begun = time.monotonic()

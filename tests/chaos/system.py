@@ -61,8 +61,8 @@ _LOOK_EVERY_S = 0.05
 _SIGNAL_S = 0.05
 """Time in which a process that has passed a place is surely sent its signal."""
 FUNCTION_TIMEOUT_S = 5
-PATIENCE_S = 300.0
-"""How long to wait for what must happen."""
+PATIENCE_S = 600.0
+"""How long to wait for what must happen; long, because other programs may use the machine."""
 
 
 class System:
@@ -72,15 +72,16 @@ class System:
         directory: For everything that it writes.
         turn: Which application it is, and what runs it.
         keys: Keys that have state before it starts; only for `wallaroo run`.
+        rate: Messages a second of each sender.
         flood_s: How long a flood lasts.
     """
 
     def __init__(
-        self, directory: Path, turn: Turn, *, keys: int = 0, flood_s: float = 60.0
+        self, directory: Path, turn: Turn, *, keys: int = 0, rate: int = RATE, flood_s: float = 60.0
     ) -> None:
         self.flood_s = flood_s
         self.turn = turn
-        self._keys = keys
+        self._keys, self._rate = keys, rate
         self.directory = directory
         self.state = directory / "state"
         apart = turn.shape == APART
@@ -121,7 +122,7 @@ class System:
                 raise RuntimeFailure(part.problem or f"wallaroo {part.name} was not ready in time")
         for number in range(STREAMS):
             names = [f"s{number}k{key}" for key in range(KEYS)]
-            self._spawn(self._send, f"stream {number}", RATE, itertools.cycle(names))
+            self._spawn(self._send, f"stream {number}", self._rate, itertools.cycle(names))
         if self._keys:
             chance = random.Random(1)
             known = (f"p{chance.randrange(self._keys)}" for _ in itertools.count())
