@@ -21,7 +21,8 @@ _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's def
 _ECHO = re.compile(
     r" ERROR (?:Utils: Aborting task|DataWritingSparkTask: Abort(?:ing|ed) commit for partition "
     r"|WriteToDataSourceV2Exec: Data source write support .* (?:is aborting|aborted)\."
-    r"|ErrorNotifier: A fatal error has occurred\.|MicroBatchExecution: Query .* terminated with error"
+    r"|ErrorNotifier: A fatal error has occurred\."
+    r"|MicroBatchExecution: Query .* terminated with error"
     r"|TaskSetManager: .*Task \S+ in stage \S+ failed \d+ times; aborting job)"
 )
 """Errors of Spark that only say that a query fails: the driver logs why, when it restarts it."""
