@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.chaos.catalogue import FAULTS, faults_of, lacking
@@ -47,15 +48,21 @@ def main() -> int:
     ]
     if chosen.keys and any(turn.shape != SHAPES[0] for turn in turns):
         parser.error(f"--keys requires --shape {SHAPES[0]}")
+    if not turns:
+        parser.error("none of these faults fits any of these turns")
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
     report = Report() if chosen.results is None else Report.read(chosen.results)
-    failed = False
-    for number, turn in enumerate(turns):
-        hours = chosen.hours / len(turns)
-        names = names_of(turn, chosen.fault)
-        failed = not take(turn, names, hours, seed + number, chosen.keys, chosen.rate, report)
+
+    def keep() -> None:
         if chosen.results is not None:
             report.write(chosen.results)
+
+    failed = False
+    for number, turn in enumerate(turns):
+        spell = Spell(seed + number, chosen.keys, chosen.rate)
+        report.spells.setdefault(turn, []).append(spell)
+        names = names_of(turn, chosen.fault)
+        failed = not take(turn, names, chosen.hours / len(turns), spell, report, keep)
         if failed:
             break
     for engine in engines:
@@ -71,24 +78,40 @@ def names_of(turn: Turn, wanted: list[str] | None) -> list[str]:
 
 
 def take(
-    turn: Turn, names: list[str], hours: float, seed: int, keys: int, rate: int, report: Report
+    turn: Turn,
+    names: list[str],
+    hours: float,
+    spell: Spell,
+    report: Report,
+    keep: Callable[[], None],
 ) -> bool:
-    """Inject the faults *names* in *turn*; returns whether all outputs were right."""
-    print(f"{turn}: seed {seed}", flush=True)
+    """Inject the faults *names* in *turn*, and note it in *spell* and *report*.
+
+    Returns:
+        Whether all outputs were right.
+    """
+    print(f"{turn}: seed {spell.seed}", flush=True)
     for name, lack in lacking(turn).items():
         print(f"{name}: left out, because this machine lacks {lack}")
-    chance, right = random.Random(seed), True
+    chance, right = random.Random(spell.seed), True
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as directory,
-        System(Path(directory), turn, keys=keys, rate=rate) as run,
+        System(Path(directory), turn, keys=spell.keys, rate=spell.rate) as run,
     ):
         time.sleep(2.0)
         begun = time.monotonic()
+
+        def note() -> None:
+            spell.hours = (time.monotonic() - begun) / 3600
+            spell.outputs, spell.repeated = run.ledger.received, run.receiver.repeated
+            spell.starts, spell.commits = run.starts, run.commits
+            spell.load = max(spell.load, os.getloadavg()[2])
+            keep()
+
         try:
             while time.monotonic() - begun < hours * 3600:
-                tried = {name: report.row(turn, name).tried for name in names}
-                least = [name for name in names if tried[name] == min(tried.values())]
-                inject(run, chance.choice(least), chance, report, say)
+                inject(run, next_of(names, turn, report, chance), chance, report, say)
+                note()
                 time.sleep(chance.uniform(0.0, 3.0))
             if (code := run.finish()) != 0:
                 print(f"the application ended with exit code {code}")
@@ -97,22 +120,19 @@ def take(
         except Wrong as error:
             print(error)
             right = False
-        spell = Spell(
-            seed,
-            (time.monotonic() - begun) / 3600,
-            keys,
-            run.ledger.received,
-            run.receiver.repeated,
-            run.starts,
-            run.commits,
-            os.getloadavg()[2],
-        )
-        report.spells.setdefault(turn, []).append(spell)
+        note()
         for logged, count in run.errors.most_common(_ERRORS):
             print(f"{count:6} times logged: {logged}")
         if never := [name for name in names if not report.row(turn, name).injected]:
             print(f"{len(never)} never injected: {', '.join(never)}")
     return right
+
+
+def next_of(names: list[str], turn: Turn, report: Report, chance: random.Random) -> str:
+    """The fault that was tried least often in *turn*, then on its engine; else at random."""
+    here, engine = report.tried(lambda other: other == turn), report.tried(turn.is_alike)
+    least = min((here[name], engine[name]) for name in names)
+    return chance.choice([name for name in names if (here[name], engine[name]) == least])
 
 
 def say(line: str) -> None:

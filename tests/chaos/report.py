@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Self
@@ -55,18 +57,20 @@ class Spell:
     """The time that a run gave to one turn, and what happened in it."""
 
     seed: int
-    hours: float
     keys: int
     """Keys that had state at the start."""
-    outputs: int
-    repeated: int
+    rate: int
+    """Messages a second of each sender."""
+    hours: float = 0.0
+    outputs: int = 0
+    repeated: int = 0
     """Outputs that came again and were dropped by their numbers."""
-    starts: int
+    starts: int = 0
     """How often `wallaroo` was started."""
-    commits: int
+    commits: int = 0
     """How often Spark committed the state."""
-    load: float
-    """Load average at the end, over 15 min."""
+    load: float = 0.0
+    """Highest load average over 15 min after a fault."""
 
 
 @dataclass
@@ -79,6 +83,13 @@ class Report:
     def row(self, turn: Turn, fault: str) -> Row:
         """The row of *fault* in *turn*."""
         return self.rows.setdefault(turn, {}).setdefault(fault, Row())
+
+    def tried(self, counts: Callable[[Turn], bool]) -> Counter[str]:
+        """How often each fault was to be injected in the turns that count."""
+        found: Counter[str] = Counter()
+        for turn in filter(counts, self.rows):
+            found.update({name: row.tried for name, row in self.rows[turn].items()})
+        return found
 
     def tables(self, engine: str, order: list[str], cores: int) -> str:
         """What was done on *engine*, as Markdown; the faults in *order*."""

@@ -159,7 +159,7 @@ def test_results_of_several_runs_add_up(tmp_path: Path) -> None:
         row.injected += 1
         row.add(Verdict(100, lost=["message 1 of key k"] * number))
         row.stop_s = max(row.stop_s, 1.5 + number)
-        report.spells.setdefault(turn, []).append(Spell(number, 0.25, 0, 100, 0, 2, 5, 1.0))
+        report.spells.setdefault(turn, []).append(Spell(number, 0, 400, 0.25, 100, 0, 2, 5, 1.0))
         report.write(file)
     tables = Report.read(file).tables("real-time", ["kill a worker"], 2)
     assert "| counting | together | 0.50 | 2 | 200 | 0 | 4 | 10 | 0 | 1 | 0, 1 |" in tables

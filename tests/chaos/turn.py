@@ -27,6 +27,10 @@ class Turn:
     def __str__(self) -> str:
         return f"{self.application} on {self.engine}, {self.shape}"
 
+    def is_alike(self, other: Turn) -> bool:
+        """Whether *other* is on the same engine."""
+        return other.engine == self.engine
+
     @property
     def file(self) -> Path:
         """File of the application."""
