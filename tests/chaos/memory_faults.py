@@ -14,13 +14,13 @@ from tests.chaos.groups import Fault, Group
 from tests.chaos.system import System
 
 _ROOT = Path("/sys/fs/cgroup")
-_LIMIT_BYTES = 65_536
-"""What a process may still take: next to nothing."""
+_LIMIT_BYTES = 0
+"""What a process may still take."""
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 """Files with the limit, of both versions of cgroups."""
 _COUNTS = ("memory.events", "memory.oom_control")
 """Files that tell how often a process was killed."""
-_DEATH_S = 30.0
+_DEATH_S = 60.0
 _LOOK_EVERY_S = 0.02
 
 
@@ -47,7 +47,7 @@ class _Cgroup:
             self._path.rmdir()
 
     def limit(self) -> None:
-        """Let its processes have next to nothing more."""
+        """Let its processes have nothing more."""
         _first(self._path, _LIMITS).write_text(str(_LIMIT_BYTES))
 
     def take(self, pid: int) -> None:
