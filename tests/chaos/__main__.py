@@ -29,7 +29,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
     parser.add_argument("--hours", type=float, default=0.25, help="for all turns  [default: 0.25]")
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
-    parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
+    parser.add_argument(
+        "--fault", action="append", choices=[*FAULTS], metavar="NAME", help="only this fault"
+    )
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
     parser.add_argument("--rate", type=int, default=RATE, help="messages a second of each sender")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one")

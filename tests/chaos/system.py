@@ -46,6 +46,8 @@ PRELOADED_RATE = 100
 JOURNAL_GIB = 0.0625
 """Size of the journal: so small that a flood fills it."""
 WORKERS = 2
+TASK_ATTEMPTS = 8
+"""How often local Spark runs a task of a batch, as with `wallaroo run`."""
 STREAMS = 3
 """Senders that send all the time, each a stream of its own."""
 KEYS = 40
@@ -107,6 +109,8 @@ class System:
         self._ending = threading.Event()
         self._stack = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
+        self._parts: list[Part] = []
+        """The gateway, if it is apart, and what has the driver."""
 
     def __enter__(self) -> Self:
         for machine in self.machines.values():
@@ -119,7 +123,9 @@ class System:
         self._parts = self._apart(*inner) if self.turn.shape == APART else [self._together()]
         for part in self._parts:
             if not part.wait_for_start():
-                raise RuntimeFailure(part.problem or f"wallaroo {part.name} was not ready in time")
+                msg = part.problem or f"wallaroo {part.name} was not ready in time"
+                self.__exit__()
+                raise RuntimeFailure(msg)
         for number in range(STREAMS):
             names = [f"s{number}k{key}" for key in range(KEYS)]
             self._spawn(self._send, f"stream {number}", self._rate, itertools.cycle(names))
@@ -266,7 +272,7 @@ class System:
         driver = [
             *("driver", str(self.turn.file), *self._addresses, *self._query),
             *("--gateway", f"{DRIVER_SIDE}:{port}", "--token-file", str(token)),
-            *("--master", f"local[{WORKERS}]", "--state-dir", str(self.state)),
+            *("--master", f"local[{WORKERS},{TASK_ATTEMPTS}]", "--state-dir", str(self.state)),
         ]
         machines = [self.machines["the gateway"], self.machines["the driver"]]
         return [
