@@ -124,8 +124,9 @@ class System:
         for part in self._parts:
             if not part.wait_for_start():
                 msg = part.problem or f"wallaroo {part.name} was not ready in time"
+                told = "\n  ".join([msg, *self.events])
                 self.__exit__()
-                raise RuntimeFailure(msg)
+                raise RuntimeFailure(told)
         for number in range(STREAMS):
             names = [f"s{number}k{key}" for key in range(KEYS)]
             self._spawn(self._send, f"stream {number}", self._rate, itertools.cycle(names))
