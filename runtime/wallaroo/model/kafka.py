@@ -12,7 +12,7 @@ from typing import Any
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.model.application import Sink, Source
 from wallaroo.wire.framing import Framing
-from wallaroo.wire.kafka_records import KafkaRecord, packed, record_of, unpacked
+from wallaroo.wire.kafka_records import KafkaRecord, packed_output, unpacked
 
 _SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "credential")
 """Parts of the names of options that are secrets."""
@@ -99,7 +99,7 @@ def encoding_records(encode: Callable[[Any], Any]) -> Callable[[Any], bytes | No
     @functools.wraps(encode)
     def encode_record(output: Any) -> bytes | None:
         encoded = encode(output)
-        return None if encoded is None else packed(record_of(encoded))
+        return None if encoded is None else packed_output(encoded)
 
     return encode_record
 

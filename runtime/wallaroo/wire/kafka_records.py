@@ -11,8 +11,9 @@ Example:
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 _VALUE_ALONE = b"\0"
 """First byte of a record that is nothing but a value."""
@@ -24,6 +25,15 @@ _HEADER = struct.Struct(">Ii")
 """Lengths of name and value of a header."""
 _WITH_KEY, _WITH_PARTITION = 2, 3
 """Lengths of the tuples that an encoder may return."""
+Fields: TypeAlias = tuple[
+    bytes | None,
+    bytes | None,
+    tuple[tuple[str, bytes | None], ...],
+    int | None,
+    int | None,
+    int | None,
+]
+"""The fields of a `KafkaRecord`, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +60,40 @@ class KafkaRecord:
 
 def packed(record: KafkaRecord) -> bytes:
     """*record* as bytes."""
-    key, value = record.key, record.value
-    if value is not None and record == KafkaRecord(value):
+    return packed_fields(
+        record.value,
+        record.key,
+        record.headers,
+        record.timestamp_ms,
+        record.partition,
+        record.offset,
+    )
+
+
+def packed_fields(
+    value: bytes | None,
+    key: bytes | None = None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+    timestamp_ms: int | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+) -> bytes:
+    """The same for a record that is not made, which would take longer than to pack it."""
+    alone = key is None and timestamp_ms is None and partition is None and offset is None
+    if value is not None and alone and not headers:
         return _VALUE_ALONE + value
-    parts = [
-        _COMPLETE,
-        _HEAD.pack(
-            -1 if record.partition is None else record.partition,
-            -1 if record.offset is None else record.offset,
-            -1 if record.timestamp_ms is None else record.timestamp_ms,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
-            len(record.headers),
-        ),
-    ]
-    for name, content in record.headers:
+    head = _HEAD.pack(
+        -1 if partition is None else partition,
+        -1 if offset is None else offset,
+        -1 if timestamp_ms is None else timestamp_ms,
+        -1 if key is None else len(key),
+        -1 if value is None else len(value),
+        len(headers),
+    )
+    if not headers:
+        return b"".join((_COMPLETE, head, key or b"", value or b""))
+    parts = [_COMPLETE, head]
+    for name, content in headers:
         encoded = name.encode()
         parts.append(_HEADER.pack(len(encoded), -1 if content is None else len(content)))
         parts += (encoded, content or b"")
@@ -73,32 +102,50 @@ def packed(record: KafkaRecord) -> bytes:
 
 def unpacked(data: bytes) -> KafkaRecord:
     """The record that `packed` made *data* of."""
+    return KafkaRecord(*unpacked_fields(data))
+
+
+def unpacked_fields(data: bytes) -> Fields:
+    """The arguments of the `KafkaRecord` that `packed` made *data* of."""
     if data[:1] == _VALUE_ALONE:
-        return KafkaRecord(data[1:])
+        return data[1:], None, (), None, None, None
     partition, offset, timestamp, key, value, count = _HEAD.unpack_from(data, 1)
     at = 1 + _HEAD.size
-
-    def take(length: int) -> bytes | None:
-        nonlocal at
-        if length < 0:
-            return None
-        at += length
-        return data[at - length : at]
-
     headers = []
     for _ in range(count):
         name, content = _HEADER.unpack_from(data, at)
         at += _HEADER.size
-        headers.append(((take(name) or b"").decode(), take(content)))
-    of_key = take(key)
-    return KafkaRecord(
-        take(value),
-        of_key,
+        end = at + name + max(content, 0)
+        headers.append(
+            (data[at : at + name].decode(), None if content < 0 else data[at + name : end])
+        )
+        at = end
+    of_value = at + max(key, 0)
+    return (
+        None if value < 0 else data[of_value : of_value + value],
+        None if key < 0 else data[at:of_value],
         tuple(headers),
         None if timestamp < 0 else timestamp,
         None if partition < 0 else partition,
         None if offset < 0 else offset,
     )
+
+
+def packed_output(encoded: Any) -> bytes:
+    r"""What an encoder means, as `record_of` takes it, as bytes.
+
+    Raises:
+        TypeError: It is something else.
+
+    Example:
+        >>> packed_output("3")
+        b'\x003'
+    """
+    if type(encoded) is bytes:
+        return _VALUE_ALONE + encoded
+    if type(encoded) is tuple and len(encoded) == _WITH_KEY:
+        return packed_fields(_bytes(encoded[0]), _bytes(encoded[1]))
+    return packed(record_of(encoded))
 
 
 def record_of(encoded: Any) -> KafkaRecord:

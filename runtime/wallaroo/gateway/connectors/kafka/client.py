@@ -26,6 +26,11 @@ _DEFAULTS = {
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2_000,
 }
+_AHEAD = {
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.queue.backoff.ms": 5,  # the default, a second, lets a fast reader wait most of the time
+}
+"""How far a consumer reads ahead."""
 _DECISIVE = {"_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"}
 """Errors after which no broker answers; of others, librdkafka asks another one."""
 _UNANSWERED = {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_STATE"}
@@ -63,7 +68,7 @@ class TopicClient:
 
         return Consumer(
             self._options(
-                {"queued.max.messages.kbytes": 16_384},
+                _AHEAD,
                 {
                     "group.id": group,
                     "isolation.level": "read_committed",
@@ -85,8 +90,9 @@ class TopicClient:
         return Producer(
             self._options(
                 {
-                    "partitioner": "murmur2_random"
-                },  # Java's, so that keys lie where its clients look
+                    "partitioner": "murmur2_random",  # Java's, so keys lie where its clients look
+                    "queue.buffering.max.messages": 1_000_000,  # more than a transaction takes
+                },
                 {"enable.idempotence": True, "delivery.report.only.error": True, **own},
             )
         )

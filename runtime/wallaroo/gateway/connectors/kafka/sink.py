@@ -25,7 +25,7 @@ from wallaroo.metrics.samples import Sample
 from wallaroo.model.kafka import KafkaSink
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.kafka_records import unpacked
+from wallaroo.wire.kafka_records import unpacked_fields
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -40,6 +40,8 @@ _STOP_S = 5.0
 """Time that a sink has, at a stop, to finish a transaction."""
 _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
+_FULL_S = 0.01
+"""Wait while the client's queue is full; nothing ends it early, as success is not reported."""
 _STUCK_S = 15.0
 """Seconds after which a call that was given `_TURN_S` will not return."""
 _NUMBER_PARTITION = 0
@@ -208,25 +210,24 @@ class KafkaSinkWriter:
 
     def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
         """Hand records to the client, except those that the topic has."""
-        topic = self._sink.topic.name
-        for number, output in _numbered(deliveries):
-            if number < self._next:
-                continue
-            record = unpacked(output)
-            options: dict[str, Any] = {}
-            if record.partition is not None:
-                options["partition"] = record.partition
-            if record.timestamp_ms is not None:
-                options["timestamp"] = record.timestamp_ms
-            if record.headers:
-                options["headers"] = list(record.headers)
-            while True:
-                try:
-                    producer.produce(topic, record.value, record.key, **options)
-                    break
-                except BufferError:
-                    self._check(producer, _TURN_S)
-            self._bytes += len(output)
+        topic, produce = self._sink.topic.name, producer.produce
+        for delivery in deliveries:
+            for output in _outputs(delivery, max(0, self._next - (delivery.number - 1))):
+                value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
+                options: dict[str, Any] = {}
+                if partition is not None:
+                    options["partition"] = partition
+                if timestamp_ms is not None:
+                    options["timestamp"] = timestamp_ms
+                if headers:
+                    options["headers"] = list(headers)
+                while True:
+                    try:
+                        produce(topic, value, key, **options)
+                        break
+                    except BufferError:
+                        self._check(producer, _FULL_S)
+                self._bytes += len(output)
 
     def _flush(self, producer: Producer) -> None:
         """Wait until the brokers have all records.
@@ -313,13 +314,14 @@ class KafkaSinkWriter:
         return {"sink": self._sink.name, "writes": self._sink.where}
 
 
-def _numbered(deliveries: Sequence[Delivery]) -> Iterator[tuple[int, bytes]]:
-    """The outputs of *deliveries* with their numbers, from 0 on."""
-    for delivery in deliveries:
-        start = 0
-        for number, length in enumerate(array("I", delivery.outputs.lengths), delivery.number - 1):
-            yield number, delivery.outputs.data[start : start + length]
-            start += length
+def _outputs(delivery: Delivery, skipped: int) -> Iterator[bytes]:
+    """The outputs of *delivery*, without the first *skipped*."""
+    data, lengths = delivery.outputs.data, array("I", delivery.outputs.lengths)
+    start = sum(lengths[:skipped])
+    for length in lengths[skipped:]:
+        end = start + length
+        yield data[start:end]
+        start = end
 
 
 def _end(delivery: Delivery) -> int:

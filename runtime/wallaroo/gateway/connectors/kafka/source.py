@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import struct
 import threading
 import time
@@ -27,7 +28,7 @@ from wallaroo.metrics.samples import Sample
 from wallaroo.model.kafka import KafkaSource
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.kafka_records import KafkaRecord, packed
+from wallaroo.wire.kafka_records import packed_fields
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -69,6 +70,8 @@ class KafkaSources(SourceConnector):
 
     async def start(self) -> None:
         """See `SourceConnector.start`."""
+        # else the garbage collector looks at all records that are taken at once, several times
+        gc.set_threshold(max(gc.get_threshold()[0], 4 * _AT_ONCE), *gc.get_threshold()[1:])
         for reader in self._readers.values():
             reader.start()
 
@@ -301,39 +304,51 @@ class KafkaReader:
             consumer.commit(offsets=at, asynchronous=True)
 
     def _take(self, messages: Sequence[Message[Any, Any]]) -> None:
-        """Hand records in, once there is room, with the positions after them."""
+        """Hand records in, once there is room, with the positions after them.
+
+        All records at once in each step, as a loop over them takes longer than reading them.
+        """
         assert self._positions is not None
-        offsets = dict(self._positions.offsets)
-        envelope, limit = self._source.envelope, self._source.framing.max_frame
-        parts: list[bytes] = []
-        add, length_of = parts.append, _LENGTH.pack
-        problem: KafkaProblem | None = None
-        for message in messages:
-            partition, offset = message.partition() or 0, message.offset() or 0
-            if (error := message.error()) is not None:
-                if error.name() == "_PARTITION_EOF":
-                    self._ends[partition] = offsets[partition] = offset
-                    continue
+        problem = None
+        events = [message for message in messages if message.error() is not None]
+        for event in events:
+            error: Any = event.error()
+            if error.name() != "_PARTITION_EOF":
                 self._client.errors += 1
                 problem = self._client.problem(error)
-                break  # what came before it counts
-            payload = _enveloped(message) if envelope else message.value() or b""
-            if len(payload) > limit:
-                problem = KafkaProblem(
-                    f"{self.where}: record {offset} of partition {partition} has {len(payload)} "
-                    f"bytes; the limit is {limit}: raise --max-frame"
-                )
+                messages = messages[: messages.index(event)]  # what came before it counts
                 break
-            add(length_of(len(payload)))
-            add(payload)
-            offsets[partition] = offset + 1
+            self._ends[event.partition() or 0] = event.offset() or 0
+        records = [at for at in messages if at.error() is None] if events else messages
+        payloads = self._payloads(records)
+        lengths, limit = list(map(len, payloads)), self._source.framing.max_frame
+        if lengths and max(lengths) > limit:
+            first = next(at for at, length in enumerate(lengths) if length > limit)
+            record = records[first]
+            problem = KafkaProblem(
+                f"{self.where}: record {record.offset()} of partition {record.partition()} has "
+                f"{lengths[first]} bytes; the limit is {limit}: raise --max-frame"
+            )
+            messages = messages[: messages.index(record)]
+            payloads, lengths = payloads[:first], lengths[:first]
+        last = {message.partition(): message for message in messages}
+        offsets = dict(self._positions.offsets)
+        for partition, message in last.items():
+            offsets[partition or 0] = (message.offset() or 0) + (message.error() is None)
         if offsets != self._positions.offsets:
-            data = b"".join(parts)
+            data = _framed(payloads, lengths)
             self._bytes += len(data)
-            self._hand_in(len(parts) // 2, data, Positions(self._positions.topic_id, offsets))
+            self._hand_in(len(payloads), data, Positions(self._positions.topic_id, offsets))
             self._well()
         if problem is not None:
             raise problem
+
+    def _payloads(self, records: Sequence[Message[Any, Any]]) -> Sequence[bytes]:
+        """What the journal is to have of the records."""
+        if self._source.envelope:
+            return list(map(_enveloped, records))
+        values: list[Any] = [record.value() for record in records]
+        return [value or b"" for value in values] if None in values else values
 
     def _hand_in(self, count: int, data: bytes, positions: Positions) -> None:
         reached = Reached(self._source.name, positions.encoded())
@@ -360,16 +375,24 @@ class KafkaReader:
         return {"source": self._source.name, "reads": self.where}
 
 
+def _framed(payloads: Sequence[bytes], lengths: Sequence[int]) -> bytes:
+    """The *payloads*, which have these *lengths*, as the journal has them."""
+    if payloads and lengths.count(lengths[0]) == len(lengths):
+        head = _LENGTH.pack(lengths[0])
+        return head + head.join(payloads)
+    parts = [b""] * (2 * len(payloads))
+    parts[0::2], parts[1::2] = map(_LENGTH.pack, lengths), payloads
+    return b"".join(parts)
+
+
 def _enveloped(message: Message[Any, Any]) -> bytes:
     kind, timestamp = message.timestamp()
     headers: Any = message.headers() or ()
-    return packed(
-        KafkaRecord(
-            message.value(),
-            message.key(),
-            tuple(headers),
-            timestamp if kind else None,
-            message.partition(),
-            message.offset(),
-        )
+    return packed_fields(
+        message.value(),
+        message.key(),
+        headers,
+        timestamp if kind else None,
+        message.partition(),
+        message.offset(),
     )
