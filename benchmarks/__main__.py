@@ -72,7 +72,7 @@ def shown(figure: Figure) -> str:
     """A figure as a line of text."""
     text = f"{figure.what}: {page.number(figure.value)} {figure.unit}"
     if figure.lowest is not None and figure.highest is not None:
-        text += f" (from {figure.lowest:,.0f} to {figure.highest:,.0f})"
+        text += f" (from {page.number(figure.lowest)} to {page.number(figure.highest)})"
     if figure.detail:
         text += "; " + ", ".join(f"{name} {part:,.2f}" for name, part in figure.detail.items())
     return text

@@ -295,6 +295,13 @@ def footprint(settings: Settings, scratch: Path) -> Iterator[Figure]:
     yield Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB")
 
 
+def kafka(settings: Settings, scratch: Path) -> Iterable[Figure]:
+    """Kafka to Kafka, beside a loop on confluent-kafka and Quix Streams, in turns."""
+    from benchmarks.kafka import figures  # which needs those of this module
+
+    return figures.kafka(settings, scratch)
+
+
 GROUPS: dict[str, Group] = {
     "throughput": throughput,
     "engine": engine,
@@ -309,6 +316,7 @@ GROUPS: dict[str, Group] = {
     "contention": contention,
     "publishing": publishing,
     "footprint": footprint,
+    "kafka": kafka,
 }
 
 

@@ -49,6 +49,18 @@ def test_without_transactions_outputs_are_written_at_least_once(broker: Broker) 
         assert broker.values(topic) == app.published()
 
 
+def test_outputs_wait_for_room_in_a_short_queue_of_the_client(broker: Broker) -> None:
+    topic = broker.topic()
+    options = ", settings={'queue.buffering.max.messages': 10}"
+    with topics(
+        source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
+    ) as app:
+        with app.running() as client:
+            app.publish(client, 1000)
+            wait_delivered(client)
+        assert broker.values(topic) == app.published()
+
+
 def test_an_output_over_the_limit_waits_and_says_so(broker: Broker) -> None:
     topic = broker.topic(max_message_bytes="1000")
     with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import Topics, accepted, problem_of_source, topics
+from wallaroo.gateway.connectors.kafka.positions import Positions
 from wallaroo.gateway.connectors.kafka.source import KafkaReader
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.journal.journal import Journal
@@ -203,6 +205,31 @@ def test_a_broker_without_tls_and_one_that_is_not_there_are_told(broker: Broker)
         texts = {"source": "orders", "sink": "totals", "brokers": address}
         with topics(**texts, source_options=options) as app, app.running() as client:
             assert told in problem_of_source(client)
+
+
+def test_a_record_over_the_limit_stops_the_source_behind_those_before_it(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = broker.topic()
+    producer = Producer({"bootstrap.servers": broker.address})
+    for value in (b"first", None, b"x" * 2000, b"last"):
+        producer.produce(topic, value, b"key")
+    producer.flush()
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    framing = dataclasses.replace(U32, max_frame=1000)
+    source = KafkaSource("lines", framing, bytes, NOWHERE, Topic(topic, broker.address))
+    reader = KafkaReader(0, source, journal)
+    reader.start()
+    try:
+        told = "record 2 of partition 0 has 2000 bytes"
+        wait_until(lambda: told in (reader.problem or ""), "the problem")
+        assert journal.wait_accepted(0, 2, PATIENCE_S)
+        (block,) = journal.read(0, journal.end)
+        assert [U32.split(chunk.data) for chunk in block] == [[b"first", b""]]
+        assert Positions.decoded(journal.reached("lines") or b"").offsets == {0: 2}
+    finally:
+        reader.stop()
+        journal.close()
 
 
 def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wallaroo.wire.kafka_records import KafkaRecord, packed, record_of, unpacked
+from wallaroo.wire.kafka_records import KafkaRecord, packed, packed_output, record_of, unpacked
 
 _BYTES = st.none() | st.binary(max_size=40)
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -32,3 +32,5 @@ def test_the_forms_that_an_encoder_returns_mean_the_same(
     record = KafkaRecord(value, key, partition=partition)
     assert record_of((value, key, partition)) == record_of(record) == record
     assert record_of((value, key)) == KafkaRecord(value, key)
+    for encoded in (record, value, (value, key), (value, key, partition)):
+        assert packed_output(encoded) == packed(record_of(encoded))
