@@ -40,8 +40,6 @@ _STOP_S = 5.0
 """Time that a sink has, at a stop, to finish a transaction."""
 _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
-_FULL_S = 0.01
-"""Wait while the client's queue is full; nothing ends it early, as success is not reported."""
 _STUCK_S = 15.0
 """Seconds after which a call that was given `_TURN_S` will not return."""
 _NUMBER_PARTITION = 0
@@ -226,7 +224,7 @@ class KafkaSinkWriter:
                         produce(topic, value, key, **options)
                         break
                     except BufferError:
-                        self._check(producer, _FULL_S)
+                        self._check(producer, _TURN_S)
                 self._bytes += len(output)
 
     def _flush(self, producer: Producer) -> None:
