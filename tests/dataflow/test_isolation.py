@@ -7,6 +7,7 @@ import builtins
 import contextlib
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -22,13 +23,13 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import chunks
-from tests.helpers import MISBEHAVING
+from tests.helpers import MISBEHAVING, PATIENCE_S
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
-from wallaroo.dataflow.process_health import note_connections
+from wallaroo.dataflow.process_health import note_connections, note_task
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
@@ -393,6 +394,55 @@ def test_a_forked_process_cannot_write_to_connections() -> None:
         os.waitpid(child, 0)
         ours.send(b"x")
         assert other.recv(100) == b"x"
+
+
+def test_a_forked_process_cannot_write_to_copies_of_the_connection_of_a_task() -> None:
+    begun, (ours, other) = socket.socketpair(), socket.socketpair()
+    note_task([begun[0].fileno()])  # an earlier task, whose connection is another
+    note_task([ours.fileno()])
+    copied = os.dup(ours.fileno())  # as PySpark does in each task
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(OSError):
+            os.write(copied, b"as if nothing had happened")
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.write(copied, b"x")
+    assert other.recv(100) == b"x"
+    os.close(copied)
+    for end in (*begun, ours, other):
+        end.close()
+
+
+def test_a_forked_process_that_returns_into_the_engine_ends_and_delivers_nothing() -> None:
+    delivered, other = socket.socketpair()
+    results = TaskResults(lambda _outputs, _tally: delivered.sendall(b"an output"))
+    results.adder(0)(b"an output")
+    child = os.fork()
+    if not child:
+        results.settle()  # what runs messages does it at their end
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert results.close()
+    assert other.recv(100) == b"an output"
+    delivered.close()
+    other.close()
+
+
+def test_a_forked_process_can_stop_the_limit_for_calls() -> None:
+    patience = CallTimeout(PATIENCE_S)
+    patience.start()
+    try:
+        child = os.fork()
+        if not child:
+            patience.stop()
+            os._exit(0)
+        ended, _, _ = select.select([os.pidfd_open(child)], [], [], PATIENCE_S)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert ended
+    finally:
+        patience.stop()
 
 
 def test_calls_that_change_what_the_process_does_not_need_are_left_alone(tmp_path: Path) -> None:

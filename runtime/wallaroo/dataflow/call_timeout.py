@@ -10,6 +10,7 @@ message (see `isolation`).
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
 import threading
@@ -44,13 +45,14 @@ class CallTimeout:
         self._call: FrameType | None = None
         self._since = 0.0
         self._previous_handler: Any = None
-        self._started = False
+        self._started_in: int | None = None
+        """The process in which it is checking; forks of that have neither timer nor thread."""
 
     def start(self) -> None:
         """Start checking; has no effect outside the main thread, which signals interrupt."""
         main = threading.current_thread() is threading.main_thread()
-        if self._limit_s and main and not self._started:
-            self._started = True
+        if self._limit_s and main and self._started_in is None:
+            self._started_in = os.getpid()
             self._previous_handler = signal.signal(signal.SIGALRM, self._check)
             period = self._limit_s / _CHECKS
             signal.setitimer(signal.ITIMER_REAL, period, period)
@@ -58,8 +60,8 @@ class CallTimeout:
 
     def stop(self) -> None:
         """Stop checking."""
-        if self._started:
-            self._started = False
+        if self._started_in == os.getpid():
+            self._started_in = None
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, self._previous_handler)
             faulthandler.cancel_dump_traceback_later()

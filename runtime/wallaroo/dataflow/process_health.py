@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import json
 import marshal
 import operator
@@ -24,7 +25,6 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -44,10 +44,17 @@ _FUNCTIONS = {
 }
 _all, _map, _is, _fstat, _dup2 = all, map, operator.is_, os.fstat, os.dup2
 _sys, _loads, _dumps = sys, pickle.loads, pickle.dumps
+_listdir, _DESCRIPTORS = os.listdir, "/dev/fd"
 _EMPTY = socket.MSG_DONTWAIT
 
-_connections: dict[int, tuple[int, int]] = {}
-"""Device and inode of the process's connections, by file descriptor."""
+_Identity = tuple[int, int]
+"""Device and inode of an open file, which its copies (`os.dup`) share."""
+_connections: set[_Identity] = set()
+"""The process's connections."""
+_of_task: set[_Identity] = set()
+"""Those that it has only for the running task."""
+_led_nowhere: list[int] = []
+"""In a forked process: the file descriptors that were connections."""
 
 PROBLEMS = (
     "",
@@ -64,42 +71,62 @@ def note_connections(descriptors: Iterable[int] | None = None) -> None:
     Args:
         descriptors: Their file descriptors; None for all sockets that are open now.
     """
-    if not _connections:
-        os.register_at_fork(after_in_child=_cut_off)
-    for descriptor in open_sockets() if descriptors is None else descriptors:
-        _connections[descriptor] = _identity(descriptor)
+    _note(_connections, open_sockets() if descriptors is None else descriptors)
+
+
+def note_task(descriptors: Iterable[int]) -> None:
+    """Note that a task begins, and those connections that the process has only for it."""
+    _of_task.clear()
+    _note(_of_task, descriptors)
+
+
+def note_connection_of_task(descriptor: int) -> None:
+    """Note another connection of the running task."""
+    _note(_of_task, [descriptor])
+
+
+def _note(connections: set[_Identity], descriptors: Iterable[int]) -> None:
+    if not _connections and not _of_task:
+        _cut_off_forks()
+    connections.update(map(_identity, descriptors))
+
+
+@functools.cache
+def _cut_off_forks() -> None:
+    os.register_at_fork(after_in_child=_cut_off)
 
 
 def open_sockets() -> set[int]:
     """The file descriptors of sockets other than standard streams and the log's."""
-    found = set()
-    for name in os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else ():  # noqa: PTH208
+    return set(_open_sockets()) - {*range(_STANDARD + 1), log_channel.descriptor()}
+
+
+def _open_sockets() -> dict[int, _Identity]:
+    found = {}
+    for name in _listdir(_DESCRIPTORS):
         with contextlib.suppress(OSError):  # that of the directory itself is closed again
-            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                found.add(int(name))
-    return found - {*range(_STANDARD + 1), log_channel.descriptor()}
+            status = _fstat(int(name))
+            if stat.S_ISSOCK(status.st_mode):
+                found[int(name)] = status.st_dev, status.st_ino
+    return found
 
 
-def _identity(descriptor: int) -> tuple[int, int]:
+def _identity(descriptor: int) -> _Identity:
     found = _fstat(descriptor)
     return found.st_dev, found.st_ino
 
 
 def _still_open() -> list[int]:
-    """The connections that have not been closed meanwhile, as some are between tasks."""
-    still = []
-    for descriptor, identity in _connections.items():
-        with contextlib.suppress(OSError):
-            if _identity(descriptor) == identity:
-                still.append(descriptor)
-    return still
+    """The connections that have not been closed meanwhile, and their copies."""
+    known = _connections | _of_task
+    return [one for one, identity in _open_sockets().items() if identity in known]
 
 
 def _cut_off() -> None:
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for descriptor in _still_open():
+    _led_nowhere[:] = _still_open()
+    for descriptor in _led_nowhere:
         _dup2(null, descriptor, inheritable=False)
-        _connections[descriptor] = _identity(null)
     os.close(null)
 
 
@@ -126,7 +153,7 @@ class Health:
         log = log_channel.descriptor()
         for descriptor in [*needed, *([] if log is None else [log])]:
             self._files[descriptor] = _identity(descriptor)
-        for descriptor in _still_open():
+        for descriptor in _led_nowhere:
             ours, peer = socket.socketpair()
             _dup2(ours.fileno(), descriptor, inheritable=False)
             ours.close()

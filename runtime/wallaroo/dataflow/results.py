@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from wallaroo.model.application import StatePartition
 from wallaroo.model.callers import runs_step
 from wallaroo.model.raised import describe_error, raised, short_repr
 
+_exit, _getpid = os._exit, os.getpid  # user code may replace them
 _DEAD_LETTER_BYTES = 500
 """Approximate size of a dead letter without its payload."""
 
@@ -67,6 +69,7 @@ class TaskResults:
     failure of the gateway."""
 
     def __init__(self, deliver: Callable[[Sequence[Outputs], Tally], None]) -> None:
+        self._process = os.getpid()
         self.tally = Tally()
         self.metrics = TaskMetrics()
         """Metrics of the whole task; delivered by `close`."""
@@ -82,7 +85,12 @@ class TaskResults:
         return self._outputs[sink].append
 
     def settle(self) -> None:
-        """Deliver the collected outputs if enough have accumulated."""
+        """Deliver the collected outputs if enough have accumulated.
+
+        It also ends a process that user code has forked and in which it has returned as well. Such
+        a process must reach nothing of the engine, which would be there twice.
+        """
+        self._end_other_process()
         for sink, outputs in self._outputs.items():
             self._bytes += sum(map(len, outputs[self._counted[sink] :]))
             self._counted[sink] = len(outputs)
@@ -144,7 +152,12 @@ class TaskResults:
         if self._bytes >= self.FLUSH_BYTES:
             self._flush()
 
+    def _end_other_process(self) -> None:
+        if _getpid() != self._process:
+            _exit(1)
+
     def _flush(self) -> None:
+        self._end_other_process()
         batches = [
             Outputs(sink, array("I", map(len, outputs)).tobytes(), b"".join(outputs))
             for sink, outputs in self._outputs.items()

@@ -14,6 +14,7 @@ from wallaroo.dataflow.entities import Changes
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed
+from wallaroo.dataflow.process_health import note_connection_of_task
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
@@ -45,6 +46,8 @@ class LevelProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: a version and a log for each bucket."""
         self._log = StoredLog(handle)
+        api = handle._statefulProcessorApiClient
+        note_connection_of_task(api._client_socket.fileno())
 
     def handleInputRows(  # noqa: N802
         self,

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wallaroo.dataflow.process_health import note_task
 from wallaroo.system.lifeline import die_with_parent
 from wallaroo.system.memory import to_be_killed_first
 
@@ -198,6 +199,7 @@ class Workers:
             if not descriptors:
                 return
             with socket.socket(fileno=descriptors[0]) as connection:
+                note_task([connection.fileno(), control.fileno()])
                 if not self._run(connection):
                     # closing it with unread data would reset it before Spark has read everything
                     with suppress(OSError):
