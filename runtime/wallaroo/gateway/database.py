@@ -54,7 +54,7 @@ def file_of(database: sqlite3.Connection) -> str:
     return "a database"
 
 
-def checksum(blob: bytes | bytearray, *values: int | str) -> int:
+def checksum(blob: bytes | bytearray, *values: int | float | str | bytes | None) -> int:
     """The checksum of a row with *blob* and *values*.
 
     Example:
@@ -62,6 +62,10 @@ def checksum(blob: bytes | bytearray, *values: int | str) -> int:
         False
     """
     return zlib.crc32(blob, zlib.crc32(repr(values).encode()))
+
+
+def _row_sum(*values: int | float | str | bytes | None) -> int:
+    return checksum(b"", *values)
 
 
 def check_structure(file: Path) -> None:
@@ -86,6 +90,9 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     if read_only:
         database.execute("PRAGMA query_only=1")
         return database
+    # for the triggers of `row_sums`: the second lets them see what a REPLACE deletes
+    database.create_function("row_sum", -1, _row_sum, deterministic=True)
+    database.execute("PRAGMA recursive_triggers=ON")
     database.execute(f"PRAGMA page_size={_PAGE_BYTES}")
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")

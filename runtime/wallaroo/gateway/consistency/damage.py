@@ -23,6 +23,7 @@ from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStor
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, INSERT, Row, damaged_range, row_of
 from wallaroo.gateway.outbox.outbox import damaged_outputs
 from wallaroo.gateway.outbox.staging import check_change, outputs_sum
+from wallaroo.gateway.row_sums import check_rows
 from wallaroo.system.printable import printable
 
 _SHOWN_BYTES = 60
@@ -73,8 +74,11 @@ def check_for_damage(directory: Path, sources: Sequence[str], *, skip: bool = Fa
         check_structure(directory / name)
     outbox = directory / OUTBOX
     with reading(outbox) as database:
+        check_rows(database, outbox)
         _check_changes(database)
         pieces = list(_damaged_pieces(database))
+    with reading(directory / JOURNAL) as database:
+        check_rows(database, directory / JOURNAL)
     ranges = _damaged_ranges(directory / JOURNAL)
     if not (pieces or ranges):
         return

@@ -32,6 +32,7 @@ from wallaroo.gateway.journal.reader import ChunkReader
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
 from wallaroo.gateway.marks import MarkWriter
+from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.system.failpoints import fault
 
 SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA
@@ -103,6 +104,7 @@ class Journal:
         self._openings = note_opening(self._database, self._trimmed, self._end)
         self._mark = MarkWriter(path)
         self._mark.note(self.opening, self._end, durably=True)
+        keep_sums(self._database)
         self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
         self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
         self._writer.start()

@@ -24,6 +24,7 @@ from wallaroo.gateway.outbox.staging import (
     check_change,
     outputs_sum,
 )
+from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.system.failpoints import fault
 
 SCHEMA = """
@@ -135,6 +136,7 @@ class ChunkOutbox(Outbox):
     ) -> None:
         super().__init__(path, limit_bytes, dead_letters)
         self._database.executescript(SCHEMA)
+        keep_sums(self._database)
         self._chunks = ChunkTable(self._database)
 
     def publish_chunks(

@@ -27,6 +27,7 @@ from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
 from wallaroo.gateway.outbox.staging import Staging, outputs_sum
+from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
 
@@ -76,6 +77,7 @@ class Outbox:
         self._staging = Staging(self._database)
         self._metrics = MetricsTable(self._database)
         self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
+        keep_sums(self._database)
         self._database.execute(
             "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
             (uuid.uuid4().hex,),
