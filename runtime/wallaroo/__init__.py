@@ -10,6 +10,7 @@ import pickle
 from typing import TYPE_CHECKING
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
+from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.base_classes import (
     Computation,
     ComputationMulti,
@@ -31,6 +32,15 @@ from wallaroo.api.configs import (
     TCPSourceConfig,
 )
 from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
+from wallaroo.api.durations import (
+    Duration,
+    hours,
+    microseconds,
+    milliseconds,
+    minutes,
+    nanoseconds,
+    seconds,
+)
 from wallaroo.api.functions import (
     computation,
     computation_multi,
@@ -51,19 +61,9 @@ from wallaroo.api.kafka import (
     kafka_parse_sink_options,
     kafka_parse_source_options,
 )
-from wallaroo.api.pipeline import Pipeline, build_application, source
+from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
-from wallaroo.api.windows import (
-    Aggregation,
-    count_windows,
-    hours,
-    microseconds,
-    milliseconds,
-    minutes,
-    nanoseconds,
-    range_windows,
-    seconds,
-)
+from wallaroo.api.windows import count_windows, range_windows, session_windows
 from wallaroo.errors import (
     ApplicationError,
     FrameError,
@@ -85,6 +85,7 @@ __all__ = [
     "Decoder",
     "DefaultKafkaSinkCLIParser",
     "DefaultKafkaSourceCLIParser",
+    "Duration",
     "Encoder",
     "FileSinkConfig",
     "FileSourceConfig",
@@ -109,6 +110,8 @@ __all__ = [
     "UsageError",
     "WallarooError",
     "WallarooParameterError",
+    "Window",
+    "WindowedPipeline",
     "build_application",
     "computation",
     "computation_multi",
@@ -126,6 +129,7 @@ __all__ = [
     "partition",
     "range_windows",
     "seconds",
+    "session_windows",
     "source",
     "state_computation",
     "state_computation_multi",

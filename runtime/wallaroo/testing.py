@@ -49,7 +49,7 @@ from wallaroo.model.raised import raised, raising_exceptions
 from wallaroo.model.resolve import resolve
 from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
-from wallaroo.model.windows import Late
+from wallaroo.model.windows import Late, overdue
 
 __all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
 
@@ -71,7 +71,7 @@ class Simulation:
     unknown_keys: list[tuple[str, Any]] = field(default_factory=list)
     """Messages dropped because their key is not listed: (state, key)."""
     late: list[tuple[str, str, Any]] = field(default_factory=list)
-    """Messages dropped because their windows had closed: (pipeline, step, message)."""
+    """Messages that came after their windows had closed: (pipeline, step, message)."""
     state: dict[str, dict[Any, Any]] = field(default_factory=dict)
     """Entities by state and key, after the last message."""
 
@@ -240,8 +240,9 @@ class _Run:
     def _find_windows(self, pipeline: Pipeline, branch: Branch) -> None:
         for number, step in enumerate(branch.steps):
             if isinstance(step, WindowCompute):
-                rest = Branch(branch.steps[number + 1 :], branch.forks)
-                self._windows.setdefault(step.partition, (pipeline, step, rest))
+                self._windows.setdefault(step.partition, (pipeline, step, branch.after(number)))
+                if step.late is not None:
+                    self._find_windows(pipeline, step.late)
         for fork in branch.forks:
             self._find_windows(pipeline, fork)
 
@@ -301,10 +302,9 @@ class _Run:
             if not branch.steps:
                 for fork in branch.forks:
                     self._run_branch(pipeline, fork, key, message)
-                if not branch.forks:
-                    self._send(pipeline, message)
+                self._send(pipeline, branch, message)
                 return
-            step, rest = branch.steps[0], Branch(branch.steps[1:], branch.forks)
+            step, rest = branch.steps[0], branch.after(0)
             if isinstance(step, KeyBy):
                 key = self._call(pipeline, step.name, step.key, message)
                 self._call(pipeline, step.name, stable_hash, key, about=message)
@@ -316,23 +316,36 @@ class _Run:
             else:
                 if step.key is not None:
                     key = self._call(pipeline, f"key of {step.name}", step.key, message)
+                if isinstance(step, WindowCompute):
+                    self._with_windows(pipeline, step, rest, key, message)
+                    return
                 for output in self._with_state(pipeline, step, key, message):
                     self._run_branch(pipeline, rest, key, output)
 
-    def _with_state(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> list[Any]:
+    def _arrived(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> Any:
+        """Return *message* as it arrives at *step*, with an entity for its key.
+
+        Raises:
+            _Raised: It was dead-lettered, or dropped because its key is not listed.
+        """
         self._call(pipeline, f"key of {step.name}", stable_hash, key, about=message)
         partition = self._application.partitions[step.partition]
         entities = self.result.state[partition.name]
         if not partition.accepts(key):
             self.result.unknown_keys.append((partition.name, key))
             self._unlisted[pipeline.name, step.name] += 1
-            return []
+            raise _Raised
         self._processed[pipeline.name, step.name] += 1
         message = self._call(pipeline, step.name, self._carrier.copied, message)
         if key not in entities:
             entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
-        if isinstance(step, WindowCompute):
-            return self._aggregate(pipeline, step, key, message)
+        return message
+
+    def _with_state(
+        self, pipeline: Pipeline, step: StateCompute, key: Any, message: Any
+    ) -> list[Any]:
+        message = self._arrived(pipeline, step, key, message)
+        entities = self.result.state[step.partition]
 
         def function(message: Any) -> Any:
             of_entity = functools.partial(step.function, message)
@@ -347,24 +360,38 @@ class _Run:
         """Whether the simulation must run again, because more entities cannot be saved."""
         return self._watch.update_suspects(self.result.state)
 
+    def _with_windows(
+        self, pipeline: Pipeline, step: WindowCompute, rest: Branch, key: Any, message: Any
+    ) -> None:
+        """Aggregate *message*, and run what comes of it through *rest*."""
+        message = self._arrived(pipeline, step, key, message)
+        outputs, late = self._aggregate(pipeline, step, key, message)
+        for output in outputs:
+            self._run_branch(pipeline, rest, key, output)
+        if late and step.late is not None:
+            self._run_branch(pipeline, step.late, key, message)
+
     def _aggregate(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
-    ) -> list[Any]:
+    ) -> tuple[list[Any], bool]:
+        """Return the outputs, and whether *message* is late."""
         failed = functools.partial(self._failed, pipeline, step)
 
         def take(entity: Any) -> list[Any]:
             return step.windows.take(entity, key, message, self._now_ns, failed)
 
-        entities, outputs = self.result.state[step.partition], list[Any]()
+        entities, late = self.result.state[step.partition], False
+        outputs = overdue(step.windows, entities[key], key, self._now_ns, failed)
         try:
-            outputs = self._watch.touched(step, key, entities, take)
+            outputs += self._watch.touched(step, key, entities, take)
         except Late:
+            late = True
             self.result.late.append((pipeline.name, step.name, message))
         except (Exception, SystemExit) as error:
             self._failed(pipeline, step, message, error)
         finally:
             self._delete_if_disposable(step, key, entities[key])
-        return outputs
+        return outputs, late
 
     def _delete_if_disposable(self, step: WindowCompute, key: Any, entity: Any) -> None:
         if step.windows.is_disposable(entity):
@@ -378,8 +405,8 @@ class _Run:
             return [] if result is None else [result]
         return [output for output in result if output is not None]
 
-    def _send(self, pipeline: Pipeline, message: Any) -> None:
-        for sink in pipeline.sinks:
+    def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
+        for sink in pipeline.sinks_of(branch):
             with contextlib.suppress(_Raised):
                 encoded = self._call(pipeline, "encoder", sink.encode, message)
                 if encoded is None:

@@ -95,7 +95,9 @@ def test_any_class_with_the_methods_aggregates() -> None:
 
 def test_windows_take_wallaroos_keywords() -> None:
     ranges: Any = wallaroo.range_windows
-    windows = ranges(wrange=10).with_late_data_policy(late_data_policy="fire-per-message")
+    windows = ranges(wrange=wallaroo.nanoseconds(10)).with_late_data_policy(
+        late_data_policy="fire-per-message"
+    )
     assert (windows.range_ns, windows.late) == (10, "fire-per-message")
     with pytest.raises(wallaroo.WallarooParameterError, match="has already been called"):
         windows.with_late_data_policy("drop")
@@ -109,9 +111,9 @@ def test_a_class_that_lacks_a_method_does_not_aggregate() -> None:
     with pytest.raises(ApplicationError, match="does not define initial_accumulator, output"):
         resolve(windowed(windowing.over(Nothing)))
     with pytest.raises(
-        ApplicationError, match=r"over\(…\) expects a class.*but got an object of class"
+        ApplicationError, match=r"over\(…\) expects an Aggregation, .*but got the function len"
     ):
-        resolve(windowed(windowing.over(Gathering())))
+        resolve(windowed(windowing.over(len)))
 
 
 class Numbers:

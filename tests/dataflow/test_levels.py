@@ -64,7 +64,7 @@ def shown(message: Any) -> str:
 
 
 def test_windows_close_on_silence_and_what_they_give_goes_on() -> None:
-    windows = wallaroo.range_windows(10).over(Gather)
+    windows = wallaroo.range_windows(wallaroo.nanoseconds(10)).over(Gather)
     pipeline = wallaroo.source("one", wallaroo.TCPSourceConfig("", 0, decode))
     pipeline = pipeline.key_by(letter).to(windows).key_by(parity).to(note)
     pipeline = pipeline.to_sink(wallaroo.TCPSinkConfig("", 0, encode))

@@ -281,7 +281,7 @@ def run(made: Application, sent: list[tuple[str, bytes]]) -> None:
     driven = Driven(made)
     for batch in chunks(made, sent, [0 if place else 3 for place in range(len(sent))]):
         driven.batch(batch)
-    driven.batch([[tick(len(sent), 100 * HOUR)]])
+    driven.batch([[tick(len(sent), int(100 * HOUR))]])
 
 
 def test_the_time_of_each_function_is_limited(called: dict[str, Calls]) -> None:

@@ -47,9 +47,9 @@ numbers = wallaroo.source("Numbers", wallaroo.TCPSourceConfig("", 0, decode))
 bools = wallaroo.source("Bools", wallaroo.TCPSourceConfig("", 0, decode_bool))
 every_minute = range_windows(minutes(1)).with_slide(minutes(1)).over(Sum)
 reveal_type(every_minute)  # R: Windowing[int, str]
-reveal_type(numbers.to(every_minute))  # R: Pipeline[str]
-reveal_type(numbers.to(count_windows(5).over(Sum)))  # R: Pipeline[str]
-reveal_type(bools.to(every_minute))  # R: Pipeline[str]
+reveal_type(numbers.to(every_minute))  # R: WindowedPipeline[str, int]
+reveal_type(numbers.to(count_windows(5).over(Sum)))  # R: WindowedPipeline[str, int]
+reveal_type(bools.to(every_minute))  # R: WindowedPipeline[str, bool]
 numbers.to(text).to(every_minute)  # E: has incompatible type "Windowing[int, str]"
-range_windows(minutes(1)).over(int)  # E: Argument 1 to "over" of "RangeWindows"
+range_windows(minutes(1)).over(int)  # E: Argument 1 to "over" of "_Windows"
 range_windows(minutes(1)).with_late_data_policy(1)  # E: has incompatible type "int"

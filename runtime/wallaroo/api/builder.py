@@ -20,7 +20,14 @@ OtherKeys = Literal["add", "drop"]
 """How to handle a message whose key is not listed: add the key, or drop the message."""
 
 StepKind = Literal[
-    "to", "to_parallel", "to_stateful", "to_state_partition", "to_keyed", "key_by", "collect"
+    "to",
+    "to_parallel",
+    "to_stateful",
+    "to_state_partition",
+    "to_keyed",
+    "key_by",
+    "collect",
+    "late",
 ]
 """Name of the call; `to_keyed` is the third generation's `to` over state, with the current key."""
 
@@ -50,6 +57,8 @@ class DeclaredBranch:
 
     steps: list[DeclaredStep]
     forks: list[DeclaredBranch]
+    sinks: list[int] | None = None
+    """Indices of the pipeline's sinks that follow; None for all of them."""
 
 
 @dataclass
@@ -66,6 +75,8 @@ class DeclaredPipeline:
     ended: bool = False
     after_end: list[Place] = field(default_factory=list)
     """Calls made after the pipeline had ended."""
+    last_sinks: list[int] | None = None
+    """Indices of the sinks that follow the steps if there are no branches; None for all."""
 
 
 @dataclass

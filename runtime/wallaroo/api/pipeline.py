@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, overload
 
 from wallaroo.api.builder import (
     DeclaredApplication,
@@ -41,6 +41,8 @@ Next = TypeVar("Next")
 """Type of the messages after a step; `None` stands for no message."""
 Other = TypeVar("Other")
 """Type of the messages of another pipeline."""
+In = TypeVar("In")
+"""Type of the messages that windows aggregate."""
 
 AnySource = (
     TCPSourceConfig[Message]
@@ -53,9 +55,9 @@ AnySink = TCPSinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """One call of `to`, `key_by` or `collect`, shared by the branches that contain it."""
+    """One call of `to`, `key_by`, `collect` or `late`, shared by the branches that contain it."""
 
-    kind: Literal["to", "key_by", "collect"]
+    kind: Literal["to", "key_by", "collect", "late"]
     place: Place
     function: Any = None
     """Computation, windows or key extractor."""
@@ -76,6 +78,14 @@ class _Branch:
 
     origin: _Origin
     stages: tuple[_Stage, ...] = ()
+
+
+class _Path(NamedTuple):
+    """The stages of a branch that remain to be declared."""
+
+    stages: tuple[_Stage, ...]
+    sinks: list[int] | None
+    """Indices of the sinks that follow; None for all."""
 
 
 class Pipeline(Generic[Message]):
@@ -132,11 +142,15 @@ class Pipeline(Generic[Message]):
     ) -> Pipeline[Next]: ...
 
     @overload
-    def to(self, computation: Windowing[Message, Next]) -> Pipeline[Next]: ...
+    def to(self, computation: Windowing[Message, Next]) -> WindowedPipeline[Next, Message]: ...
 
     def to(self, computation: Any) -> Pipeline[Any]:
-        """Add a step: a computation, or a state computation or windows over the current key."""
-        return self._with_stage(_Stage("to", calling_place(), computation))
+        """Add a step: a computation, or a state computation or windows over the current key.
+
+        After windows, the result has a method more: `WindowedPipeline.late`.
+        """
+        kind = WindowedPipeline if isinstance(computation, Windowing) else Pipeline
+        return self._with_stage(_Stage("to", calling_place(), computation), kind)
 
     def key_by(
         self, key_extractor: Callable[[Message], Hashable] | PartitionFunctionClass[Message]
@@ -159,7 +173,7 @@ class Pipeline(Generic[Message]):
         after_end = self._calls_after_end(calling_place(), ended=self._ended or pipeline._ended)
         return Pipeline(self._branches + pipeline._branches, after_end=after_end)
 
-    def clone(self) -> Pipeline[Message]:
+    def clone(self) -> Self:
         """Return the same pipeline: pipelines are immutable, so no copy is necessary."""
         return self
 
@@ -173,37 +187,64 @@ class Pipeline(Generic[Message]):
 
     def declared(self) -> list[DeclaredPipeline]:
         """Return one declared pipeline per source."""
-        names = _state_names(self._branches)
-        declared: list[DeclaredPipeline] = []
-        for origin in dict.fromkeys(branch.origin for branch in self._branches):
-            paths = [branch.stages for branch in self._branches if branch.origin is origin]
-            trunk = _merge_paths(paths, names)
-            declared.append(
-                DeclaredPipeline(
-                    origin.name,
-                    origin.source,
-                    origin.place,
-                    trunk.steps,
-                    trunk.forks,
-                    list(self._sinks),
-                    ended=self._ended,
-                    after_end=list(self._after_end),
-                )
-            )
-        return declared
+        return _declared_pipelines([self])
 
     def _with_sinks(self, sinks: Sequence[Any], place: Place) -> Pipeline[Message]:
         after_end = self._calls_after_end(place, ended=self._ended)
         return Pipeline(self._branches, sinks, ended=True, after_end=after_end)
 
-    def _with_stage(self, stage: _Stage) -> Pipeline[Any]:
+    def _with_stage(self, stage: _Stage, kind: type[Pipeline[Any]] | None = None) -> Pipeline[Any]:
         after_end = self._calls_after_end(stage.place, ended=self._ended)
         branches = [_Branch(branch.origin, (*branch.stages, stage)) for branch in self._branches]
-        return Pipeline(branches, self._sinks, ended=self._ended, after_end=after_end)
+        made = Pipeline if kind is None else kind
+        return made(branches, self._sinks, ended=self._ended, after_end=after_end)
 
     def _calls_after_end(self, place: Place, *, ended: bool) -> tuple[Place, ...]:
         """The calls made after the end, including the one at *place* if *ended*."""
         return (*self._after_end, place) if ended else self._after_end
+
+
+class WindowedPipeline(Pipeline[Message], Generic[Message, In]):
+    """A pipeline that ends with windows; returned by `Pipeline.to`."""
+
+    def late(self) -> Pipeline[In]:
+        """Return a pipeline of the messages that came too late for these windows.
+
+        They keep their key. Without this, and with the late data policy `"drop"`, they are only
+        counted. Merge the two pipelines again, or give each its own sink in `build_application`.
+
+        Example:
+            >>> import wallaroo
+            >>> from wallaroo.testing import simulate
+            >>> class Count(wallaroo.Aggregation):
+            ...     def initial_accumulator(self):
+            ...         return []
+            ...
+            ...     def update(self, message, accumulator):
+            ...         accumulator.append(message)
+            ...
+            ...     def combine(self, one, other):
+            ...         return one + other
+            ...
+            ...     def output(self, key, accumulator):
+            ...         return f"{len(accumulator)} messages"
+            >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+            >>> line = wallaroo.encoder(str.encode)
+            >>> minutes = wallaroo.range_windows(wallaroo.minutes(1)).with_event_time(
+            ...     lambda text: int(text) * wallaroo.seconds(1)
+            ... )
+            >>> texts = wallaroo.source("Texts", wallaroo.TCPSourceConfig("", 0, text)).collect()
+            >>> counts = texts.to(minutes.over(Count))
+            >>> application = wallaroo.build_application(
+            ...     "Minutes",
+            ...     counts.to_sink(wallaroo.TCPSinkConfig("", 1, line)),
+            ...     counts.late().to_sink(wallaroo.TCPSinkConfig("", 2, line)),
+            ... )
+            >>> sent = [("Texts", b"59"), ("Texts", b"60"), ("Texts", b"58")]
+            >>> simulate(application, sent).by_sink
+            {'Texts 1': [b'1 messages'], 'Texts 2': [b'58']}
+        """
+        return self._with_stage(_Stage("late", calling_place()))
 
 
 def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
@@ -216,31 +257,68 @@ def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
     return Pipeline([_Branch(_Origin(name, source_config, calling_place()))])
 
 
-def build_application(app_name: str, pipeline: Pipeline[Any]) -> DeclaredApplication:
-    """Build an application from *pipeline*, for `application_setup` to return.
+def build_application(app_name: str, *pipelines: Pipeline[Any]) -> DeclaredApplication:
+    """Build an application from *pipelines*, for `application_setup` to return.
 
     Each source becomes a separate pipeline; merged pipelines share their state and their sinks.
+    Several pipelines may have a common prefix, which its messages pass through once; each ends at
+    sinks of its own.
+
+    Args:
+        app_name: Name of the application.
+        pipelines: One or more pipelines, each with its sinks.
     """
-    return DeclaredApplication(app_name, calling_place(), pipeline.declared())
+    return DeclaredApplication(app_name, calling_place(), _declared_pipelines(pipelines))
 
 
-def _merge_paths(paths: list[tuple[_Stage, ...]], names: dict[_Stage, str]) -> DeclaredBranch:
+def _declared_pipelines(pipelines: Sequence[Pipeline[Any]]) -> list[DeclaredPipeline]:
+    """Return one declared pipeline per source of *pipelines*."""
+    every = [(pipeline, branch) for pipeline in pipelines for branch in pipeline._branches]  # noqa: SLF001
+    names = _state_names([branch for _, branch in every])
+    declared: list[DeclaredPipeline] = []
+    for origin in dict.fromkeys(branch.origin for _, branch in every):
+        found = [(pipeline, branch) for pipeline, branch in every if branch.origin is origin]
+        parts = list(dict.fromkeys(pipeline for pipeline, _ in found))
+        sinks = [sink for part in parts for sink in part._sinks]  # noqa: SLF001
+        paths: list[_Path] = []
+        for pipeline, branch in found:
+            before = sum(len(part._sinks) for part in parts[: parts.index(pipeline)])  # noqa: SLF001
+            own = list(range(before, before + len(pipeline._sinks)))  # noqa: SLF001
+            paths.append(_Path(branch.stages, None if len(parts) == 1 else own))
+        trunk = _merge_paths(paths, names)
+        declared.append(
+            DeclaredPipeline(
+                origin.name,
+                origin.source,
+                origin.place,
+                trunk.steps,
+                trunk.forks,
+                sinks,
+                ended=all(part._ended for part in parts),  # noqa: SLF001
+                after_end=[place for part in parts for place in part._after_end],  # noqa: SLF001
+                last_sinks=trunk.sinks,
+            )
+        )
+    return declared
+
+
+def _merge_paths(paths: list[_Path], names: dict[_Stage, str]) -> DeclaredBranch:
     """Combine *paths* into a tree: their common prefix, followed by a fork."""
     steps: list[DeclaredStep] = []
-    for stages in zip(*paths, strict=False):
+    for stages in zip(*(path.stages for path in paths), strict=False):
         if any(stage is not stages[0] for stage in stages):
             break
         steps.append(_declared(stages[0], names))
-    suffixes = [path[len(steps) :] for path in paths]
     if len(paths) == 1:
-        return DeclaredBranch(steps, [])
-    by_first: dict[_Stage | None, list[tuple[_Stage, ...]]] = {}
-    for suffix in suffixes:
-        by_first.setdefault(suffix[0] if suffix else None, []).append(suffix)
+        return DeclaredBranch(steps, [], paths[0].sinks)
+    by_first: dict[_Stage | None, list[_Path]] = {}
+    for path in paths:
+        suffix = path.stages[len(steps) :]
+        by_first.setdefault(suffix[0] if suffix else None, []).append(_Path(suffix, path.sinks))
     forks: list[DeclaredBranch] = []
     for first, group in by_first.items():
         if first is None:
-            forks += [DeclaredBranch([], [])] * len(group)
+            forks += [DeclaredBranch([], [], path.sinks) for path in group]
         else:
             forks.append(_merge_paths(group, names))
     return DeclaredBranch(steps, forks)
@@ -269,4 +347,5 @@ def _state_names(branches: Sequence[_Branch]) -> dict[_Stage, str]:
 def _name_of(function: AnyStateComputation[Any, Any, Any] | Windowing[Any, Any]) -> str:
     if isinstance(function, AnyStateComputation):
         return function.name
-    return str(getattr(function.aggregation, "__name__", "windows"))
+    aggregation = function.aggregation
+    return aggregation.__name__ if isinstance(aggregation, type) else type(aggregation).__name__

@@ -1,139 +1,130 @@
-"""Windows over streams, and aggregations over windows.
+"""Windows over streams.
 
-A window collects the messages of one key over a period of time, or a number of messages; an
-aggregation computes the output of the window.
+A window collects the messages of one key over a period of time, until a pause, or up to a number of
+messages; an aggregation computes the output of the window.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from datetime import datetime
+from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
 
+from wallaroo.api.aggregations import Aggregation, In_contra, Out_co
+from wallaroo.api.durations import AnyDuration, duration_ns
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
 from wallaroo.errors import WallarooParameterError
 
 In = TypeVar("In")
 """Type of the messages that are aggregated."""
-In_contra = TypeVar("In_contra", contravariant=True)
-"""The same, contravariant: an aggregation of a type accepts its subtypes, too."""
-Accumulator = TypeVar("Accumulator")
-"""Type of the accumulator."""
 Out = TypeVar("Out")
 """Type of a window's output."""
-Out_co = TypeVar("Out_co", covariant=True)
-"""The same, covariant: an instance of a type is an instance of its supertypes, too."""
 
+AnyAggregation = type[Aggregation[In, Any, Out]] | Aggregation[In, Any, Out]
+"""An aggregation, or its class if it is created without arguments."""
 LatePolicy = Literal["drop", "fire-per-message", "place-in-oldest-window"]
 """How to handle a message whose windows have all closed."""
+EventTime = Callable[[Any], int | datetime]
+"""From a message to its time: nanoseconds since the Unix epoch, or a datetime with a time zone."""
 
 
-class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
-    """Computes the output of a window from its messages.
+@dataclass(frozen=True)
+class EarlyResults:
+    """When windows emit what they have so far; one of the fields is set."""
 
-    Subclass it and pass the class to `over`; one instance, created without arguments, serves all
-    keys.
-
-    Two rules are easily missed. `update` must modify the accumulator in place, because its return
-    value is ignored; an accumulator therefore cannot be a plain number. And `combine` must not
-    modify its arguments, because sliding windows share them.
-
-    Example:
-        >>> class Total:
-        ...     def __init__(self, value=0):
-        ...         self.value = value
-        >>> class Sum(Aggregation):
-        ...     def initial_accumulator(self):
-        ...         return Total()
-        ...
-        ...     def update(self, message, accumulator):
-        ...         accumulator.value += message
-        ...
-        ...     def combine(self, one, other):
-        ...         return Total(one.value + other.value)
-        ...
-        ...     def output(self, key, accumulator):
-        ...         return accumulator.value
-        >>> summing, total = Sum(), Total()
-        >>> for message in 1, 2, 3:
-        ...     summing.update(message, total)
-        >>> summing.output("any key", summing.combine(total, Total(4)))
-        10
-    """
-
-    def name(self) -> str:
-        """Return the name of the step in logs, metrics and errors; by default the class name."""
-        return type(self).__name__
-
-    @abstractmethod
-    def initial_accumulator(self) -> Accumulator:
-        """Return a new, empty accumulator: combining it with another changes nothing."""
-
-    @abstractmethod
-    def update(self, message: In_contra, accumulator: Accumulator) -> None:
-        """Add *message* to *accumulator*, in place."""
-
-    @abstractmethod
-    def combine(self, one: Accumulator, other: Accumulator) -> Accumulator:
-        """Return a new accumulator with the messages of *one*, followed by those of *other*."""
-
-    @abstractmethod
-    def output(self, key: Any, accumulator: Accumulator) -> Out_co | None:
-        """Return the output of a window of *key* when it closes, or None to emit nothing."""
+    messages: int | None = None
+    """Number of messages of a window after which it emits."""
+    every_ns: int | None = None
+    """Nanoseconds after the first message that no result contains."""
 
 
 @dataclass(frozen=True)
 class Windowing(Generic[In_contra, Out_co]):
     """Windows with their aggregation, for `Pipeline.to`; created by `over`."""
 
-    windows: RangeWindows | CountWindows
+    windows: AnyWindows
     aggregation: Any
-    """Subclass of `Aggregation`."""
+    """An `Aggregation`, or a subclass of it."""
     place: Place
 
 
-@dataclass(frozen=True)
-class RangeWindows:
-    """Windows over a period of time; created by `range_windows`, completed by `over`."""
+@dataclass(frozen=True, kw_only=True)
+class _Windows:
+    """What all windows have in common."""
 
-    range_ns: int
-    slide_ns: int | None = None
+    early: EarlyResults | None = None
+
+    def with_early_results(
+        self, *, messages: int | None = None, every: AnyDuration | None = None
+    ) -> Self:
+        """Emit what a window has so far, before it closes; without this, it emits only once.
+
+        The result of the whole window follows in any case when it closes; an `output` with a third
+        parameter can tell which one it computes (`Window.is_final`).
+
+        Args:
+            messages: Emit after each *messages* messages of a window: 1 for every message.
+            every: Emit once this duration has passed, by the clock, since the arrival of the first
+                message of the key that no result contains. An open window without new messages
+                emits nothing.
+
+        Raises:
+            WallarooParameterError: Not exactly one argument is given, or it is not positive.
+        """
+        _check_unset("with_early_results", self.early)
+        if (messages is None) == (every is None):
+            msg = (
+                "with_early_results takes either messages or every: write "
+                "with_early_results(messages=1) for a result with each message"
+            )
+            raise WallarooParameterError(msg)
+        if messages is not None:
+            early = EarlyResults(messages=_positive_number("number of messages", messages))
+        else:
+            early = EarlyResults(every_ns=_positive_ns("duration between early results", every))
+        return dataclasses.replace(self, early=early)
+
+    @keyword_aliases(aggregation_cls="aggregation")
+    def over(self, aggregation: AnyAggregation[In, Out]) -> Windowing[In, Out]:
+        """Aggregate the messages of these windows.
+
+        Args:
+            aggregation: An `Aggregation`, or its class if it is created without arguments.
+        """
+        return Windowing(cast("AnyWindows", self), aggregation, calling_place())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TimeWindows(_Windows):
+    """What windows over time have in common."""
+
     delay_ns: int | None = None
     late: LatePolicy | None = None
-    event_time: Callable[[Any], int] | None = None
+    event_time: EventTime | None = None
 
-    def with_slide(self, slide: int) -> RangeWindows:
-        """Start a window every *slide* nanoseconds, which must not exceed the range.
-
-        Without it, each window starts where the previous one ends.
-        """
-        self._check_unset("with_slide", self.slide_ns)
-        if not 0 < _checked_int("slide", slide) <= self.range_ns:
-            msg = f"the slide is {slide} ns; it must be positive and at most {self.range_ns} ns"
+    def with_delay(self, delay: AnyDuration) -> Self:
+        """Keep windows open for *delay* after their end, to accept delayed messages."""
+        _check_unset("with_delay", self.delay_ns)
+        ns = duration_ns("delay", delay)
+        if ns < 0:
+            msg = f"the delay is {ns} ns; it must not be negative"
             raise WallarooParameterError(msg)
-        return dataclasses.replace(self, slide_ns=slide)
-
-    def with_delay(self, delay: int) -> RangeWindows:
-        """Keep windows open for *delay* nanoseconds after their end, to accept delayed messages."""
-        self._check_unset("with_delay", self.delay_ns)
-        if _checked_int("delay", delay) < 0:
-            msg = f"the delay is {delay} ns; it must not be negative"
-            raise WallarooParameterError(msg)
-        return dataclasses.replace(self, delay_ns=delay)
+        return dataclasses.replace(self, delay_ns=ns)
 
     @keyword_aliases(late_data_policy="policy")
-    def with_late_data_policy(self, policy: str) -> RangeWindows:
+    def with_late_data_policy(self, policy: str) -> Self:
         """Set how to handle a message whose windows have all closed.
 
         Args:
-            policy: `"drop"`, the default, drops and counts the message. `"fire-per-message"`
-                immediately emits the aggregation's output for this message alone.
-                `"place-in-oldest-window"` adds it to the oldest window that is still open.
+            policy: `"drop"`, the default, does not aggregate the message: it is counted as late,
+                and goes to the steps after `WindowedPipeline.late`, if there are any.
+                `"fire-per-message"` immediately emits the aggregation's output for this message
+                alone. `"place-in-oldest-window"` adds it to the oldest window that is still open.
         """
-        self._check_unset("with_late_data_policy", self.late)
+        _check_unset("with_late_data_policy", self.late)
         canonical = policy.replace("_", "-")
         if canonical not in get_args(LatePolicy):
             msg = (
@@ -143,69 +134,105 @@ class RangeWindows:
             raise WallarooParameterError(msg)
         return dataclasses.replace(self, late=cast("LatePolicy", canonical))
 
-    def with_event_time(self, event_time: Callable[[Any], int]) -> RangeWindows:
+    def with_event_time(self, event_time: EventTime) -> Self:
         """Take the time of a message from the message; without it, its time of arrival counts.
 
         Args:
-            event_time: Function from a message to its time, an int: nanoseconds since the Unix
-                epoch.
+            event_time: Function from a message to its time: an int, nanoseconds since the Unix
+                epoch, or a datetime with a time zone.
         """
-        self._check_unset("with_event_time", self.event_time)
+        _check_unset("with_event_time", self.event_time)
         return dataclasses.replace(self, event_time=event_time)
-
-    @keyword_aliases(aggregation_cls="aggregation")
-    def over(self, aggregation: type[Aggregation[In, Any, Out]]) -> Windowing[In, Out]:
-        """Aggregate the messages of these windows with *aggregation*, a class."""
-        return Windowing(self, aggregation, calling_place())
-
-    def _check_unset(self, method: str, value: Any) -> None:
-        if value is not None:
-            msg = f"{method} has already been called on these windows; call it once"
-            raise WallarooParameterError(msg)
 
 
 @dataclass(frozen=True)
-class CountWindows:
+class RangeWindows(_TimeWindows):
+    """Windows over a period of time; created by `range_windows`, completed by `over`."""
+
+    range_ns: int
+    slide_ns: int | None = None
+
+    def with_slide(self, slide: AnyDuration) -> RangeWindows:
+        """Start a window every *slide*, which must not exceed the range.
+
+        Without it, each window starts where the previous one ends.
+        """
+        _check_unset("with_slide", self.slide_ns)
+        ns = duration_ns("slide", slide)
+        if not 0 < ns <= self.range_ns:
+            msg = f"the slide is {ns} ns; it must be positive and at most {self.range_ns} ns"
+            raise WallarooParameterError(msg)
+        return dataclasses.replace(self, slide_ns=ns)
+
+
+@dataclass(frozen=True)
+class SessionWindows(_TimeWindows):
+    """Windows that a pause ends; created by `session_windows`, completed by `over`."""
+
+    gap_ns: int
+
+
+@dataclass(frozen=True)
+class CountWindows(_Windows):
     """Windows of a number of messages; created by `count_windows`, completed by `over`."""
 
     count: int
     timeout_ns: int | None = None
 
-    def with_timeout(self, timeout: int) -> CountWindows:
-        """Close an incomplete window when its key has been silent for *timeout* nanoseconds.
+    def with_timeout(self, timeout: AnyDuration) -> CountWindows:
+        """Close an incomplete window when its key has been silent for *timeout*.
 
         Without it, an incomplete window waits for messages indefinitely.
         """
-        if _checked_int("timeout", timeout) <= 0:
-            msg = f"the timeout is {timeout} ns; it must be positive"
-            raise WallarooParameterError(msg)
-        return dataclasses.replace(self, timeout_ns=timeout)
+        _check_unset("with_timeout", self.timeout_ns)
+        return dataclasses.replace(self, timeout_ns=_positive_ns("timeout", timeout))
 
-    @keyword_aliases(aggregation_cls="aggregation")
-    def over(self, aggregation: type[Aggregation[In, Any, Out]]) -> Windowing[In, Out]:
-        """Aggregate the messages of these windows with *aggregation*, a class."""
-        return Windowing(self, aggregation, calling_place())
+
+AnyWindows = RangeWindows | SessionWindows | CountWindows
 
 
 @keyword_aliases(wrange="range")
-def range_windows(range: int) -> RangeWindows:  # noqa: A002  (the name that applications use)
-    """Declare windows of *range* nanoseconds for each key, aligned to the Unix epoch.
+def range_windows(range: AnyDuration) -> RangeWindows:  # noqa: A002  (the name that applications use)
+    """Declare windows of *range* for each key, aligned to the Unix epoch.
 
     A window closes and emits its output once its end plus its delay has passed, according to the
     times of its key's messages or, while the key is silent, to the clock. A window without messages
     emits nothing.
 
     Args:
-        range: Length of a window in nanoseconds; see `seconds` and similar functions.
+        range: Length of a window: a `timedelta`, or the result of `seconds` or a similar function.
+
+    Raises:
+        WallarooParameterError: It is not positive, or a bare number.
 
     Example:
+        >>> from wallaroo.api.durations import minutes, seconds
         >>> range_windows(minutes(1)).with_slide(seconds(10)).with_delay(seconds(5)).slide_ns
         10000000000
     """
-    if _checked_int("range", range) <= 0:
-        msg = f"the range is {range} ns; it must be positive"
-        raise WallarooParameterError(msg)
-    return RangeWindows(range)
+    return RangeWindows(_positive_ns("range", range))
+
+
+def session_windows(gap: AnyDuration) -> SessionWindows:
+    """Declare windows for each key that a pause of *gap* ends.
+
+    Messages of a key are in the same session if less than *gap* lies between the time of each and
+    that of the next one. A message between two open sessions joins them. A session ends *gap* after
+    its last message; it closes and emits its output once its end plus its delay has passed,
+    according to the times of its key's messages or, while the key is silent, to the clock.
+
+    Args:
+        gap: Length of the pause: a `timedelta`, or the result of `seconds` or a similar function.
+
+    Raises:
+        WallarooParameterError: It is not positive, or a bare number.
+
+    Example:
+        >>> from wallaroo.api.durations import minutes, seconds
+        >>> session_windows(minutes(30)).with_delay(seconds(5)).gap_ns == minutes(30)
+        True
+    """
+    return SessionWindows(_positive_ns("gap", gap))
 
 
 @keyword_aliases(wrange="count")
@@ -216,74 +243,28 @@ def count_windows(count: int) -> CountWindows:
         >>> count_windows(5).count
         5
     """
-    if _checked_int("count", count) <= 0:
-        msg = f"the count is {count}; it must be positive"
+    return CountWindows(_positive_number("count", count))
+
+
+def _check_unset(method: str, value: Any) -> None:
+    if value is not None:
+        msg = f"{method} has already been called on these windows; call it once"
         raise WallarooParameterError(msg)
-    return CountWindows(count)
 
 
-def nanoseconds(number: int) -> int:
-    """Convert *number* nanoseconds to nanoseconds.
-
-    Example:
-        >>> nanoseconds(5)
-        5
-    """
-    return int(number)
+def _positive_ns(name: str, duration: Any) -> int:
+    ns = duration_ns(name, duration)
+    if ns <= 0:
+        msg = f"the {name} is {ns} ns; it must be positive"
+        raise WallarooParameterError(msg)
+    return ns
 
 
-def microseconds(number: float) -> int:
-    """Convert *number* microseconds to nanoseconds.
-
-    Example:
-        >>> microseconds(5)
-        5000
-    """
-    return int(number * 1_000)
-
-
-def milliseconds(number: float) -> int:
-    """Convert *number* milliseconds to nanoseconds.
-
-    Example:
-        >>> milliseconds(5)
-        5000000
-    """
-    return int(number * 1_000_000)
-
-
-def seconds(number: float) -> int:
-    """Convert *number* seconds to nanoseconds.
-
-    Example:
-        >>> seconds(0.5)
-        500000000
-    """
-    return int(number * 1_000_000_000)
-
-
-def minutes(number: float) -> int:
-    """Convert *number* minutes to nanoseconds.
-
-    Example:
-        >>> minutes(1) == seconds(60)
-        True
-    """
-    return seconds(number * 60)
-
-
-def hours(number: float) -> int:
-    """Convert *number* hours to nanoseconds.
-
-    Example:
-        >>> hours(1) == minutes(60)
-        True
-    """
-    return minutes(number * 60)
-
-
-def _checked_int(name: str, value: Any) -> int:
+def _positive_number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         msg = f"the {name} is {value!r}; expected an integer"
         raise TypeError(msg)
+    if value <= 0:
+        msg = f"the {name} is {value}; it must be positive"
+        raise WallarooParameterError(msg)
     return value

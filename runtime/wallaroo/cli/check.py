@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from wallaroo.cli.options import application_without_addresses
-from wallaroo.model.application import Application, Branch, Stateful
+from wallaroo.model.application import Application, Branch, Pipeline, Stateful, WindowCompute
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable
 
@@ -31,18 +31,25 @@ def check(app: str, app_args: tuple[str, ...]) -> None:
 def _lines(application: Application) -> Iterator[str]:
     yield f"{application.name} is well formed:"
     for pipeline in application.pipelines:
-        end = [f"{len(pipeline.sinks)} sinks"] if len(pipeline.sinks) > 1 else ["sink"]
-        for path in _paths(pipeline.trunk):
-            yield "  " + " → ".join([pipeline.name, *path, *(end if pipeline.sinks else [])])
+        for path in _paths(pipeline, pipeline.trunk):
+            yield "  " + " → ".join([pipeline.name, *path])
     for partition in application.partitions.values():
         keys = "any key" if partition.keys is None else f"{len(partition.keys)} keys"
-        yield f"  state {partition.name!r}: {keys}"
+        windows = "" if partition.windows is None else f"{partition.windows}, "
+        yield f"  state {partition.name!r}: {windows}{keys}"
+    for hint in application.hints:
+        yield f"  hint: {hint}"
 
 
-def _paths(branch: Branch) -> list[list[str]]:
-    """The steps of every path of a message through *branch*."""
-    steps = [
-        f"{step.name} [{step.partition}]" if isinstance(step, Stateful) else step.name
-        for step in branch.steps
-    ]
-    return [[*steps, *path] for fork in branch.forks for path in _paths(fork)] or [steps]
+def _paths(pipeline: Pipeline, branch: Branch) -> list[list[str]]:
+    """The steps of every path of a message through *branch* of *pipeline*, and its end."""
+    steps: list[str] = []
+    late: list[list[str]] = []
+    for step in branch.steps:
+        steps.append(f"{step.name} [{step.partition}]" if isinstance(step, Stateful) else step.name)
+        if isinstance(step, WindowCompute) and step.late is not None:
+            late += [[*steps, "late", *path] for path in _paths(pipeline, step.late)]
+    sinks = pipeline.sinks_of(branch)
+    end = [f"{len(sinks)} sinks"] if len(sinks) > 1 else ["sink"] * len(sinks)
+    forks = [[*steps, *path] for fork in branch.forks for path in _paths(pipeline, fork)]
+    return (forks or [[*steps, *end]]) + late

@@ -260,6 +260,12 @@ class _CheckedWindows:
     def is_disposable(self, entity: Any) -> bool:
         return self._windows.is_disposable(self._checks.current(entity))
 
+    def open_windows(self, entity: Any) -> int:
+        return self._windows.open_windows(self._checks.current(entity))
+
+    def watermark(self, entity: Any) -> int | None:
+        return self._windows.watermark(self._checks.current(entity))
+
     def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
         return self._windows.convert_accumulators(self._checks.current(entity), convert)
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from wallaroo.api.windows import Aggregation
+from wallaroo.api.aggregations import Aggregation
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -21,7 +21,7 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
-from wallaroo.model.windows import CountWindows, RangeWindows, Windows
+from wallaroo.model.windows import CountWindows, RangeWindows, SessionWindows, Windows
 
 Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Wraps a function."""
@@ -61,8 +61,8 @@ class _GuardedAggregation(Aggregation[Any, Any, Any]):
     def combine(self, one: Any, other: Any) -> Any:
         return self._combine(one, other)
 
-    def output(self, key: Any, accumulator: Any) -> Any:
-        return self._output(key, accumulator)
+    def output(self, *arguments: Any) -> Any:
+        return self._output(*arguments)
 
 
 class _Guarding:
@@ -106,6 +106,7 @@ class _Guarding:
         return Branch(
             tuple(self._step(step) for step in branch.steps),
             tuple(self._branch(fork) for fork in branch.forks),
+            branch.sinks,
         )
 
     def _step(self, step: Step) -> Step:
@@ -120,7 +121,8 @@ class _Guarding:
             return dataclasses.replace(step, function=guard(function), key=key)
         assert isinstance(step, WindowCompute)
         windows = self._windows(step.windows, step.partition)
-        return dataclasses.replace(step, windows=windows, key=key)
+        late = None if step.late is None else self._branch(step.late)
+        return dataclasses.replace(step, windows=windows, key=key, late=late)
 
     def _partition(self, partition: StatePartition) -> StatePartition:
         if partition.windows is not None:
@@ -133,7 +135,7 @@ class _Guarding:
         return guarded if self._checks is None else self._checks.windows(guarded, partition)
 
     def _guarded_windows(self, windows: Windows) -> Windows:
-        assert isinstance(windows, (RangeWindows, CountWindows))
+        assert isinstance(windows, (RangeWindows, SessionWindows, CountWindows))
         aggregation = _GuardedAggregation(windows.aggregation, self._guard)
         if isinstance(windows, CountWindows):
             return dataclasses.replace(windows, aggregation=aggregation)

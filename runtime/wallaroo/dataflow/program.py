@@ -24,6 +24,7 @@ from wallaroo.model.application import (
     Stateful,
     Stateless,
     StatePartition,
+    WindowCompute,
 )
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
 from wallaroo.model.purity import is_repeatable
@@ -62,6 +63,8 @@ class StatefulStage:
     partition: int
     """Number of the state partition."""
     after: OperatorChain
+    late: OperatorChain | None
+    """The chain for messages that come too late for windows; None to drop them."""
     source: Source
     """Source of the messages that arrive here."""
     fresh: bool
@@ -179,7 +182,7 @@ class Program:
         steps: list[Stateless] = []
         for place, step in enumerate(branch.steps):
             if isinstance(step, Stateful):
-                rest = Branch(branch.steps[place + 1 :], branch.forks)
+                rest = branch.after(place)
                 number = self.partition_numbers[step.partition]
                 if previous is not None:
                     self._hops.append(Hop(previous, number, same_key=keyed and step.key is None))
@@ -191,7 +194,7 @@ class Program:
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
         forks = tuple(self._chain(pipeline, fork, previous, keyed=keyed) for fork in branch.forks)
-        sinks = () if forks else tuple((self._sink_indices[s], s) for s in pipeline.sinks)
+        sinks = tuple((self._sink_indices[sink], sink) for sink in pipeline.sinks_of(branch))
         return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks)
 
     def _add_stage(
@@ -199,10 +202,12 @@ class Program:
     ) -> int:
         partition = self.partition_numbers[step.partition]
         after = self._chain(pipeline, rest, partition, keyed=True)
+        branch = step.late if isinstance(step, WindowCompute) else None
+        late = None if branch is None else self._chain(pipeline, branch, partition, keyed=True)
         number = len(self.stages)
         self.stages.append(
             StatefulStage(
-                number, pipeline.name, step, partition, after, pipeline.source, fresh, at_once
+                number, pipeline.name, step, partition, after, late, pipeline.source, fresh, at_once
             )
         )
         return number

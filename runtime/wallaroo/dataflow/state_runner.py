@@ -31,7 +31,7 @@ from wallaroo.model.application import StateCompute, WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.savable import SkippedCall
-from wallaroo.model.windows import Late
+from wallaroo.model.windows import Late, overdue
 
 _MISSING = object()
 _TIMED_RUNS = 16
@@ -68,6 +68,12 @@ class StateRunner:
             if program.levels.level(stage.partition) == level
         }
         """The path of outputs, by number of the stage."""
+        self._late = {
+            stage.number: self._paths.of(stage.late, stamped=True)
+            for stage in program.stages
+            if stage.late is not None and program.levels.level(stage.partition) == level
+        }
+        """The path of messages that come too late for windows, by number of the stage."""
         self._metrics = [
             results.metrics.step(stage.pipeline, stage.step.name) for stage in program.stages
         ]
@@ -265,7 +271,7 @@ class StateRunner:
     ) -> None:
         """Run *message* through windows."""
         metrics, failed = self._metrics[stage.number], partial(self._results.failed, stage, step)
-        outputs: list[Any] = []
+        late = False
         began = 0.0 if metrics.entered % SAMPLE else perf_counter()
         metrics.entered += 1
         try:
@@ -273,9 +279,11 @@ class StateRunner:
         except (Exception, SystemExit) as error:
             self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
             return
+        outputs = overdue(step.windows, entity, key, stamp[1], failed)
         try:
             outputs += step.windows.take(entity, key, message, stamp[1], failed)
         except Late:
+            late = True
             self._results.tally.add_late(stage.pipeline, step.name)
         except (Exception, SystemExit) as error:
             self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
@@ -287,6 +295,8 @@ class StateRunner:
         after = self._after[stage.number]
         for number, output in enumerate(outputs):
             after((*stamp, number), key, output)
+        if late and stage.late is not None:
+            self._late[stage.number]((*stamp, len(outputs)), key, message)
 
     @runs_step("stage")
     def _tick(self, stamp: Stamp) -> None:

@@ -266,6 +266,8 @@ class WindowCompute:
     key: Callable[[Any], Any] | None
     """From message to key; None for the current key of the message."""
     place: Place
+    late: Branch | None = None
+    """What messages that come too late pass through; None to drop them."""
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,19 @@ class Branch:
 
     steps: tuple[Step, ...]
     forks: tuple[Branch, ...] = ()
+    sinks: tuple[int, ...] | None = None
+    """Indices of the pipeline's sinks that follow; None for all of them."""
+
+    def after(self, number: int) -> Branch:
+        """Return what follows the step *number*."""
+        return replace(self, steps=self.steps[number + 1 :])
 
     def walk(self) -> Iterator[Step]:
-        """Yield every step of this branch and of its forks."""
-        yield from self.steps
+        """Yield every step of this branch, of its forks, and for late messages."""
+        for step in self.steps:
+            yield step
+            if isinstance(step, WindowCompute) and step.late is not None:
+                yield from step.late.walk()
         for fork in self.forks:
             yield from fork.walk()
 
@@ -306,6 +317,14 @@ class Pipeline:
     sinks: tuple[Sink, ...]
     """Sinks of the outputs of all branches."""
     place: Place
+
+    def sinks_of(self, branch: Branch) -> tuple[Sink, ...]:
+        """Return the sinks that follow the steps of *branch*; none if branches follow."""
+        if branch.forks:
+            return ()
+        if branch.sinks is None:
+            return self.sinks
+        return tuple(self.sinks[index] for index in branch.sinks)
 
 
 @dataclass(frozen=True)
@@ -325,6 +344,8 @@ class Application:
     partitions: Mapping[str, StatePartition]
     serialization: Serialization | None = None
     """Custom serialization of the application; None for pickle."""
+    hints: tuple[str, ...] = field(default=(), compare=False)
+    """What is allowed, but probably not meant; each with its line of user code."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep, OtherKeys
@@ -16,8 +17,7 @@ from wallaroo.api.functions import (
     StateComputation,
 )
 from wallaroo.api.places import Place, place_of
-from wallaroo.api.windows import Aggregation, CountWindows, RangeWindows, Windowing
-from wallaroo.model import windows as model
+from wallaroo.api.windows import Windowing
 from wallaroo.model.application import (
     Branch,
     Compute,
@@ -32,9 +32,15 @@ from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
 from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
+from wallaroo.model.windowing import resolve_windowing, why_never_late
+from wallaroo.model.windows import Windows
 
 Key = Callable[[Any], Any]
 """From message to key."""
+
+
+_NO_KEY = ""
+"""Name of the assignment of keys at the start of a pipeline, which nobody has written."""
 
 
 def only_key(_message: Any) -> None:
@@ -55,14 +61,15 @@ class BranchResolver:
     def __init__(self, problems: Problems) -> None:
         self.partitions: dict[str, StatePartition] = {}
         self._problems = problems
+        self.hints = problems.hints
         self._kinds: dict[str, object] = {}
         """Class of the entities, or of their builder, by name of the state."""
 
     def trunk(self, pipeline: DeclaredPipeline) -> Branch:
         """Resolve the steps of *pipeline*; the result is valid only if no problem was found."""
-        trunk = DeclaredBranch(pipeline.steps, pipeline.forks)
+        trunk = DeclaredBranch(pipeline.steps, pipeline.forks, pipeline.last_sinks)
         return self._branch(
-            trunk, f"pipeline {pipeline.name!r}", KeyBy("", only_key, pipeline.place)
+            trunk, f"pipeline {pipeline.name!r}", KeyBy(_NO_KEY, only_key, pipeline.place)
         )
 
     def _branch(self, branch: DeclaredBranch, where: str, key: KeyBy | None) -> Branch:
@@ -72,11 +79,17 @@ class BranchResolver:
         its keys itself.
         """
         steps: list[Step] = []
-        for declared in branch.steps:
+        for number, declared in enumerate(branch.steps):
+            if declared.kind == "late":
+                late = DeclaredBranch(branch.steps[number + 1 :], branch.forks, branch.sinks)
+                steps[-1:] = [self._with_late(steps[-1], declared, where, [late])]
+                return Branch(tuple(steps), sinks=())
             if declared.kind in {"key_by", "collect"}:
                 key = self._key_by(declared, where)
             elif declared.kind == "to_keyed":
-                steps.append(self._stateful(declared, where, key.key if key else None))
+                step = self._stateful(declared, where, key.key if key else None)
+                self._hint_at_missing_key(step, declared, where, key)
+                steps.append(step)
                 key = None
             elif declared.kind in {"to_stateful", "to_state_partition"}:
                 steps.append(self._stateful(declared, where, self._own_key(declared, where)))
@@ -88,7 +101,38 @@ class BranchResolver:
         if branch.forks and key is not None and key.key is not only_key:
             steps.append(key)
             key = None
-        return Branch(tuple(steps), tuple(self._branch(fork, where, key) for fork in branch.forks))
+        sinks = None if branch.sinks is None else tuple(branch.sinks)
+        late_forks = [fork for fork in branch.forks if _is_late(fork)]
+        if late_forks:
+            rest = [DeclaredBranch(f.steps[1:], f.forks, f.sinks) for f in late_forks]
+            steps[-1:] = [self._with_late(steps[-1], late_forks[0].steps[0], where, rest)]
+            sinks = ()
+        forks = tuple(self._branch(f, where, key) for f in branch.forks if not _is_late(f))
+        return Branch(tuple(steps), forks, sinks)
+
+    def _with_late(
+        self, step: Step, late: DeclaredStep, where: str, branches: Sequence[DeclaredBranch]
+    ) -> Step:
+        """Return *step*, which windows are, with *branches* for messages that are *late*."""
+        resolved = tuple(self._branch(branch, where, None) for branch in branches)
+        if not isinstance(step, WindowCompute):  # a problem with it was reported
+            return step
+        if (reason := why_never_late(step.windows)) is not None:
+            self._problems.add(
+                late.place, f"{where}, step {step.name!r}: late() would get no messages: {reason}"
+            )
+        first = resolved[0]
+        return replace(step, late=first if len(resolved) == 1 else Branch((), resolved))
+
+    def _hint_at_missing_key(
+        self, step: Step, declared: DeclaredStep, where: str, key: KeyBy | None
+    ) -> None:
+        if key is not None and key.name == _NO_KEY:
+            self._problems.add_hint(
+                declared.place,
+                f"{where}, step {step.name!r}: there is no key_by before it, so all messages share "
+                "one entity; add .key_by(…), or .collect() if that is what you mean",
+            )
 
     def _stateless(self, step: DeclaredStep, where: str) -> Compute:
         computation = self._computation(step, where, computation_of)
@@ -134,40 +178,13 @@ class BranchResolver:
     def _windows(
         self, step: DeclaredStep, windowing: Windowing[Any, Any], where: str, key: Key | None
     ) -> Step:
-        kind = windowing.aggregation
-        label = f"{where}, windows over {name_of(kind)}"
-        placeholder = Compute("?", only_key, multi=False, place=step.place)
-        if not inspect.isclass(kind):
-            self._problems.add(
-                windowing.place,
-                f"{where}: over(…) expects a class, such as a subclass of Aggregation, "
-                f"but got {describe(kind)}",
-            )
-            return placeholder
-        missing = [m for m in _AGGREGATION if not callable(getattr(kind, m, None))]
-        missing += sorted(getattr(kind, "__abstractmethods__", ()))
-        if missing:
-            self._problems.add(
-                place_of(kind), f"{label}: {kind.__name__} does not define {', '.join(missing)}"
-            )
-            return placeholder
-        problems = len(self._problems.messages)
-        self._problems.check_arity(kind, 0, label, "no arguments")
-        for method, takes in _AGGREGATION.items():
-            unbound = isinstance(inspect.getattr_static(kind, method), (staticmethod, classmethod))
-            takes = takes if unbound else ("self", *takes)  # noqa: PLW2901
-            function = inspect.unwrap(getattr(kind, method))
-            self._problems.check_arity(function, len(takes), f"{label}: {method}", ", ".join(takes))
-        event_time = getattr(windowing.windows, "event_time", None)
-        if event_time is not None:
-            self._problems.check_arity(event_time, 1, f"{label}: event time", "message")
-        if len(self._problems.messages) > problems:
-            return placeholder
-        aggregation: Any = kind()
-        name = aggregation.name() if callable(getattr(kind, "name", None)) else kind.__name__
-        windows = _resolve_windows(windowing.windows, aggregation)
+        resolved = resolve_windowing(windowing, where, self._problems)
+        if resolved is None:
+            return Compute("?", only_key, multi=False, place=step.place)
+        name, windows, place = resolved
+        label = f"{where}, windows over {name}"
         partition = self._partition(step, windowing, windows.new_entity, label, windows)
-        return WindowCompute(name, windows, partition, key, place_of(kind))
+        return WindowCompute(name, windows, partition, key, place)
 
     def _computation(self, step: DeclaredStep, where: str, convert: Callable[[Any], Any]) -> Any:
         """Return the step's computation after *convert*; None if a problem was reported."""
@@ -257,7 +274,7 @@ class BranchResolver:
         kind: object,
         new_entity: Callable[[], Any],
         label: str,
-        windows: model.Windows | None = None,
+        windows: Windows | None = None,
     ) -> str:
         name, keys = str(step.state_name), self._keys(step, label)
         if not isinstance(step.state_name, str):
@@ -318,28 +335,9 @@ class BranchResolver:
         return frozenset(seen)
 
 
-_AGGREGATION: dict[str, Sequence[str]] = {
-    "initial_accumulator": (),
-    "update": ("message", "accumulator"),
-    "combine": ("accumulator", "accumulator"),
-    "output": ("key", "accumulator"),
-}
-"""Methods of an aggregation, with their parameters."""
-
-
-def _resolve_windows(
-    windows: RangeWindows | CountWindows, aggregation: Aggregation[Any, Any, Any]
-) -> model.RangeWindows | model.CountWindows:
-    if isinstance(windows, CountWindows):
-        return model.CountWindows(windows.count, windows.timeout_ns, aggregation)
-    return model.RangeWindows(
-        windows.range_ns,
-        windows.slide_ns or windows.range_ns,
-        windows.delay_ns or 0,
-        windows.late or "drop",
-        windows.event_time,
-        aggregation,
-    )
+def _is_late(branch: DeclaredBranch) -> bool:
+    """Whether it consists of what follows `late`."""
+    return bool(branch.steps) and branch.steps[0].kind == "late"
 
 
 def entity_factory(state: type) -> Callable[[], Any]:

@@ -25,9 +25,12 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.branch import only_key
-from wallaroo.model.windows import CountWindows, RangeWindows, Windows
 
 NodeKind = Literal["source", "step", "stateful step", "state", "sink"]
+
+
+_LATE = "late"
+"""Label of an edge for messages that came too late for windows."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Edge:
     """Id of the node that it reaches."""
     kind: Literal["messages", "state"]
     label: str
-    """Name of the function that extracts the key on this edge, or empty."""
+    """Name of the function that extracts the key on this edge, `late` for messages that came too
+    late, or empty."""
 
 
 @dataclass(frozen=True)
@@ -129,23 +133,25 @@ class _Drawing:
             if isinstance(step, KeyBy):
                 key = _name_of_key(step.key)
                 continue
-            path = (_identity(Branch(branch.steps[number:], branch.forks)), end)
+            path = (_identity(branch.after(number - 1)), end)
             node = self._step(path, step, pipeline)
             if isinstance(step, Stateful) and step.key is not None:
                 key = _name_of_key(step.key)
             self._edge(last, node, key)
             last, key = node, ""
             nodes.append(node)
+            if isinstance(step, WindowCompute) and step.late is not None:
+                self._branch(step.late, node, _LATE, pipeline, nodes)
         for fork in branch.forks:
             self._branch(fork, last, key, pipeline, nodes)
-        for sink in () if branch.forks else pipeline.sinks:
+        for sink in pipeline.sinks_of(branch):
             nodes.append(self._node(sink, "sink", sink.name, _of_sink(sink), sink, pipeline))
-            self._edge(last, nodes[-1], "")
+            self._edge(last, nodes[-1], _LATE if key == _LATE else "")
 
     def _step(self, path: object, step: Step, pipeline: Pipeline) -> Node:
         if not isinstance(step, Stateful):
             return self._node(path, "step", step.name, "", step, pipeline)
-        detail = _of_windows(step.windows) if isinstance(step, WindowCompute) else ""
+        detail = str(step.windows) if isinstance(step, WindowCompute) else ""
         node = self._node(path, "stateful step", step.name, detail, step, pipeline)
         self._uses[node.id] = step
         return node
@@ -206,36 +212,20 @@ class _Drawing:
 def _identity(branch: Branch) -> tuple[object, ...]:
     """Return a value that is equal for identical branches of merged pipelines."""
     steps = [
-        (type(step), step.name, step.place, getattr(step, "partition", None))
+        (
+            type(step),
+            step.name,
+            step.place,
+            getattr(step, "partition", None),
+            None if (late := getattr(step, "late", None)) is None else _identity(late),
+        )
         for step in branch.steps
     ]
-    return (*steps, *map(_identity, branch.forks))
+    return (*steps, *map(_identity, branch.forks), branch.sinks)
 
 
 def _name_of_key(key: Callable[[Any], Any]) -> str:
     return "" if key is only_key else _named(key)
-
-
-def _of_windows(windows: Windows) -> str:
-    if isinstance(windows, CountWindows):
-        return f"windows of {windows.count:,} messages"
-    if isinstance(windows, RangeWindows):
-        slide = "" if windows.slide_ns == windows.range_ns else f" every {_time(windows.slide_ns)}"
-        return f"windows of {_time(windows.range_ns)}{slide}"
-    return "windows"
-
-
-def _time(nanoseconds: int) -> str:
-    """Format *nanoseconds* in the largest unit that leaves no fraction.
-
-    Example:
-        >>> _time(90_000_000_000), _time(3_600_000_000_000), _time(5_000_000)
-        ('90 s', '1 h', '5 ms')
-    """
-    for unit, size in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6)):
-        if nanoseconds % size == 0:
-            return f"{nanoseconds // size:,} {unit}"
-    return f"{nanoseconds:,} ns"
 
 
 def _of_source(source: Source) -> str:

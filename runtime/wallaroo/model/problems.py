@@ -32,10 +32,18 @@ class Problems:
 
     def __init__(self) -> None:
         self.messages: list[str] = []
+        self.hints: list[str] = []
+        """What is allowed, but probably not meant."""
 
     def add(self, place: Place, sentence: str) -> None:
         """Record *sentence* as a problem at *place*."""
         self.messages.append(f"{place}: {sentence}")
+
+    def add_hint(self, place: Place, sentence: str) -> None:
+        """Record *sentence* as a hint at *place*, once."""
+        hint = f"{place}: {sentence}"
+        if hint not in self.hints:
+            self.hints.append(hint)
 
     def check_arity(self, function: Any, count: int, label: str, takes: str) -> None:
         """Record a problem if *function* cannot be called with *count* positional arguments.

@@ -70,7 +70,8 @@ class _Resolver:
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
         partitions = dict(self._branches.partitions)
-        return Application(declared.name, tuple(pipelines), partitions, self._serialization)
+        hints = tuple(self._branches.hints)
+        return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
 
     def _pipeline(self, declared: DeclaredPipeline) -> Pipeline:
         if not declared.ended:

@@ -1,0 +1,114 @@
+"""What all windows have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from wallaroo.api.aggregations import Aggregation, Window
+from wallaroo.api.windows import EarlyResults
+from wallaroo.model.callers import time_limited
+
+
+class Late(Exception):
+    """A message arrived after all its windows had closed, and is not aggregated."""
+
+
+Failed = Callable[[str, BaseException], None]
+"""Called with a description of a window whose output failed, and the exception of user code."""
+
+
+class Windows(Protocol):
+    """The windows of a step."""
+
+    def new_entity(self) -> Any:
+        """Return an entity for a key without messages."""
+
+    def take(
+        self, entity: Any, key: Any, message: Any, arrived_ns: int, failed: Failed
+    ) -> list[Any]:
+        """Aggregate *message*; returns the outputs of the windows that it closes, then early ones.
+
+        What was due before it arrived must have been done (see `overdue`).
+
+        Raises:
+            Late: The message is not aggregated.
+            Exception: User code raised on the message.
+        """
+
+    def tick(self, entity: Any, key: Any, now_ns: int, failed: Failed) -> list[Any]:
+        """Do what is due by the clock; returns the outputs."""
+
+    def due_ns(self, entity: Any) -> int | None:
+        """Return the wall clock at which a tick emits something if no message arrives, or None."""
+
+    def is_disposable(self, entity: Any) -> bool:
+        """Whether *entity* is equivalent to a new one and can be deleted."""
+
+    def open_windows(self, entity: Any) -> int:
+        """Return the number of open windows with messages."""
+
+    def watermark(self, entity: Any) -> int | None:
+        """Return the watermark of the key; None if there is none."""
+
+    def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
+        """Return a copy of *entity* with each accumulator replaced by the result of *convert*."""
+
+
+def overdue(windows: Windows, entity: Any, key: Any, now_ns: int, failed: Failed) -> list[Any]:
+    """Do what was due before a message that arrives at *now_ns*; returns the outputs.
+
+    A tick of the clock may be on its way at that time.
+    """
+    due = windows.due_ns(entity)
+    return [] if due is None or due > now_ns else windows.tick(entity, key, now_ns, failed)
+
+
+def reads_none(*names: str) -> Callable[[object, str], None]:
+    """Return a `__getattr__` for a class with slots, in which *names* read None until they are set.
+
+    They are saved only if they are set, which is never the case for most windows; and entities
+    that were saved before the slots existed can be loaded.
+    """
+
+    def read(entity: object, name: str) -> None:
+        if name not in names:
+            msg = f"{type(entity).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg)
+
+    return read
+
+
+@time_limited
+class Aggregating:
+    """Computes outputs of windows by an aggregation."""
+
+    aggregation: Aggregation[Any, Any, Any]
+    takes_window: bool
+    """Whether the aggregation's `output` has a parameter for the window."""
+    early: EarlyResults | None
+
+    def output(self, key: Any, accumulator: Any, window: Window) -> list[Any]:
+        """Return the output of *window*, if there is one.
+
+        Raises:
+            Exception: User code raised.
+        """
+        if self.takes_window:
+            output = self.aggregation.output(key, accumulator, window)
+        else:
+            output = self.aggregation.output(key, accumulator)
+        return [] if output is None else [output]
+
+
+def duration(duration_ns: int) -> str:
+    """Format *duration_ns* in the largest unit that leaves no fraction.
+
+    Example:
+        >>> duration(90_000_000_000), duration(3_600_000_000_000), duration(5_000_000)
+        ('90 s', '1 h', '5 ms')
+    """
+    for unit, size in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6)):
+        if duration_ns % size == 0:
+            return f"{duration_ns // size:,} {unit}"
+    return f"{duration_ns:,} ns"
