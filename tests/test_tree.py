@@ -14,6 +14,7 @@ ACROSS_MODULES = {
     "dataflow/test_odd_states.py": "unusual state classes in both stages",
     "dataflow/test_plain_python.py": "unusual user code in both stages",
     "dataflow/test_serialization.py": "an application's own serialization in both stages",
+    "dataflow/test_windows.py": "windows of all kinds in both stages",
     "engine/realtime/test_exactly_once.py": "a real-time query that is cut off at any moment",
     "engine/realtime/test_processes.py": "the processes of a real-time query, killed and poisoned",
     "gateway/connectors/tcp/test_tls.py": "TLS of sources and sinks",

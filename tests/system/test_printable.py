@@ -87,6 +87,7 @@ def test_the_live_view() -> None:
         "errors": [error],
         "backlog": {"messages": 0, "seconds": 0.0},
         "workers": {"alive": 1, "wanted": 1},
+        "windows": {"open": 3, "watermark_s": 1e20},
         **dict.fromkeys(("connections", "set_aside", "unknown_key", "late"), 0),
     }
     console = Console(width=200, no_color=True)

@@ -83,6 +83,8 @@ def _lines(status: ReleaseStatus) -> Iterator[str]:
             f"outputs   {_count(values['delivered'])} delivered, "
             f"{_count(values['undelivered'])} waiting for their receivers"
         )
+        if values["late"]:
+            yield f"late      {_count(values['late'])} messages came after their windows had closed"
         yield ""
         yield from _table(
             ["SOURCE", "ADDRESS", "ACCEPTED", "BACKLOG"],

@@ -244,6 +244,7 @@ class Watch:
             "dead_letters": status.dead_letters,
             "unknown_key": status.unknown_key,
             "late": status.late,
+            "windows": self._of_windows(samples),
             "workers": {
                 "wanted": of.get(catalogue.WORKERS_WANTED.name),
                 "alive": of.get(catalogue.WORKERS_ALIVE.name),
@@ -311,9 +312,22 @@ class Watch:
                 "microseconds": 1e6 * sum(value.sum for value in timed) / count if count else None,
             }
         entities_of = by_labels(samples, catalogue.STATE_ENTITIES)
+        open_of = by_labels(samples, catalogue.OPEN_WINDOWS)
         for state in self._states:
             found[state.id] = {"entities": entities_of.get((state.name,), 0)}
+            if (state.name,) in open_of:
+                found[state.id]["open_windows"] = open_of[state.name,]
         return found
+
+    def _of_windows(self, samples: Sequence[Sample]) -> dict[str, Any] | None:
+        """The open windows of all states, and the latest watermark; None without windows."""
+        if not any(partition.windows for partition in self._application.partitions.values()):
+            return None
+        watermarks = by_labels(samples, catalogue.WATERMARK).values()
+        return {
+            "open": sum(by_labels(samples, catalogue.OPEN_WINDOWS).values()),
+            "watermark_s": max(watermarks, default=None),
+        }
 
 
 def _rate(counter: str, labels: tuple[str, ...], before: _Reading, now: _Reading) -> float:

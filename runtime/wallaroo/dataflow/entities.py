@@ -29,6 +29,7 @@ from wallaroo.dataflow.bucket_logs import (
     extended,
     sealed_record,
 )
+from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.user_logs import log_event
@@ -79,6 +80,8 @@ class Bucket:
     """Head of the log as of the last commit."""
     timers: Timers | None = None
     """When its windows close; None if not determined yet."""
+    open_windows: OpenWindows | None = None
+    """Figures of its windows; None if not determined yet."""
     unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
     """Entities that could not be loaded, by partition number and key."""
 
@@ -168,6 +171,7 @@ class EntityCache:
             return False
         missing = len(head.versions) - 1 - head.versions.index(bucket.version)
         if missing:
+            bucket.open_windows = None
             bucket.version, bucket.timers = _IN_USE, None  # invalid, in case a record is unreadable
             total = bucket.head.sum
             for place in range(head.count - missing, head.count):

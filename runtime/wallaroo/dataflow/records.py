@@ -98,7 +98,7 @@ class Tally:
     unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Number of messages dropped because of an unlisted key, by (state, printable key)."""
     late: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Number of late messages dropped, by (pipeline, windows)."""
+    """Number of late messages, by (pipeline, windows)."""
     due: dict[tuple[int, int], int | None] = field(default_factory=dict)
     """When the clock closes the next window, in nanoseconds since the Unix epoch, by (level,
     bucket); None for never."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from wallaroo.dataflow.entities import Bucket, Changes, Unloadable
 from wallaroo.dataflow.message_snapshots import Lost
+from wallaroo.dataflow.open_windows import OpenWindows, WindowFigures
 from wallaroo.dataflow.outgoing import Outgoing
 from wallaroo.dataflow.packing import (
     TICK,
@@ -82,6 +83,8 @@ class StateRunner:
         self._restores = [program.restores(stage) for stage in program.stages]
         """Functions that restore messages, by number of the stage; None if unnecessary."""
         self._runs = -1
+        self._reported: dict[int, tuple[int, WindowFigures]] = {}
+        """By partition, the bucket and the figures of its windows that were reported last."""
 
     def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
         """Process the messages for a bucket, in order of arrival.
@@ -92,6 +95,7 @@ class StateRunner:
             state: The bucket in memory, which is modified.
         """
         self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
+        self._open_windows = state.open_windows or OpenWindows()
         self._changes = Changes.none(len(state.entities))
         self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
@@ -112,6 +116,7 @@ class StateRunner:
             self._results.metrics.add_hot_keys(name, self._hot[number])
         if self._timed:
             self._results.tally.due[self._level, bucket] = self._timers.next_ns()
+            self._report_windows()
         return self._changes
 
     def sent(self) -> list[Packed]:
@@ -332,22 +337,33 @@ class StateRunner:
         """Record changes to the windows of *key*, and set its timer."""
         if step.windows.is_disposable(entity):
             self._timers.forget(number, key)
+            self._open_windows.forget(number, key)
             self._state.entities[number].pop(key, None)
             self._changes.changed[number].pop(key, None)
             self._changes.forgotten[number].add(key)
         else:
             self._timers.set(number, key, step.windows.due_ns(entity))
+            self._open_windows.note(number, key, step.windows, entity)
             self._changes.changed[number][key] = entity
 
     def _timers_of(self, state: Bucket) -> Timers:
         if state.timers is None:
-            state.timers = Timers()
+            state.timers, state.open_windows = Timers(), OpenWindows()
             for number in self._timed:
                 windows = self._program.partitions[number].windows
                 assert windows is not None
                 for key, entity in state.entities[number].items():
                     state.timers.set(number, key, windows.due_ns(entity))
+                    state.open_windows.note(number, key, windows, entity)
         return state.timers
+
+    def _report_windows(self) -> None:
+        """Add the figures of the windows to the metrics, where they have changed."""
+        for number in self._timed:
+            found = self._bucket, self._open_windows.figures(number)
+            if self._reported.get(number) != found:
+                self._reported[number] = found
+                self._results.metrics.windows[self._names[number], self._bucket] = found[1]
 
 
 def _origin(stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from wallaroo.dataflow.open_windows import WindowFigures
+
 _MAX_HOT_KEYS = 20
 """Maximum number of keys that a task reports."""
 _ARRIVAL_STEPS = 64
@@ -85,6 +87,8 @@ class TaskMetrics:
     """Messages by source and time of arrival, in nanoseconds since the Unix epoch."""
     entities: dict[tuple[str, int], int] = field(default_factory=dict)
     """Number of entities by state and bucket, of the buckets that the task processed."""
+    windows: dict[tuple[str, int], WindowFigures] = field(default_factory=dict)
+    """Figures of windows by state and bucket, where they have changed."""
     log_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     """Size of the state's log by the states that share it and by bucket, in bytes."""
     hot_keys: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -125,13 +129,14 @@ class TaskMetrics:
         for arrival, messages in other.arrivals.items():
             self.arrivals[arrival] = self.arrivals.get(arrival, 0) + messages
         self.entities |= other.entities
+        self.windows |= other.windows
         self.log_bytes |= other.log_bytes
         for entry, count in other.hot_keys.items():
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
         self.hot_keys = dict(_most(self.hot_keys))
 
     def __bool__(self) -> bool:
-        return bool(self.steps or self.arrivals or self.entities)
+        return bool(self.steps or self.arrivals or self.entities or self.windows)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain JSON values."""
@@ -139,6 +144,7 @@ class TaskMetrics:
             "steps": [[*step, *metrics.to_json()] for step, metrics in self.steps.items()],
             "arrivals": [[*arrival, count] for arrival, count in self.arrivals.items()],
             "entities": [[*slot, count] for slot, count in self.entities.items()],
+            "windows": [[*slot, *figures] for slot, figures in self.windows.items()],
             "log_bytes": [[*slot, size] for slot, size in self.log_bytes.items()],
             "hot_keys": [[*key, count] for key, count in self.hot_keys.items()],
         }
@@ -150,6 +156,7 @@ class TaskMetrics:
             {(pipeline, name): StepMetrics(*rest) for pipeline, name, *rest in value["steps"]},
             {(source, at): count for source, at, count in value["arrivals"]},
             {(state, slot): count for state, slot, count in value["entities"]},
+            {(state, slot): WindowFigures(*rest) for state, slot, *rest in value["windows"]},
             {(states, slot): size for states, slot, size in value["log_bytes"]},
             {(state, key): count for state, key, count in value["hot_keys"]},
         )

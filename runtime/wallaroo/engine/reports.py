@@ -74,7 +74,7 @@ class Reports:
         self._mostly_unlisted(batch.tally.metrics)
         for (pipeline, step), count in batch.tally.late.items():
             if self._repeats.show((pipeline, step, "late")):
-                log.warning("late messages dropped", pipeline=pipeline, step=step, messages=count)
+                log.warning("late messages", pipeline=pipeline, step=step, messages=count)
 
     def _unknown_keys(self, counts: Mapping[tuple[str, str], int]) -> None:
         others: Counter[str] = Counter()

@@ -108,9 +108,16 @@ UNKNOWN_KEY = _metric(
 LATE = _metric(
     "wallaroo_late_messages_total",
     "counter",
-    "Messages dropped because their windows had closed.",
+    "Messages that came after their windows had closed, and were not aggregated.",
     "pipeline",
     "step",
+)
+OPEN_WINDOWS = _metric("wallaroo_open_windows", "gauge", "Open windows with messages.", "state")
+WATERMARK = _metric(
+    "wallaroo_watermark_seconds",
+    "gauge",
+    "The latest watermark of a key of the windows, in seconds since the Unix epoch.",
+    "state",
 )
 LATENCY = _metric(
     "wallaroo_latency_seconds",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -157,6 +158,23 @@ def _shared(snapshot: Snapshot) -> Text:
     text.append(f"  connections {snapshot['connections']}")
     failed = snapshot["set_aside"]
     text.append(f"  set aside {number(failed)}", "red" if failed else "")
-    if dropped := snapshot["unknown_key"] + snapshot["late"]:
+    if dropped := snapshot["unknown_key"]:
         text.append(f"  dropped {number(dropped)}")
+    if (windows := snapshot["windows"]) is not None:
+        text.append(f"  late {number(snapshot['late'])}  open windows {number(windows['open'])}")
+        if windows["watermark_s"] is not None:
+            text.append(f"  watermark {_time(windows['watermark_s'])}")
     return text
+
+
+def _time(seconds_since_epoch: float) -> str:
+    """A time in UTC, to the second.
+
+    Example:
+        >>> _time(60.5), _time(1e20)
+        ('1970-01-01 00:01:00', 'out of range')
+    """
+    try:
+        return f"{datetime.fromtimestamp(seconds_since_epoch, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return "out of range"

@@ -206,6 +206,7 @@ class LocalRun(Lifecycle):
             "delivered": status.delivered,
             "set_aside": status.set_aside,
             "unknown_key": status.unknown_key,
+            "late": status.late,
             "kept_for_next_start": remaining,
         }
         return not remaining

@@ -121,7 +121,11 @@ function show() {
     ["backlog", format.count(backlog.messages), `${format.bytes(backlog.bytes)} · ${format.seconds(backlog.seconds)}`, backlog.seconds > 60],
     ["workers", `${workers.alive ?? "–"}`, `of ${workers.wanted ?? "–"}`, workers.alive < workers.wanted],
     ["connections", format.count(snapshot.connections)],
-    ["dead-lettered", format.count(snapshot.set_aside), snapshot.unknown_key + snapshot.late ? `${format.count(snapshot.unknown_key + snapshot.late)} dropped` : "", snapshot.set_aside > 0],
+    ["dead-lettered", format.count(snapshot.set_aside), snapshot.unknown_key ? `${format.count(snapshot.unknown_key)} dropped` : "", snapshot.set_aside > 0],
+    ...(snapshot.windows === null ? [] : [
+      ["open windows", format.count(snapshot.windows.open), watermark(snapshot.windows.watermark_s)],
+      ["late", format.count(snapshot.late), "messages"],
+    ]),
     [`last ${unit.name}`, format.seconds(snapshot.checkpoint_age_s), "ago"],
   ]);
   showMetrics(graph, snapshot.nodes, format);
@@ -132,6 +136,12 @@ function show() {
   batches();
   epochs();
   redraw();
+}
+
+function watermark(seconds) {
+  const time = new Date(seconds * 1000);
+  if (seconds === null || Number.isNaN(time.getTime())) return "";
+  return `until ${time.toISOString().slice(0, 19).replace("T", " ")}`;
 }
 
 function tiles(entries) {

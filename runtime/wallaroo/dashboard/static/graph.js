@@ -92,7 +92,7 @@ export function showMetrics({ rates, metrics }, nodes, format) {
   for (const [id, { metric, kind }] of metrics) {
     const node = nodes[id] ?? {};
     const parts = [];
-    if (kind === "store") parts.push(`${format.count(node.entities ?? 0)} entities`);
+    if (kind === "store") parts.push(node.open_windows == null ? `${format.count(node.entities ?? 0)} entities` : `${format.count(node.open_windows)} open of ${format.count(node.entities ?? 0)} keys`);
     else if (node.microseconds != null) parts.push(`${format.micros(node.microseconds)}${node.set_aside ? "" : " per message"}`);
     if (node.set_aside) parts.push(`${format.count(node.set_aside)} dead-lettered`);
     metric.textContent = parts.join(" · ");

@@ -42,11 +42,13 @@ def _taken(metrics: TaskMetrics) -> TaskMetrics:
         {name: replace(step) for name, step in metrics.steps.items() if step != _ZERO},
         metrics.arrivals,
         metrics.entities,
+        metrics.windows,
         metrics.log_bytes,
         metrics.hot_keys,
     )
     for step in metrics.steps.values():
         for field in fields(StepMetrics):
             setattr(step, field.name, getattr(_ZERO, field.name))
-    metrics.arrivals, metrics.entities, metrics.log_bytes, metrics.hot_keys = {}, {}, {}, {}
+    metrics.arrivals, metrics.entities, metrics.windows = {}, {}, {}
+    metrics.log_bytes, metrics.hot_keys = {}, {}
     return taken

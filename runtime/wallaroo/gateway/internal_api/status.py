@@ -32,7 +32,7 @@ class GatewayStatus:
     unknown_key: int
     """Messages dropped since then because their key is not listed."""
     late: int
-    """Messages dropped since then because their windows had closed."""
+    """Messages that have come since then after their windows had closed."""
     dead_letters: int = 0
     """Dead letters kept now."""
     dead_letters_gone: int = 0

@@ -72,6 +72,18 @@ class MetricsTable:
         gauges = [
             (catalogue.STATE_ENTITIES.name, tally.metrics.entities),
             (catalogue.STATE_BYTES.name, tally.metrics.log_bytes),
+            (
+                catalogue.OPEN_WINDOWS.name,
+                {slot: figures.open for slot, figures in tally.metrics.windows.items()},
+            ),
+            (
+                catalogue.WATERMARK.name,
+                {
+                    slot: figures.watermark_ns
+                    for slot, figures in tally.metrics.windows.items()
+                    if figures.watermark_ns is not None
+                },
+            ),
         ]
         self._database.executemany(
             "INSERT OR REPLACE INTO state_figure VALUES (?, ?, ?, ?)",
@@ -106,8 +118,9 @@ class MetricsTable:
                 spent = Distribution((value,), counts["seconds", step])
                 yield Sample(catalogue.STEP_SECONDS, tuple(map(str, step)), spent)
         yield from self._latencies(counts, pipelines)
-        for metric in (catalogue.STATE_ENTITIES, catalogue.STATE_BYTES):
+        for metric in (catalogue.STATE_ENTITIES, catalogue.STATE_BYTES, catalogue.OPEN_WINDOWS):
             yield from self._of_state(metric)
+        yield from self._watermarks()
 
     def _latencies(
         self, counts: dict[_Count, float], pipelines: Sequence[Sequence[str]]
@@ -127,6 +140,13 @@ class MetricsTable:
             (metric.name,),
         ):
             yield Sample(metric, (state,), value)
+
+    def _watermarks(self) -> Iterator[Sample]:
+        for state, value_ns in self._database.execute(
+            "SELECT state, max(value) FROM state_figure WHERE name = ? GROUP BY state",
+            (catalogue.WATERMARK.name,),
+        ):
+            yield Sample(catalogue.WATERMARK, (state,), value_ns / 1e9)
 
     def _note_hot(self, tally: Tally, now_ns: int) -> None:
         if now_ns - self._faded_ns > _FADING_NS:

@@ -106,6 +106,7 @@ class ReleaseStatus:
             "undelivered": gateway.get("undelivered"),
             "delivered": gateway.get("delivered"),
             "set_aside": gateway.get("set_aside"),
+            "late": gateway.get("late"),
             "last_error": driver.get("last_error"),
             "problems": list(self.problems),
         }
