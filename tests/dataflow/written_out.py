@@ -56,7 +56,6 @@ class WrittenOut:
     """All messages in windows that may be open."""
     _shown: dict[tuple[int, int], int] = field(default_factory=dict)
     """By message and start of its window (0 if windows merge), 1 if a result contains it."""
-    _closed: set[int] = field(default_factory=set)
     _watermark: int | None = None
     _latest: int = 0
     _seen: int = 0
@@ -85,7 +84,7 @@ class WrittenOut:
         message = Taken(id_, event, place, arrived)
         self._kept.append(message)
         self._latest, self._seen = max(self._latest, event), arrived
-        self._advance(max(self._watermark, event))
+        self._advance(max(self._watermark, event), message)
         self._note_early(message, arrived)
 
     def clock(self, now: int) -> None:
@@ -129,15 +128,15 @@ class WrittenOut:
         self._kept.clear()
         self._early = None
 
-    def _advance(self, watermark: int) -> None:
+    def _advance(self, watermark: int, new: Taken | None = None) -> None:
         before = self._open()
         self._watermark = watermark
         for window in before:
             if not self._is_open(window):
                 self._emit(window, is_final=True)
-                self._closed.add(window[0])
         self._kept = [m for m in self._kept if any(map(self._is_open, self._windows_with(m)))]
-        if not any(map(self._fresh, self._open())):
+        fresh = {message for window in self._open() for message in self._fresh(window)}
+        if not fresh - {new}:
             self._early = None
 
     def _note_early(self, message: Taken, arrived: int) -> None:

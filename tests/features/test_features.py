@@ -53,11 +53,23 @@ def purchases(choose: random.Random) -> Sent:
     ]
 
 
+def clicks(choose: random.Random) -> Sent:
+    sent: Sent = []
+    for number in range(300):
+        minute = number // 3 + choose.randint(-9, 0) + 10
+        user = choose.choice(["Ann", "Bob", "Eve"])
+        sent.append(("Clicks", f"{user} {minute} {choose.choice('xyz')}".encode()))
+        if choose.random() < 0.05:  # a pause
+            sent = sent[: -choose.randrange(20)]
+    return sent
+
+
 STREAMS = {
     "classes": shop,
     "decorators": visits,
     "pipelines": readings,
     "serialization": purchases,
+    "windows": clicks,
 }
 
 
@@ -74,6 +86,16 @@ def test_spark_gives_what_the_simulation_gives(name: str, on_spark: InProcess) -
     assert made.tally.set_aside == len(due.set_aside)
     assert sum(made.tally.unknown_keys.values()) == len(due.unknown_keys)
     assert sum(made.tally.late.values()) == len(due.late)
+
+
+def test_a_click_between_two_visits_joins_them_and_one_after_their_end_is_late() -> None:
+    times = [1, 7, 4, 30, 6]
+    sent = [("Clicks", f"Ann {time} x".encode()) for time in times]
+    result = simulate(reference("windows").load(), sent)
+    visits = [line for line in result.by_sink["Clicks 1"] if line.startswith(b"visit")]
+    assert visits == [b"visit Ann 00:01 00:12 early 3 xxx\n", b"visit Ann 00:01 00:12 end 3 xxx\n"]
+    assert result.by_sink["Clicks 2"] == [b"late Ann 6 x\n"] * 2
+    assert [(step, click[1]) for _, step, click in result.late] == [("visit", 6), ("minutes", 6)]
 
 
 def test_a_visit_greets_by_the_name_that_was_last_given() -> None:

@@ -1,0 +1,1 @@
+"""Examples that other systems publish, written anew: they must give the published results."""
