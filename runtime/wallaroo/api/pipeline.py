@@ -279,12 +279,11 @@ def _declared_pipelines(pipelines: Sequence[Pipeline[Any]]) -> list[DeclaredPipe
     for origin in dict.fromkeys(branch.origin for _, branch in every):
         found = [(pipeline, branch) for pipeline, branch in every if branch.origin is origin]
         parts = list(dict.fromkeys(pipeline for pipeline, _ in found))
-        sinks = [sink for part in parts for sink in part._sinks]  # noqa: SLF001
-        paths: list[_Path] = []
-        for pipeline, branch in found:
-            before = sum(len(part._sinks) for part in parts[: parts.index(pipeline)])  # noqa: SLF001
-            own = list(range(before, before + len(pipeline._sinks)))  # noqa: SLF001
-            paths.append(_Path(branch.stages, None if len(parts) == 1 else own))
+        sinks, own = _shared_sinks(parts)
+        paths = [
+            _Path(branch.stages, None if len(parts) == 1 else own[pipeline])
+            for pipeline, branch in found
+        ]
         trunk = _merge_paths(paths, names)
         declared.append(
             DeclaredPipeline(
@@ -300,6 +299,22 @@ def _declared_pipelines(pipelines: Sequence[Pipeline[Any]]) -> list[DeclaredPipe
             )
         )
     return declared
+
+
+def _shared_sinks(
+    parts: Sequence[Pipeline[Any]],
+) -> tuple[list[Any], dict[Pipeline[Any], list[int]]]:
+    """Return the sinks of all *parts*, which may share some, and of each part the indices."""
+    sinks: list[Any] = []
+    own: dict[Pipeline[Any], list[int]] = {}
+    for part in parts:
+        before = len(sinks)
+        own[part] = []
+        for sink in part._sinks:  # noqa: SLF001
+            shared = [number for number in range(before) if sinks[number] is sink]
+            own[part].append(shared[0] if shared else len(sinks))
+            sinks += [] if shared else [sink]
+    return sinks, own
 
 
 def _merge_paths(paths: list[_Path], names: dict[_Stage, str]) -> DeclaredBranch:
