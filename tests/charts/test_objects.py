@@ -102,6 +102,28 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "test": {"tlsSecretName": "a-sender"},
     },
+    "topics only": {
+        "sources": [],
+        "receiver": {"ports": []},
+        "test": {"messages": [], "expect": []},
+        "kafka": {
+            "enabled": True,
+            "brokers": ["broker-1.example:9092", "broker-2.example:9092"],
+            "sources": [
+                {"topic": "orders"},
+                {"topic": "quotes", "name": "quotes", "brokers": ["[::1]:9093"]},
+            ],
+            "sinks": [{"topic": "totals"}],
+            "settings": {"compression.type": "zstd", "message.max.bytes": 100_000_000},
+            "secretName": "kafka",
+        },
+        "tls": {"kafka": {"authorities": "brokers-ca", "secretName": "a-client"}},
+    },
+    "topics beside ports": {
+        "kafka": {"enabled": True, "secretName": "kafka", "secretKey": ""},
+        "gateway": {"extraEnv": [{"name": "A", "value": "b"}]},
+        "args": ["--kafka_sink_max_message_size=500000"],
+    },
     "dashboard": {
         "dashboard": {
             "enabled": True,

@@ -84,13 +84,29 @@ class Application(BaseHTTPRequestHandler):
     receiver: Receiver
     set_aside = 0
     accepted = backlog = 0
+    topics = 0
+    """Messages that a source of a topic has accepted."""
+    topic_problem: str | None = None
     tls: ssl.SSLContext | None = None
 
     def do_GET(self) -> None:
+        topic = f"topic orders at broker:{self.port}"
         status = {
             "sources": [
-                {"name": "Split", "where": f"0.0.0.0:{self.port}", "accepted": type(self).accepted}
+                {
+                    "name": "Orders",
+                    "where": topic,
+                    "accepted": type(self).topics,
+                    "problem": type(self).topic_problem,
+                },
+                {
+                    "name": "Split",
+                    "where": f"0.0.0.0:{self.port}",
+                    "accepted": type(self).accepted,
+                    "problem": None,
+                },
             ],
+            "sinks": [{"name": "Totals", "where": topic, "problem": None}],
             "backlog": type(self).backlog,
             "set_aside": type(self).set_aside,
             "unknown_key": 0,
@@ -160,6 +176,7 @@ def smoke(application: type[Application], tmp_path: Path, **settings: Any) -> tu
         "sources": {"text": f"127.0.0.1:{application.port}"},
         "status": application.status,  # type: ignore[attr-defined]
         "receiver": f"http://127.0.0.1:{application.receiver.http}",
+        "topics": False,
         "tls": {"sources": None, "own": None},
         "messages": [{"source": "text", "text": "{nonce}"}],
         "expect": [{"text": "{nonce} => 1\n"}],
@@ -238,6 +255,23 @@ def test_sources_with_tls_must_show_the_certificate_they_are_known_by(
     assert (code, said.splitlines()[-1]) == (0, "OK"), said
     code, said = smoke(application, tmp_path, tls=tls("other"))
     assert (code, "does not speak TLS with the certificate" in said) == (1, True), said
+
+
+def test_topics_that_can_be_used_pass_without_a_message(
+    application: type[Application], tmp_path: Path
+) -> None:
+    application.topics = 7
+    code, told = smoke(application, tmp_path, topics=True, messages=[], receiver=None)
+    assert code == 0, told
+    assert "no topic has a problem" in told
+
+
+def test_a_topic_that_cannot_be_used_fails(application: type[Application], tmp_path: Path) -> None:
+    application.topic_problem = "the brokers refuse the credentials"
+    code, told = smoke(application, tmp_path, topics=True, timeout_s=4)
+    assert code == 1
+    reason = "source Orders (topic orders at broker:"
+    assert f"FAILED: {reason}{application.port}): the brokers refuse the credentials" in told
 
 
 def test_outputs_that_go_elsewhere_are_not_looked_for(

@@ -28,6 +28,10 @@ AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"onError": {"sources": {"Orders": "retry"}}}, "onError", "set-aside"),
     ({"gateway": {"maxConnections": 0}}, "maxConnections", "1"),
     ({"tls": {"gateway": {}}}, "gateway", "not allowed"),
+    ({"kafka": {"sources": [{"name": "orders"}]}}, "sources", "topic"),
+    ({"kafka": {"brokers": "broker-1:9092"}}, "brokers", "array"),
+    ({"kafka": {"password": "x"}}, "password", "not allowed"),
+    ({"kafka": {"settings": {"linger.ms": [5]}}}, "settings", "array|string"),
     ({"test": {"messages": [{"source": "orders"}]}}, "messages", "text|hex|one"),
 ]
 FORMS: list[tuple[dict[str, Any], str]] = [
@@ -75,6 +79,34 @@ FORMS: list[tuple[dict[str, Any], str]] = [
     (
         {"tls": {"sources": {"secretName": "Gateway TLS"}}},
         'tls.sources.secretName is "Gateway TLS": expected the name of a Secret',
+    ),
+    (
+        {"kafka": {"enabled": True, "brokers": ["broker-1"]}},
+        'kafka.brokers[0] is "broker-1": expected a host and a port from 1 to 65535, such as',
+    ),
+    (
+        {"kafka": {"enabled": True, "sinks": [{"topic": "a", "brokers": ["a:9092,b:9092"]}]}},
+        'kafka.sinks[0].brokers[0] is "a:9092,b:9092": expected a host and a port',
+    ),
+    (
+        {"kafka": {"enabled": True, "sources": [{"topic": "new orders"}]}},
+        'kafka.sources[0].topic is "new orders": expected the name of a topic, with letters',
+    ),
+    (
+        {"kafka": {"enabled": True, "sources": [{"topic": "a", "name": "--kafka"}]}},
+        'kafka.sources[0].name is "--kafka": expected what the names of the application\'s options',
+    ),
+    (
+        {"kafka": {"enabled": True, "settings": {"Linger MS": 1}}},
+        'kafka.settings is "Linger MS": expected the name of an option of librdkafka',
+    ),
+    (
+        {"kafka": {"enabled": True, "settings": {"client.id": "a\nb=c"}}},
+        'kafka.settings[client.id] is "a\\nb=c": expected text without line breaks.',
+    ),
+    (
+        {"kafka": {"enabled": True, "secretName": "My Secret"}},
+        'kafka.secretName is "My Secret": expected the name of a Secret',
     ),
     (
         {"test": {"expect": [{"hex": "xyz"}]}},
@@ -170,6 +202,48 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     (
         {"tls": {"outputs": {"authorities": "receivers"}}},
         "outputs is empty: the receiver that comes along speaks plain TCP",
+    ),
+    (
+        {"kafka": {"secretName": "kafka"}},
+        "kafka.secretName is set, and kafka.enabled is false: set kafka.enabled=true.",
+    ),
+    (
+        {"tls": {"kafka": {"authorities": "ca"}}},
+        "tls.kafka.authorities is set, and kafka.enabled is false: set kafka.enabled=true.",
+    ),
+    (
+        {"kafka": {"enabled": True}, "tls": {"kafka": {"secretName": "tls"}}},
+        "without tls.kafka.authorities brokers are reached by plain TCP",
+    ),
+    (
+        {"kafka": {"enabled": True, "sinks": [{"topic": "totals"}]}},
+        "The topic totals in kafka.sinks has no brokers: set kafka.brokers, for example",
+    ),
+    (
+        {
+            "kafka": {
+                "enabled": True,
+                "brokers": ["broker-1:9092"],
+                "sources": [{"topic": "orders"}, {"topic": "quotes"}],
+            }
+        },
+        "The topics orders and quotes become the same options, --kafka_source_topic and",
+    ),
+    (
+        {
+            "kafka": {"enabled": True, "secretName": "kafka"},
+            "gateway": {"extraEnv": [{"name": "WALLAROO_KAFKA_SETTINGS", "value": "/x"}]},
+        },
+        "gateway.extraEnv has WALLAROO_KAFKA_SETTINGS, which kafka.settings, kafka.secretName and",
+    ),
+    (
+        {"kafka": {"enabled": True}, "sources": [], "test": {"messages": [], "expect": []}}
+        | {"gateway": {"service": {"type": "NodePort", "nodePorts": {"trades": 30001}}}},
+        'nodePorts names the source "trades", and sources is empty.',
+    ),
+    (
+        {"kafka": {"enabled": True}, "sources": []},
+        'test.messages names the source "market-data", and sources is empty.',
     ),
     (
         {"serviceMonitor": {"enabled": True}},

@@ -2,8 +2,9 @@
 
 Its argument is the path of a JSON file, which the chart generates from the `test` values: `sources`
 (name to `host:port`), `status` (URL of the gateway's status), `receiver` (URL of the chart's own
-receiver, or null), `messages`, `expect`, `tls` (directories of the sources' certificate and of the
-test's client certificate; each may be null) and `timeout_s`.
+receiver, or null), `topics` (whether there may be topics of Kafka), `messages`, `expect`, `tls`
+(directories of the sources' certificate and of the test's client certificate; each may be null) and
+`timeout_s`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Smoke:
         """Send all messages and wait for the expected outputs.
 
         Raises:
-            Failed: An output did not arrive in time, or a message became a dead letter.
+            Failed: An output did not arrive in time, a message became a dead letter, or a topic
+                cannot be read or written.
         """
         before = self._wait("the gateway's status", self._status)
         for message in self._settings["messages"]:
@@ -67,8 +69,10 @@ class Smoke:
                 msg = f"{now[fault] - before[fault]} messages were counted as {fault}"
                 raise Failed(msg)
         print("processed without errors")
+        if self._settings["topics"]:
+            self._check_topics()
         if self._settings["receiver"] is None:
-            print("outputs are sent to other receivers, and were not checked")
+            print("outputs go elsewhere, and were not checked")
             return
         for expected in self._settings["expect"]:
             output = self._bytes(expected)
@@ -100,6 +104,14 @@ class Smoke:
         )
         print(f"{message['source']} ({address}) has accepted {payload!r}")
 
+    def _check_topics(self) -> None:
+        """Wait until no source or sink reports a problem, which may be a temporary one."""
+        while problems := _problems(self._wait("the gateway's status", self._status)):
+            if time.monotonic() > self._until:
+                raise Failed("; ".join(problems))
+            time.sleep(PAUSE_S)
+        print("no topic has a problem")
+
     def _bytes(self, message: Mapping[str, str]) -> bytes:
         if "hex" in message:
             return bytes.fromhex(message["hex"].replace("{nonce}", self._nonce.encode().hex()))
@@ -123,8 +135,23 @@ class Smoke:
 
 
 def _accepted(status: Mapping[str, Any], port: int | None = None) -> int:
+    """Messages that all sources have accepted, or the one that listens at *port*."""
     sources = status["sources"]
-    return sum(s["accepted"] for s in sources if not port or s["where"].endswith(f":{port}"))
+    return sum(s["accepted"] for s in sources if not port or _listens_at(s["where"], port))
+
+
+def _listens_at(where: str, port: int) -> bool:
+    # a topic is at the address of its brokers, behind other words
+    return " " not in where and where.endswith(f":{port}")
+
+
+def _problems(status: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{kind} {one['name']} ({one['where']}): {one['problem']}"
+        for kind in ("source", "sink")
+        for one in status[f"{kind}s"]
+        if one["problem"]
+    ]
 
 
 def _processed(status: Mapping[str, Any]) -> int:

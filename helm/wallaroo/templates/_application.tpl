@@ -6,6 +6,7 @@ All objects of a Wallaroo application. An application's chart includes only this
 {{- include "wallaroo.checks" . }}
 {{- include "wallaroo.access" . }}
 {{- include "wallaroo.storage" . }}
+{{- include "wallaroo.kafkaConfigMap" . }}
 ---
 {{ include "wallaroo.gateway" . }}
 ---

@@ -1,7 +1,7 @@
 {{/* Checks that the schema cannot express: one sentence per mistake, all reported at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "forms" "numbers" "name" "sources" "tls" "dashboard" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range $check := list "values" "forms" "numbers" "name" "sources" "kafka" "tls" "dashboard" "workers" "disruption" "capabilities" "test" "upgrade" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "engine" "workers" "partitions" "onError" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
+{{- range $key := list "image" "engine" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}
@@ -38,8 +38,8 @@ image.repository is empty: name the application's image, for example --set image
 {{- end }}
 
 {{- define "wallaroo.checks.sources" -}}
-{{- if not .Values.sources }}
-sources is empty: name the application's sources in the order it takes them, for example --set sources[0].name=orders,sources[0].port=7010.
+{{- if not (or .Values.sources .Values.kafka.enabled) }}
+sources is empty: name the application's sources in the order it takes them, for example --set sources[0].name=orders,sources[0].port=7010. If it reads topics of Kafka only, set kafka.enabled=true.
 {{- end -}}
 {{- $names := dict -}}
 {{- $ports := dict -}}
@@ -61,7 +61,7 @@ The source {{ .name }} with port {{ int .port }} is in the way of the port at wh
 {{- end -}}
 {{- range $name := keys .Values.gateway.service.nodePorts | sortAlpha -}}
 {{- if not (hasKey $names $name) }}
-gateway.service.nodePorts names the source {{ $name | quote }}, and the sources are {{ keys $names | sortAlpha | join ", " }}.
+gateway.service.nodePorts names the source {{ $name | quote }}, and {{ ternary (printf "the sources are %s" (keys $names | sortAlpha | join ", ")) "sources is empty" (not (empty $names)) }}.
 {{- end -}}
 {{- end -}}
 {{- if and .Values.gateway.service.nodePorts (eq .Values.gateway.service.type "ClusterIP") }}
@@ -80,6 +80,47 @@ receiver.ports has 7981, where the receiver answers helm test: choose another po
 {{- end -}}
 {{- end }}
 
+{{- define "wallaroo.checks.kafka" -}}
+{{- $kafka := .Values.kafka -}}
+{{- if not $kafka.enabled -}}
+{{- range $key := list "brokers" "sources" "sinks" "settings" "secretName" -}}
+{{- if index $kafka $key }}
+kafka.{{ $key }} is set, and kafka.enabled is false: set kafka.enabled=true.
+{{- end -}}
+{{- end -}}
+{{- range $key := list "authorities" "secretName" -}}
+{{- if index $.Values.tls.kafka $key }}
+tls.kafka.{{ $key }} is set, and kafka.enabled is false: set kafka.enabled=true.
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $names := dict -}}
+{{- range $side, $default := dict "sources" "kafka_source" "sinks" "kafka_sink" -}}
+{{- range index $kafka $side -}}
+{{- $name := .name | default $default -}}
+{{- if not (or .brokers $kafka.brokers) }}
+The topic {{ .topic }} in kafka.{{ $side }} has no brokers: set kafka.brokers, for example --set kafka.brokers[0]=broker-1.example:9092.
+{{- end -}}
+{{- if hasKey $names $name }}
+The topics {{ get $names $name }} and {{ .topic }} become the same options, --{{ $name }}_topic and --{{ $name }}_brokers: give each its own name.
+{{- end -}}
+{{- $_ := set $names $name .topic -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := keys $kafka.settings | sortAlpha -}}
+{{- if regexMatch "password|secret|key\\.pem|oauthbearer\\.config|credential" $name }}
+kafka.settings has {{ $name }}, a secret, and a ConfigMap is no place for it: write it to the file in the Secret that kafka.secretName names.
+{{- end -}}
+{{- end -}}
+{{- if include "wallaroo.kafkaFiles" . -}}
+{{- range .Values.gateway.extraEnv -}}
+{{- if eq .name "WALLAROO_KAFKA_SETTINGS" }}
+gateway.extraEnv has WALLAROO_KAFKA_SETTINGS, which kafka.settings, kafka.secretName and tls.kafka set: remove it.
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "wallaroo.checks.tls" -}}
 {{- with .Values.tls -}}
 {{- if and .sources.clientAuthorities (not .sources.secretName) }}
@@ -87,6 +128,9 @@ tls.sources.clientAuthorities is set, and without tls.sources.secretName sources
 {{- end -}}
 {{- if and .outputs.secretName (not .outputs.authorities) }}
 tls.outputs.secretName is set, and without tls.outputs.authorities outputs go out by plain TCP: name the Secret with the authorities of the receivers, too.
+{{- end -}}
+{{- if and .kafka.secretName (not .kafka.authorities) }}
+tls.kafka.secretName is set, and without tls.kafka.authorities brokers are reached by plain TCP: name the Secret with their authorities, too.
 {{- end -}}
 {{- if and .outputs.authorities (not $.Values.outputs) }}
 tls.outputs.authorities is set, and outputs is empty: the receiver that comes along speaks plain TCP. Name outputs of your own.
@@ -140,7 +184,7 @@ prometheusRule.enabled is true, and the cluster has no monitoring.coreos.com/v1:
 {{- end -}}
 {{- range .Values.test.messages -}}
 {{- if not (has .source $names) }}
-test.messages names the source {{ .source | quote }}, and the sources are {{ join ", " $names }}.
+test.messages names the source {{ .source | quote }}, and {{ ternary (printf "the sources are %s" (join ", " $names)) "sources is empty" (not (empty $names)) }}.
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -35,6 +35,21 @@ source:
 address:
   pattern: '^([a-zA-Z0-9]([-a-zA-Z0-9._]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$'
   expected: a host and a port from 1 to 65535, such as results.example:7002
+broker:
+  pattern: '^([a-zA-Z0-9]([-a-zA-Z0-9._]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$'
+  expected: a host and a port from 1 to 65535, such as broker-1.example:9092
+topic:
+  pattern: '^[a-zA-Z0-9._-]{1,249}$'
+  expected: the name of a topic, with letters, digits, ".", "_" and "-", such as orders
+option:
+  pattern: '^[a-zA-Z][a-zA-Z0-9_-]*$'
+  expected: what the names of the application's options begin with, such as kafka_source
+kafkaKey:
+  pattern: '^[a-z][a-z0-9._]*$'
+  expected: the name of an option of librdkafka, such as compression.type
+line:
+  pattern: '^[^\n\r]*$'
+  expected: text without line breaks
 network:
   pattern: '^[0-9a-fA-F.:]+/[0-9]{1,3}$'
   expected: a range of addresses, such as 10.0.0.0/8
@@ -71,6 +86,10 @@ resource:
   (list "tls.sources.clientAuthorities" "secretName" $values.tls.sources.clientAuthorities)
   (list "tls.outputs.authorities" "secretName" $values.tls.outputs.authorities)
   (list "tls.outputs.secretName" "secretName" $values.tls.outputs.secretName)
+  (list "tls.kafka.authorities" "secretName" $values.tls.kafka.authorities)
+  (list "tls.kafka.secretName" "secretName" $values.tls.kafka.secretName)
+  (list "kafka.secretName" "secretName" $values.kafka.secretName)
+  (list "kafka.secretKey" "secretKey" $values.kafka.secretKey)
   (list "tls.door.secretName" "secretName" $values.tls.door.secretName)
   (list "dashboard.tokenSecret" "secretName" $values.dashboard.tokenSecret)
   (list "test.tlsSecretName" "secretName" $values.test.tlsSecretName)
@@ -91,6 +110,23 @@ resource:
 {{- end -}}
 {{- range $place, $range := $values.gateway.service.loadBalancerSourceRanges -}}
 {{- $checks = append $checks (list (printf "gateway.service.loadBalancerSourceRanges[%d]" $place) "network" $range "required") -}}
+{{- end -}}
+{{- range $place, $broker := $values.kafka.brokers -}}
+{{- $checks = append $checks (list (printf "kafka.brokers[%d]" $place) "broker" $broker "required") -}}
+{{- end -}}
+{{- range $side := list "sources" "sinks" -}}
+{{- range $place, $topic := index $values.kafka $side -}}
+{{- $path := printf "kafka.%s[%d]" $side $place -}}
+{{- $checks = append $checks (list (printf "%s.topic" $path) "topic" $topic.topic "required") -}}
+{{- $checks = append $checks (list (printf "%s.name" $path) "option" $topic.name) -}}
+{{- range $number, $broker := $topic.brokers -}}
+{{- $checks = append $checks (list (printf "%s.brokers[%d]" $path $number) "broker" $broker "required") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $value := $values.kafka.settings -}}
+{{- $checks = append $checks (list "kafka.settings" "kafkaKey" $name "required") -}}
+{{- $checks = append $checks (list (printf "kafka.settings[%s]" $name) "line" $value) -}}
 {{- end -}}
 {{- range $name, $_ := $values.sparkConf -}}
 {{- $checks = append $checks (list "sparkConf" "sparkKey" $name "required") -}}

@@ -2,6 +2,7 @@
 {{- define "wallaroo.gateway" -}}
 {{- $part := dict "root" . "component" "gateway" -}}
 {{- $values := .Values.gateway -}}
+{{- if .Values.sources -}}
 apiVersion: v1
 kind: Service
 metadata:
@@ -31,6 +32,7 @@ spec:
       {{- end }}
     {{- end }}
 ---
+{{ end -}}
 apiVersion: v1
 kind: Service
 metadata:
@@ -71,7 +73,9 @@ spec:
       {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
   template:
     metadata:
-      {{- include "wallaroo.podMetadata" $part | nindent 6 }}
+      {{- $kafka := include "wallaroo.kafkaSettings" . }}
+      {{- $restarting := ternary (dict "checksum/kafka" (sha256sum $kafka)) dict (not (empty $kafka)) }}
+      {{- include "wallaroo.podMetadata" (merge (dict "annotations" $restarting) $part) | nindent 6 }}
     spec:
       {{- include "wallaroo.podSettings" $part | nindent 6 }}
       containers:
@@ -110,9 +114,16 @@ spec:
             {{- with include "wallaroo.applicationTail" . }}
             {{- . | nindent 12 }}
             {{- end }}
-          {{- with $values.extraEnv }}
+          {{- $files := include "wallaroo.kafkaFiles" . }}
+          {{- if or $files $values.extraEnv }}
           env:
+            {{- with $files }}
+            - name: WALLAROO_KAFKA_SETTINGS
+              value: {{ . }}
+            {{- end }}
+            {{- with $values.extraEnv }}
             {{- toYaml . | nindent 12 }}
+            {{- end }}
           {{- end }}
           ports:
             {{- range .Values.sources }}
@@ -143,12 +154,18 @@ spec:
             {{- with include "wallaroo.tlsMounts" . | trim }}
             {{- . | nindent 12 }}
             {{- end }}
+            {{- with include "wallaroo.kafkaMounts" . | trim }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
       volumes:
         - name: journal
           persistentVolumeClaim:
             claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "journal") }}
         {{- with include "wallaroo.tlsVolumes" . | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- with include "wallaroo.kafkaVolumes" . | trim }}
         {{- . | nindent 8 }}
         {{- end }}
         {{- include "wallaroo.volumes" $part | nindent 8 }}

@@ -86,6 +86,11 @@ annotations:
 {{- (index .root.Values.storage .volume).existingClaim | default (printf "%s-%s" (include "wallaroo.fullname" .root) .volume) -}}
 {{- end }}
 
+{{/* "true" if the chart adds a receiver, for trying things out. */}}
+{{- define "wallaroo.hasReceiver" -}}
+{{- if and (not .Values.outputs) .Values.receiver.ports -}}true{{- end -}}
+{{- end }}
+
 {{/* Addresses of the outputs, separated by commas; by default those of the chart's own receiver. */}}
 {{- define "wallaroo.outputs" -}}
 {{- if .Values.outputs -}}
@@ -106,16 +111,21 @@ annotations:
 {{- $sources = append $sources (printf "%s@0.0.0.0:%v" .name (int .port)) -}}
 {{- end -}}
 - /app
-- --in={{ join "," $sources }}
-- --out={{ include "wallaroo.outputs" . }}
+{{- with $sources }}
+- --in={{ join "," . }}
+{{- end }}
+{{- with include "wallaroo.outputs" . }}
+- --out={{ . }}
+{{- end }}
 - --max-frame={{ int .Values.maxFrameBytes }}
 - --log-level={{ .Values.logLevel }}
 - --token-file=/etc/wallaroo/token/token
 {{- end }}
 
-{{/* The application's own arguments, which come last. */}}
+{{/* The application's own arguments, which come last: topics, then those of `args`. */}}
 {{- define "wallaroo.applicationTail" -}}
-{{- with .Values.args -}}
+{{- $topics := include "wallaroo.kafkaOptions" . | fromYamlArray -}}
+{{- with concat $topics .Values.args -}}
 - --
 {{- range . }}
 - {{ toString . | quote }}

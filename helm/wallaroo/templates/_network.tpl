@@ -24,17 +24,21 @@
 {{- end -}}
 {{- $spark := list (dict "port" 7078 "protocol" "TCP") (dict "port" 7079 "protocol" "TCP") -}}
 {{- /* ingress of each component: its ports, and the peers that may reach them; an empty list is all */ -}}
+{{- $gateway := list
+  (dict "ports" $inner "from" (list $release))
+  (dict "ports" $health "from" (ternary (append $monitors $release) (list) (not (empty $monitors))))
+-}}
+{{- if $sources -}}{{- /* a rule without ports would open all */ -}}
+{{- $gateway = prepend $gateway (dict "ports" $sources "from" (ternary (append $senders $release) (list) (not (empty $senders)))) -}}
+{{- end -}}
 {{- $rules := dict
-  "gateway" (list
-    (dict "ports" $sources "from" (ternary (append $senders $release) (list) (not (empty $senders))))
-    (dict "ports" $inner "from" (list $release))
-    (dict "ports" $health "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
+  "gateway" $gateway
   "driver" (list
     (dict "ports" $spark "from" (list $release))
     (dict "ports" $shown "from" (ternary (append $monitors $release) (list) (not (empty $monitors)))))
   "executor" (list (dict "from" (list $release)))
 -}}
-{{- if not .Values.outputs -}}
+{{- if include "wallaroo.hasReceiver" . -}}
 {{- $_ := set $rules "receiver" (list (dict "ports" (append $outputs (dict "port" 7981 "protocol" "TCP")) "from" (list $release))) -}}
 {{- end -}}
 {{- range $component, $rule := $rules }}

@@ -12,12 +12,19 @@ root, send (commands that send to the sources' ports on 127.0.0.1).
 {{- $ports = append $ports (int .port | toString) -}}
 {{- end -}}
 {{- $type := .Values.gateway.service.type -}}
+{{- $topics := dict "sources" list "sinks" list -}}
+{{- range $side, $_ := $topics -}}
+{{- range index $.root.Values.kafka $side -}}
+{{- $_ := set $topics $side (append (get $topics $side) .topic) -}}
+{{- end -}}
+{{- end -}}
 {{ .Chart.Name }} is installed as {{ .Release.Name }}, with {{ int .Values.workers }} worker{{ if gt (int .Values.workers) 1 }}s{{ end }} (at most {{ int .Values.partitions }}){{ if .Values.stopped }}. It is stopped (stopped=true){{ end }}.
 
 1. Wait until it is ready:
 
    kubectl -n {{ $namespace }} rollout status statefulset/{{ $fullname }}-gateway
    kubectl -n {{ $namespace }} rollout status statefulset/{{ $fullname }}-driver
+{{- if .Values.sources }}
 
 2. Send messages. A message is a frame: its length as a big-endian 32-bit integer, then its bytes.
    Inside the cluster the sources are:
@@ -39,11 +46,20 @@ root, send (commands that send to the sources' ports on 127.0.0.1).
 {{ range $send }}
    {{ . }}
 {{- end }}
-{{ end }}
-3. See the results:
-{{ if .Values.outputs }}
+{{- end }}
+{{- end }}
+{{- with $topics.sources }}
+
+   Messages are read from {{ if gt (len .) 1 }}the topics{{ else }}the topic{{ end }} {{ join ", " . }}.
+{{- end }}
+
+{{ ternary "3" "2" (not (empty .Values.sources)) }}. See the results:
+{{ with $topics.sinks }}
+   They are written to {{ if gt (len .) 1 }}the topics{{ else }}the topic{{ end }} {{ join ", " . }}.
+{{- end }}
+{{- if .Values.outputs }}
    They are sent to {{ join ", " .Values.outputs }}.
-{{- else }}
+{{- else if include "wallaroo.hasReceiver" . }}
    kubectl -n {{ $namespace }} logs -f deployment/{{ $fullname }}-receiver
 
    This receiver is only for trying things out. To use your own: --set outputs[0]=HOST:PORT

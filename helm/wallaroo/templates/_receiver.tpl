@@ -1,6 +1,6 @@
 {{/* A receiver for trying things out, added if no outputs are set. */}}
 {{- define "wallaroo.receiver" -}}
-{{- if not .Values.outputs }}
+{{- if include "wallaroo.hasReceiver" . }}
 {{- $part := dict "root" . "component" "receiver" -}}
 {{- $metadata := include "wallaroo.metadata" (merge (dict "name" "receiver") $part) -}}
 {{- $program := .Subcharts.wallaroo.Files.Get "files/receiver.py" }}

@@ -7,7 +7,7 @@
 {{- range .Values.sources -}}
 {{- $_ := set $sources .name (printf "%s-sources:%d" $fullname (int .port)) -}}
 {{- end -}}
-{{- $receiver := ternary nil (printf "http://%s-receiver:7981" $fullname) (not (empty .Values.outputs)) -}}
+{{- $receiver := ternary (printf "http://%s-receiver:7981" $fullname) nil (not (empty (include "wallaroo.hasReceiver" .))) -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -20,6 +20,7 @@ data:
       "sources" $sources
       "status" (printf "http://%s-gateway:7980/status" $fullname)
       "receiver" $receiver
+      "topics" .Values.kafka.enabled
       "messages" .Values.test.messages
       "expect" .Values.test.expect
       "tls" (dict

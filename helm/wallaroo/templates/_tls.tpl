@@ -26,6 +26,10 @@ sources: {{ dict "name" .sources.secretName "keys" $pair | toJson }}
 senders: {{ dict "name" .sources.clientAuthorities "keys" $ca | toJson }}
 receivers: {{ dict "name" .outputs.authorities "keys" $ca | toJson }}
 outputs: {{ dict "name" .outputs.secretName "keys" $pair | toJson }}
+{{- if $.Values.kafka.enabled }}
+brokers: {{ dict "name" .kafka.authorities "keys" $ca | toJson }}
+kafka: {{ dict "name" .kafka.secretName "keys" $pair | toJson }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -47,15 +51,20 @@ outputs: {{ dict "name" .outputs.secretName "keys" $pair | toJson }}
 {{- end }}
 {{- end }}
 
-{{/* A volume with some keys of a Secret, readable by the pod's user and group: dict volume, name, keys. */}}
+{{/*
+A volume with some keys of a Secret, or all of them, readable by the pod's user and group: dict volume,
+name, keys.
+*/}}
 {{- define "wallaroo.secretVolume" -}}
 - name: {{ .volume }}
   secret:
     secretName: {{ .name }}
     defaultMode: 0440
+    {{- with .keys }}
     items:
-      {{- range .keys }}
+      {{- range . }}
       - key: {{ . }}
         path: {{ . }}
       {{- end }}
+    {{- end }}
 {{- end }}

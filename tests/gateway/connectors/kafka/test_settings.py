@@ -61,6 +61,19 @@ def test_what_librdkafka_refuses_is_told_without_its_value(tmp_path: Path, line:
     assert str(own) in str(raised.value)
 
 
+def test_several_files_may_be_named_of_which_the_last_one_counts(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("shared", "secret")]
+    for file, level in zip(files, (3, 7), strict=True):
+        file.write_text(f"{file.name}.group={file}\ncompression.level={level}\n")
+    settings = settings_of(Topic("t", "a:1"), {VARIABLE: ":".join(map(str, files))})
+    assert settings.options == {
+        "shared.group": str(files[0]),
+        "secret.group": str(files[1]),
+        "compression.level": "7",
+    }
+    assert settings.files == tuple(files)
+
+
 def test_without_the_extra_it_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(RuntimeFailure, match=r"pip install wallaroo\[kafka\]"):

@@ -16,7 +16,8 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.model.kafka import Topic, is_secret
 
 VARIABLE = "WALLAROO_KAFKA_SETTINGS"
-"""Environment variable that names a file with settings for all topics."""
+"""Environment variable that names a file with settings for all topics, or several files with colons
+between them; later ones take precedence."""
 _OWN = frozenset(
     {
         *("bootstrap.servers", "metadata.broker.list", "group.id", "group.protocol"),
@@ -65,8 +66,8 @@ def settings_of(topic: Topic, environment: Mapping[str, str] | None = None) -> C
     """
     options: dict[str, Any] = {}
     secrets: list[str] = []
-    named = (os.environ if environment is None else environment).get(VARIABLE)
-    files = [Path(named)] if named else []
+    named = (os.environ if environment is None else environment).get(VARIABLE, "")
+    files = [Path(name) for name in named.split(os.pathsep) if name]
     files += [] if topic.settings_file is None else [topic.settings_file]
     for file in files:
         for number, name, value in _lines(file):
