@@ -1,4 +1,4 @@
-"""A real broker of Apache Kafka on free ports, which tests stop, kill and start again."""
+"""Real brokers of Apache Kafka on free ports, which tests stop, kill and start again."""
 
 from __future__ import annotations
 
@@ -8,38 +8,135 @@ import signal
 import socket
 import subprocess
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import ElectionType, TopicPartition
 
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.artifacts import jars
+from tests.kafka.brokers import Brokers
+from tests.kafka.proxy import Proxy
+from tests.kafka.security import PASSWORD, USER, Authority
 from wallaroo.engine.spark.java import find_java
 
 _PROPERTIES = """
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+node.id={node}
+controller.quorum.voters={voters}
+listeners={listeners}
+advertised.listeners={advertised}
+listener.security.protocol.map=DIRECT:PLAINTEXT,PROXIED:PLAINTEXT,SECURE:SASL_SSL,\
+CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
+inter.broker.listener.name=DIRECT
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location={keystore}
+listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.secure.scram-sha-256.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
 log.dirs={directory}/data
 auto.create.topics.enable=false
+min.insync.replicas={in_sync}
 offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replication}
 transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+transaction.state.log.replication.factor={replication}
+transaction.state.log.min.isr={in_sync}
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=1500
 broker.heartbeat.interval.ms=300
+auto.leader.rebalance.enable=false
 """
+_LISTENERS = ("DIRECT", "PROXIED", "SECURE")
 
 
-class Broker:
-    """One broker, which is its own controller.
+class Node:
+    """The process of one broker, which is a controller as well.
+
+    Args:
+        directory: Where its data and its log are.
+        number: Its number, from 1 on.
+        controllers: `HOST:PORT` of the controllers of all nodes.
+        cluster: ID of the cluster.
+        authority: Signs its certificate.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        number: int,
+        controllers: Sequence[str],
+        cluster: str,
+        authority: Authority,
+    ) -> None:
+        directory.mkdir(exist_ok=True)
+        self._log = directory / "log.txt"
+        self._java = [
+            *(find_java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars()}/*"),
+        ]
+        places = dict(zip(_LISTENERS, free_addresses(len(_LISTENERS)), strict=True))
+        self.address, self.secure = places["DIRECT"], places["SECURE"]
+        self.proxy = Proxy(places["PROXIED"])
+        self.proxied = f"127.0.0.1:{self.proxy.port}"
+        keystore = directory / "keystore.pem"
+        authority.issue(keystore)
+        self._properties = directory / "server.properties"
+        self._properties.write_text(
+            _PROPERTIES.format(
+                directory=directory,
+                node=number,
+                voters=",".join(f"{at}@{where}" for at, where in enumerate(controllers, 1)),
+                listeners=_listed({**places, "CONTROLLER": controllers[number - 1]}),
+                advertised=_listed({**places, "PROXIED": self.proxied}),
+                keystore=keystore,
+                replication=len(controllers),
+                in_sync=len(controllers) // 2 + 1,
+            )
+        )
+        user = f"SCRAM-SHA-256=[name={USER},password={PASSWORD},iterations=4096]"
+        tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "--add-scram", user]
+        self._formatting = subprocess.Popen(
+            [*self._java, *tool, "-c", str(self._properties)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        if not self._log.exists():
+            _, told = self._formatting.communicate(timeout=PATIENCE_S)
+            assert self._formatting.returncode == 0, told.decode()
+        with self._log.open("ab") as log:
+            command = [*self._java, "kafka.Kafka", str(self._properties)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE_S)
+            self._process = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and not stopped.
+
+        Raises:
+            AssertionError: It has ended on its own.
+        """
+        if self._process is None:
+            return False
+        ended = self._process.poll() is not None
+        assert not ended, f"the broker ended: {self._log.read_text()[-2000:]}"
+        return True
+
+
+class Broker(Brokers):
+    """One broker.
 
     Args:
         directory: Where its data and its log are.
@@ -49,132 +146,99 @@ class Broker:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._java = [
-            *(find_java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars()}/*"),
-        ]
-        ports = _free_ports()
-        self.address = f"127.0.0.1:{ports[0]}"
-        self._properties = directory / "server.properties"
-        self._properties.write_text(
-            _PROPERTIES.format(directory=directory, port=ports[0], controller=ports[1])
+        self.authority = Authority(directory)
+        self._node = Node(directory / "1", 1, free_addresses(1), _cluster_id(), self.authority)
+        self.proxy, self.proxied, self.secure = (
+            self._node.proxy,
+            self._node.proxied,
+            self._node.secure,
         )
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._call("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(self._node.address)
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        with (self._directory / "log.txt").open("ab") as log:
-            command = [*self._java, "kafka.Kafka", str(self._properties)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        settings: dict[str, Any] = {"reconnect.backoff.max.ms": 200, "log_level": 0}
-        self.admin = AdminClient({"bootstrap.servers": self.address, **settings})
-        wait_until(self._answers, "the broker", 2 * PATIENCE_S)
+        self._node.start()
+        self.connect()
+        wait_until(lambda: self._node.runs and self.answering(), "the broker", 2 * PATIENCE_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(PATIENCE_S)
-            self._process = None
-
-    def topic(self, partitions: int = 1, **config: str) -> str:
-        """A new topic, once it can be used."""
-        name = f"topic-{uuid.uuid4().hex[:8]}"
-        self.make(name, partitions, **config)
-        return name
-
-    def make(self, name: str, partitions: int = 1, **config: str) -> None:
-        """Make the topic *name*; underscores in *config* stand for dots."""
-        settings = {key.replace("_", "."): value for key, value in config.items()}
-        made = self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])
-        made[name].result(PATIENCE_S)
-        wait_until(lambda: self._has(name, partitions), f"topic {name}")
-
-    def grow(self, topic: str, partitions: int) -> None:
-        """Give *topic* more partitions."""
-        grown = self.admin.create_partitions([NewPartitions(topic, partitions)])
-        grown[topic].result(PATIENCE_S)
-        wait_until(lambda: self._has(topic, partitions), f"topic {topic}")
-
-    def remove(self, topic: str) -> None:
-        """Delete *topic*."""
-        self.admin.delete_topics([topic])[topic].result(PATIENCE_S)
-        wait_until(lambda: not self._has(topic, 1), "the end of the topic")
-
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Delete the records of a partition that are older than offset *before*."""
-        upto = TopicPartition(topic, partition, before)
-        for deleted in self.admin.delete_records([upto]).values():
-            deleted.result(PATIENCE_S)
-
-    def write(self, topic: str, *values: bytes, partition: int = 0, **settings: Any) -> None:
-        """Write records without keys."""
-        producer = Producer({"bootstrap.servers": self.address, "log_level": 0, **settings})
-        for value in values:
-            while True:
-                try:
-                    producer.produce(topic, value, partition=partition)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        assert producer.flush(PATIENCE_S) == 0
-
-    def records(self, topic: str, *, committed: bool = True) -> list[Any]:
-        """All records of *topic*, by partition; *committed* leaves out those of open transactions.
-
-        A record is a message of the client.
-        """
-        level = "read_committed" if committed else "read_uncommitted"
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.address,
-                "group.id": f"reader-{uuid.uuid4().hex}",
-                "isolation.level": level,
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-        with contextlib.closing(consumer):
-            partitions = consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
-            consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-            found, ended = [], set[int]()
-            while len(ended) < len(partitions):
-                for message in consumer.consume(1000, 1.0):
-                    if (error := message.error()) is None:
-                        found.append(message)
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        ended.add(message.partition() or 0)
-        return sorted(found, key=lambda message: (message.partition(), message.offset()))
-
-    def values(self, topic: str, *, committed: bool = True) -> list[bytes]:
-        """The values of all records of *topic*."""
-        return [message.value() for message in self.records(topic, committed=committed)]
-
-    def _has(self, topic: str, partitions: int) -> bool:
-        found = self.admin.list_topics(timeout=PATIENCE_S).topics.get(topic)
-        return found is not None and len(found.partitions) >= partitions and found.error is None
-
-    def _answers(self) -> bool:
-        assert self._process is not None
-        log = (self._directory / "log.txt").read_text()
-        assert self._process.poll() is None, f"the broker ended: {log[-2000:]}"
-        with contextlib.suppress(Exception):
-            return bool(self.admin.list_topics(timeout=1.0).brokers)
-        return False
-
-    def _call(self, *command: str) -> None:
-        subprocess.run([*self._java, *command], check=True, capture_output=True, timeout=PATIENCE_S)
+        self._node.stop(how)
 
 
-def _free_ports() -> list[int]:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
-        return [one.getsockname()[1], two.getsockname()[1]]
+class Cluster(Brokers):
+    """Three brokers; each record is on all of them, and counts when it is on two.
+
+    Args:
+        directory: Where their data and their logs are.
+
+    Raises:
+        NotAvailable: Kafka cannot be fetched.
+    """
+
+    COUNT = 3
+
+    def __init__(self, directory: Path) -> None:
+        authority, cluster = Authority(directory), _cluster_id()
+        controllers = free_addresses(self.COUNT)
+        self.nodes = {
+            number: Node(directory / str(number), number, controllers, cluster, authority)
+            for number in range(1, self.COUNT + 1)
+        }
+        self.proxied = ",".join(node.proxied for node in self.nodes.values())
+        super().__init__(",".join(node.address for node in self.nodes.values()), self.COUNT)
+        self.start()
+
+    def start(self) -> None:
+        """Start those that do not run, and wait until all answer."""
+        for node in self.nodes.values():
+            if not node.runs:
+                node.start()
+        self.connect()
+        wait_until(self._all_answer, "the brokers", 3 * PATIENCE_S)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End all."""
+        for node in self.nodes.values():
+            node.stop(how)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Number of the broker that leads a partition; -1 if none does."""
+        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        return int(found.partitions[partition].leader)
+
+    def elect_preferred(self, *topics: str) -> None:
+        """Let the preferred brokers lead all partitions of *topics* again, once they can."""
+        known = self.admin.list_topics(timeout=PATIENCE_S).topics
+        wanted = [TopicPartition(name, at) for name in topics for at in known[name].partitions]
+
+        def elected() -> bool:
+            found = self.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(PATIENCE_S)
+            told = {error.name() for error in found.values() if error is not None}
+            return told <= {"NO_ERROR", "ELECTION_NOT_NEEDED"}
+
+        wait_until(elected, "the election")
+
+    def cut(self, manner: str) -> None:
+        """Let the network in front of all brokers be as `Proxy` has it."""
+        for node in self.nodes.values():
+            node.proxy.manner = manner
+
+    def _all_answer(self) -> bool:
+        return all(node.runs for node in self.nodes.values()) and self.answering() == self.COUNT
+
+
+def free_addresses(count: int) -> list[str]:
+    """`HOST:PORT` of ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        chosen = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [f"127.0.0.1:{one.getsockname()[1]}" for one in chosen]
+
+
+def _listed(places: dict[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in places.items())
+
+
+def _cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
