@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.engine.gateway_api import Range
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.kafka.positions import Positions
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -116,6 +118,23 @@ class Topics:
             return database.execute("SELECT position FROM reached").fetchone()
         return None
 
+    def move_position(self, partition: int, offset: int) -> None:
+        """Let the source have read a partition up to *offset*, while the gateway is stopped."""
+        path = self._directory / "state" / "journal.db"
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            (stored,) = database.execute("SELECT position FROM reached").fetchone()
+            positions = Positions.decoded(stored)
+            moved = Positions(positions.topic_id, {**positions.offsets, partition: offset})
+            database.execute("UPDATE reached SET position = ?", (moved.encoded(),))
+
+    def stop_at(self, place: str) -> None:
+        """Let the gateway stand still at the next passing of *place*."""
+        (self.faults / place).write_text(f"0 0 {int(signal.SIGSTOP)}")
+
+    def passed(self, place: str) -> None:
+        """Wait until a process has passed *place*."""
+        wait_until(lambda: not (self.faults / place).exists(), place)
+
     def published(self) -> list[bytes]:
         """All outputs that were published."""
         return [b"%d" % number for number in range(self._published)]
@@ -145,7 +164,12 @@ def wait_delivered(client: GatewayClient) -> None:
     wait_until(lambda: not client.status().undelivered, "the delivery of everything", PATIENCE_S)
 
 
-def problem_of_source(client: GatewayClient) -> str:
-    """What the source's problem is, once there is one."""
-    wait_until(lambda: client.status().sources[0].problem, "a problem")
-    return client.status().sources[0].problem or ""
+def problem_of_source(client: GatewayClient, containing: str = "") -> str:
+    """What the source's problem is, once there is one that has the text *containing*."""
+
+    def told() -> str:
+        problem = client.status().sources[0].problem or ""
+        return problem if containing in problem else ""
+
+    wait_until(told, f"a problem with {containing!r}")
+    return told()

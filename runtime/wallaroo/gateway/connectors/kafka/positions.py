@@ -28,6 +28,18 @@ class Positions:
         offsets = {str(partition): offset for partition, offset in self.offsets.items()}
         return json.dumps({"topic": self.topic_id, "next": offsets}).encode()
 
+    def within(self, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Where reading goes on in each partition of *bounds*: no record is read again.
+
+        Args:
+            bounds: First offset and end of partitions.
+
+        Example:
+            >>> Positions("a1", {0: 7, 1: 7, 2: 7}).within({0: (7, 9), 1: (9, 12), 2: (0, 4)})
+            {0: 7, 1: 9, 2: 4}
+        """
+        return {at: min(max(self.offsets[at], first), end) for at, (first, end) in bounds.items()}
+
     @classmethod
     def decoded(cls, data: bytes) -> Positions:
         """The positions that the journal has kept.

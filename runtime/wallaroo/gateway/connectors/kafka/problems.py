@@ -32,6 +32,10 @@ _TEXTS = (
         "{brokers} does not permit it: {told}; give the user permission for {topic}",
     ),
     (
+        {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"},
+        "{brokers} no longer has the next record of topic {topic}: {told}",
+    ),
+    (
         {"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"},
         "a record is too large for {topic}: {told}; raise message.max.bytes of the client, and "
         "max.message.bytes of the topic",

@@ -45,6 +45,8 @@ _COMMIT_S = 2.0
 """Seconds between commits to the group."""
 _AGAIN_S = 2.0
 """Seconds between looks at a topic whose brokers were away."""
+_SURE_S = 0.25
+"""Seconds in which no topic is deleted, recreated and filled again up to where it was read."""
 _STOP_S = 5.0
 """Time that a reader has, at a stop, to end."""
 _LENGTH = struct.Struct(">I")
@@ -116,7 +118,7 @@ class KafkaReader:
         self._ends: dict[int, int] = {}
         """Where the partitions ended last, by partition."""
         self._bytes = 0
-        self._looked = self._committed = 0.0
+        self._looked = self._committed = self._sure = 0.0
         self._committed_offsets: Mapping[int, int] = {}
         self.where = source.where
         self.failures = 0
@@ -179,7 +181,9 @@ class KafkaReader:
                 if not self._journal.wait_for_room(self._index, _AHEAD_BYTES, _WAIT_S):
                     continue  # librdkafka pauses when its own buffer is full
                 if (first := consumer.poll(_WAIT_S)) is not None:
-                    self._take([first, *consumer.consume(_AT_ONCE, 0)])
+                    fetched = [first, *consumer.consume(_AT_ONCE, 0)]
+                    self._make_sure()
+                    self._take(fetched)
                 elif self._client.last_error is not None:
                     reason = str(self._client.problem(self._client.last_error))
                     if reason != self.problem:
@@ -207,9 +211,9 @@ class KafkaReader:
             )
             lost = lost_records(positions, topic_id, bounds)
             lost |= {at: f"partition {at} is gone" for at in gone if at not in lost}
-            offsets = {at: next_ for at, next_ in positions.offsets.items() if at not in lost}
             if lost:
                 self._report(lost)
+            offsets = positions.within(bounds)
             new = [at for at in partitions if at not in offsets]
             offsets |= {at: first for at, (first, _) in self._bounds(consumer, new).items()}
         self._hand_in(0, b"", Positions(topic_id, offsets))
@@ -262,20 +266,44 @@ class KafkaReader:
         positions = self._positions
         if time.monotonic() - self._looked < due or positions is None:
             return
-        topic_id, partitions = self._client.describe()
+        partitions = self._same_topic(positions)
         self._looked = time.monotonic()
-        if topic_id != positions.topic_id:
-            msg = f"{self.where} was deleted and recreated"  # opened again, with what to do
-            raise KafkaProblem(msg)
         if new := [at for at in partitions if at not in positions.offsets]:
             first = {at: low for at, (low, _) in self._bounds(consumer, new).items()}
             offsets = {**positions.offsets, **first}
-            self._hand_in(0, b"", Positions(topic_id, offsets))
+            self._hand_in(0, b"", Positions(positions.topic_id, offsets))
             name = self._source.topic.name
             consumer.incremental_assign([TopicPartition(name, *at) for at in first.items()])
             log.info("source has new partitions", **self._names(), partitions=new)
         self._note_ends(consumer)
         self._well()
+
+    def _make_sure(self) -> None:
+        """Look whether what was fetched comes from the topic that was read before.
+
+        librdkafka goes on with the next offset if a topic was recreated while it had no connection,
+        or fetched nothing.
+
+        Raises:
+            KafkaProblem: It does not, or no broker answers.
+        """
+        if time.monotonic() - self._sure >= _SURE_S and self._positions is not None:
+            self._same_topic(self._positions)
+            self._sure = time.monotonic()
+
+    def _same_topic(self, positions: Positions) -> list[int]:
+        """The partitions of the topic.
+
+        Raises:
+            KafkaProblem: The topic was recreated, or no broker answers.
+        """
+        topic_id, partitions = self._client.describe()
+        if topic_id != positions.topic_id:
+            if not self._source.skips_lost:
+                self._report(lost_records(positions, topic_id, {}))
+            msg = f"{self.where} was deleted and recreated; it is opened again"
+            raise KafkaProblem(msg)
+        return partitions
 
     def _note_ends(self, consumer: Consumer) -> None:
         """Note where the partitions end, as fetched records have told."""
