@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from confluent_kafka import ElectionType, TopicPartition
@@ -45,10 +45,14 @@ transaction.state.log.replication.factor={replication}
 transaction.state.log.min.isr={in_sync}
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 group.initial.rebalance.delay.ms=0
-broker.session.timeout.ms=1500
+broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms=300
+controller.quorum.fetch.timeout.ms=6000
+controller.quorum.election.timeout.ms=3000
 auto.leader.rebalance.enable=false
 """
+_START_S = 240.0
+"""Time for brokers to start, also on a busy machine."""
 _LISTENERS = ("DIRECT", "PROXIED", "SECURE")
 
 
@@ -94,6 +98,7 @@ class Node:
                 keystore=keystore,
                 replication=len(controllers),
                 in_sync=len(controllers) // 2 + 1,
+                session_ms=1500 if len(controllers) == 1 else 5000,
             )
         )
         user = f"SCRAM-SHA-256=[name={USER},password={PASSWORD},iterations=4096]"
@@ -108,7 +113,7 @@ class Node:
     def start(self) -> None:
         """Start it."""
         if not self._log.exists():
-            _, told = self._formatting.communicate(timeout=PATIENCE_S)
+            _, told = self._formatting.communicate(timeout=_START_S)
             assert self._formatting.returncode == 0, told.decode()
         with self._log.open("ab") as log:
             command = [*self._java, "kafka.Kafka", str(self._properties)]
@@ -120,6 +125,11 @@ class Node:
             self._process.send_signal(how)
             self._process.wait(PATIENCE_S)
             self._process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it, if it runs."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     @property
     def runs(self) -> bool:
@@ -160,7 +170,8 @@ class Broker(Brokers):
         """Start it, and wait until it answers."""
         self._node.start()
         self.connect()
-        wait_until(lambda: self._node.runs and self.answering(), "the broker", 2 * PATIENCE_S)
+        with _ended_on_failure(self.stop):
+            wait_until(lambda: self._node.runs and self.answering(), "the broker", _START_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it."""
@@ -196,12 +207,19 @@ class Cluster(Brokers):
             if not node.runs:
                 node.start()
         self.connect()
-        wait_until(self._all_answer, "the brokers", 3 * PATIENCE_S)
+        with _ended_on_failure(self.stop):
+            wait_until(self._all_answer, "the brokers", _START_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End all."""
         for node in self.nodes.values():
             node.stop(how)
+
+    def close(self) -> None:
+        """End all, and free their ports."""
+        self.stop(signal.SIGKILL)
+        for node in self.nodes.values():
+            node.proxy.close()
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Number of the broker that leads a partition; -1 if none does."""
@@ -227,6 +245,15 @@ class Cluster(Brokers):
 
     def _all_answer(self) -> bool:
         return all(node.runs for node in self.nodes.values()) and self.answering() == self.COUNT
+
+
+@contextlib.contextmanager
+def _ended_on_failure(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        stop(signal.SIGKILL)
+        raise
 
 
 def free_addresses(count: int) -> list[str]:

@@ -37,7 +37,7 @@ class Topics:
 
     def __init__(self, directory: Path, **texts: str) -> None:
         """*texts* are what `APP` needs; options begin with a comma."""
-        self._directory = directory
+        self._directory, self.texts = directory, texts
         self.describe(**texts)
         self.faults = directory / "faults"
         self.faults.mkdir()

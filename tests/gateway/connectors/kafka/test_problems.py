@@ -25,7 +25,8 @@ SETTINGS = ClientSettings({}, ("hush",), (Path("/etc/kafka/settings"),))
         (KafkaError.MSG_SIZE_TOO_LARGE, "raise message.max.bytes of the client"),
         (KafkaError._FENCED, "another gateway writes the outputs of a copy"),
         (KafkaError._BAD_COMPRESSION, "a codec that is not supported"),
-        (KafkaError.OFFSET_OUT_OF_RANGE, "topic orders at a:1: "),
+        (KafkaError.OFFSET_OUT_OF_RANGE, "a:1 no longer has the next record of topic orders"),
+        (KafkaError.INVALID_TIMESTAMP, "topic orders at a:1: "),
     ],
 )
 def test_an_error_is_told_with_what_to_do_and_without_secrets(code: int, told: str) -> None:

@@ -78,7 +78,9 @@ def settings_of(topic: Topic, environment: Mapping[str, str] | None = None) -> C
         _check(name, f"the configuration of {topic}")
     options |= topic.settings
     secrets.sort(key=len, reverse=True)  # one may contain another
-    return ClientSettings(options, tuple(secrets), tuple(files))
+    found = ClientSettings(options, tuple(secrets), tuple(files))
+    _check_files(topic, found)
+    return found
 
 
 def _lines(file: Path) -> list[tuple[int, str, str]]:
@@ -98,6 +100,23 @@ def _lines(file: Path) -> list[tuple[int, str, str]]:
             raise RuntimeFailure(msg)
         found.append((number, name.strip(), value.strip()))
     return found
+
+
+def _check_files(topic: Topic, settings: ClientSettings) -> None:
+    """Refuse names of files that cannot be read, of which librdkafka only tells OpenSSL's codes."""
+    for name, value in settings.options.items():
+        if not name.endswith(".location") or value == "probe":
+            continue
+        file = Path(str(value))
+        try:
+            if not file.is_dir():
+                file.open("rb").close()
+        except OSError as error:
+            msg = (
+                f"{topic}: {name} is {file}, which cannot be read: {error.strerror}; the settings "
+                f"are in {settings.origin}"
+            )
+            raise RuntimeFailure(msg) from None
 
 
 def _check(name: str, where: str) -> None:
