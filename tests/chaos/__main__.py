@@ -16,7 +16,7 @@ from tests.chaos.catalogue import FAULTS, faults_of, lacking
 from tests.chaos.report import Report, Spell, write
 from tests.chaos.system import RATE, System
 from tests.chaos.trial import Wrong, at_the_end, inject
-from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, Turn
+from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, WITH_TOPICS, Turn
 from tests.helpers import ROOT
 from wallaroo.engine.registry import DEFAULT
 
@@ -98,7 +98,7 @@ def take(
     chance, right = random.Random(spell.seed), True
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as directory,
-        System(Path(directory), turn, keys=spell.keys, rate=spell.rate) as run,
+        system_of(turn)(Path(directory), turn, keys=spell.keys, rate=spell.rate) as run,
     ):
         time.sleep(2.0)
         begun = time.monotonic()
@@ -135,6 +135,15 @@ def next_of(names: list[str], turn: Turn, report: Report, chance: random.Random)
     here, engine = report.tried(lambda other: other == turn), report.tried(turn.is_alike)
     least = min((here[name], engine[name]) for name in names)
     return chance.choice([name for name in names if (here[name], engine[name]) == least])
+
+
+def system_of(turn: Turn) -> type[System]:
+    """What runs *turn*."""
+    if turn.shape not in WITH_TOPICS:
+        return System
+    from tests.chaos.kafka_system import KafkaSystem
+
+    return KafkaSystem
 
 
 def say(line: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tests.chaos.faults import COMMON, IN_BATCHES
 from tests.chaos.groups import Fault, Group
+from tests.chaos.kafka_faults import WITH_KAFKA
 from tests.chaos.machine_faults import LONG_STOPS, MACHINE, STOPS_IN_BATCHES, TWO_MACHINES
 from tests.chaos.memory_faults import MEMORY, MEMORY_IN_REAL_TIME
 from tests.chaos.network_faults import NETWORK
@@ -25,6 +26,7 @@ GROUPS: tuple[Group, ...] = (
     AT_SOCKET,
     NETWORK,
     TWO_MACHINES,
+    *WITH_KAFKA,
 )
 """All, in the order of the report."""
 FAULTS: Mapping[str, Fault] = {

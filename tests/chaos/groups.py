@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tests.chaos.system import System
-from tests.chaos.turn import Turn
+from tests.chaos.turn import WITHOUT_TOPICS, Turn
 
 Fault = Callable[[System, random.Random], bool]
 """Injects a fault; tells whether it could."""
@@ -24,7 +24,7 @@ class Group:
     applications: frozenset[str] | None = None
     """Applications that they fit; None for all."""
     shapes: frozenset[str] | None = None
-    """Shapes that they fit; None for all."""
+    """Shapes that they fit; None for all without topics."""
     lacks: Callable[[], str | None] = lambda: None
     """Returns what this machine lacks for them; None if nothing."""
 
@@ -33,6 +33,6 @@ class Group:
         chosen = (
             (self.engines, turn.engine),
             (self.applications, turn.application),
-            (self.shapes, turn.shape),
+            (WITHOUT_TOPICS if self.shapes is None else self.shapes, turn.shape),
         )
         return all(known is None or name in known for known, name in chosen)

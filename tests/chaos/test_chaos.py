@@ -17,7 +17,15 @@ from tests.chaos.report import Report, Spell
 from tests.chaos.sockets import connections, cut, is_connected
 from tests.chaos.system import System
 from tests.chaos.trial import at_the_end, inject
-from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, Turn
+from tests.chaos.turn import (
+    APPLICATIONS,
+    ENGINES,
+    SHAPES,
+    TOPIC_SINKS,
+    WITH_TOPICS,
+    WITHOUT_TOPICS,
+    Turn,
+)
 
 SHORT = [
     "kill at journal-before-commit",
@@ -131,7 +139,7 @@ def test_connections_of_another_process_are_found_and_cut(tmp_path: Path) -> Non
 
 
 def test_faults_have_names_of_their_own() -> None:
-    assert sum(len(group.faults) for group in GROUPS) == len(FAULTS)
+    assert all(FAULTS[name] is fault for group in GROUPS for name, fault in group.faults.items())
     assert set(SHORT) <= set(faults_of(Turn("micro-batch")))
     assert set(SHORT_AT_SEAMS) <= set(faults_of(Turn("real-time")))
 
@@ -140,7 +148,11 @@ def test_a_fault_is_for_the_turns_that_it_fits() -> None:
     turns = [Turn(*parts) for parts in itertools.product(ENGINES, APPLICATIONS, SHAPES)]
     found = {name: [turn for turn in turns if name in faults_of(turn)] for name in FAULTS}
     assert all(found.values())
-    assert found["kill the gateway"] == turns
+    assert found["kill the gateway"] == [
+        turn for turn in turns if turn.application == "counting" or turn.shape in WITHOUT_TOPICS
+    ]
+    assert {turn.shape for turn in found["kill all brokers"]} == WITH_TOPICS
+    assert {turn.shape for turn in found["kill at kafka-sink-after-flush"]} == TOPIC_SINKS
     assert {turn.engine for turn in found["kill while the checkpoint is written"]} == {
         "micro-batch"
     }

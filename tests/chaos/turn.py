@@ -12,8 +12,16 @@ ENGINES = ("micro-batch", "real-time")
 APPLICATIONS = {name: _FOLDER / f"{name}.py" for name in ("counting", "levels", "windows")}
 """Their files, by name."""
 TOGETHER, APART = "together", "apart"
-SHAPES = (TOGETHER, APART)
-"""`wallaroo run`, or `wallaroo gateway` and `wallaroo driver` with a network between them."""
+KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP = "kafka-to-kafka", "tcp-to-kafka", "kafka-to-tcp"
+TOPIC_SOURCES = frozenset({KAFKA_TO_KAFKA, KAFKA_TO_TCP})
+"""Shapes in which a topic of Kafka is the source."""
+TOPIC_SINKS = frozenset({KAFKA_TO_KAFKA, TCP_TO_KAFKA})
+"""Shapes in which a topic of Kafka is the sink."""
+WITH_TOPICS = TOPIC_SOURCES | TOPIC_SINKS
+WITHOUT_TOPICS = frozenset({TOGETHER, APART})
+SHAPES = (TOGETHER, APART, KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP)
+"""`wallaroo run`, or `wallaroo gateway` and `wallaroo driver` with a network between them, from
+port to port; or `wallaroo run` with topics."""
 
 
 @dataclass(frozen=True)
@@ -34,4 +42,6 @@ class Turn:
     @property
     def file(self) -> Path:
         """File of the application."""
+        if self.shape in WITH_TOPICS:
+            return _FOLDER / "topics.py"
         return APPLICATIONS[self.application]
