@@ -173,7 +173,7 @@ BROKERS = Group(
         "network to the brokers swallows for 8 s": _cut(LONG_S, "hole"),
         "network to the brokers swallows, then resets": _cut(LONG_S, "hole", "refused"),
         "network to the brokers resets for 3 s": _cut(AWAY_S, "refused"),
-        "network to the brokers with 10 kB/s for 8 s": _cut(LONG_S, "slow"),
+        "network to the brokers with 20 kB/s for 8 s": _cut(LONG_S, "slow"),
         "network to one broker fails for 8 s": _on_topics(_cut_one),
     },
     applications=_COUNTING,

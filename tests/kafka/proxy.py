@@ -10,13 +10,13 @@ import time
 
 _RESET = struct.pack("ii", 1, 0)
 """`SO_LINGER` with which closing a connection resets it."""
-_SLOW_BYTES, _SLOW_S = 512, 0.05
+_SLOW_BYTES, _SLOW_S = 1024, 0.05
 
 
 class Proxy:
     """Forwards connections to an address, in a manner that can be changed at any time.
 
-    `open`: as they are. `hole`: nothing arrives, and nothing tells. `slow`: 10 kB a second in each
+    `open`: as they are. `hole`: nothing arrives, and nothing tells. `slow`: 20 kB a second in each
     direction. `refused`: every connection is reset, open ones and new ones.
 
     Args:

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.gateway.harness import NOWHERE, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import topics, wait_delivered
+from wallaroo.dataflow.records import Tally
+from wallaroo.gateway.connectors.kafka.client import TopicClient
+from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.model.kafka import KafkaSink, Topic
 
 
 def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
@@ -71,3 +86,101 @@ def test_an_output_over_the_limit_waits_and_says_so(broker: Broker) -> None:
             wait_until(lambda: client.status().sinks[0].problem, "a problem")
             assert "too large" in (client.status().sinks[0].problem or "")
         assert broker.values(topic) == [b"0"]
+
+
+def test_a_backlog_that_does_not_fit_in_the_time_of_a_transaction_goes_out_in_parts(
+    broker: Broker,
+) -> None:
+    topic, options = broker.topic(), ", settings={'transaction.timeout.ms': 3000}"
+    with (
+        topics(
+            source=broker.topic(), sink=topic, brokers=broker.proxied, sink_options=options
+        ) as app,
+        app.running() as client,
+    ):
+        app.publish(client, 1)
+        wait_delivered(client)
+        large = [b"\0" + bytes([65 + number]) * 4_000 for number in range(25)]
+        broker.proxy.manner = "slow"  # all of it takes 5 s
+        try:
+            for packed in large:
+                app.publish_these(client, packed)
+            wait_delivered(client)
+        finally:
+            broker.proxy.manner = "open"
+        assert broker.values(topic) == [b"0", *(packed[1:] for packed in large)]
+
+
+def test_outputs_go_on_in_a_topic_that_is_made_anew_while_it_is_written(broker: Broker) -> None:
+    topic = broker.topic(2)
+    with (
+        topics(source=broker.topic(), sink=topic, brokers=broker.address) as app,
+        app.running() as client,
+    ):
+        app.publish(client, 50)
+        wait_delivered(client)
+        broker.remove(topic)
+        app.publish(client, 50)
+        wait_until(lambda: client.status().sinks[0].problem, "a problem")
+        assert "does not exist" in (client.status().sinks[0].problem or "")
+        broker.make(topic, 2)
+        app.publish(client, 50)
+        wait_delivered(client)
+        assert sorted(broker.values(topic)) == sorted(app.published()[50:])
+
+
+class Hanging:
+    """A producer, one method of which returns the first time only when it is let go."""
+
+    def __init__(self, producer: Producer, method: str, let_go: threading.Event) -> None:
+        self._producer, self._method, self._let_go = producer, method, let_go
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._producer, name)
+        return functools.partial(self._hang, method) if name == self._method else method
+
+    def _hang(self, method: Callable[..., Any], *arguments: Any) -> None:
+        assert self._let_go.wait(PATIENCE_S)
+        method(*arguments)
+
+
+@pytest.mark.parametrize(
+    "method", ["init_transactions", "send_offsets_to_transaction", "commit_transaction"]
+)
+def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    topic, let_go = broker.topic(), threading.Event()
+    produce, made = TopicClient.producer, list[Hanging]()
+
+    def hang_once(client: TopicClient, **own: Any) -> Any:
+        producer = produce(client, **own)
+        if "transactional.id" not in own or made:
+            return producer
+        made.append(Hanging(producer, method, let_go))
+        return made[0]
+
+    monkeypatch.setattr(TopicClient, "producer", hang_once)
+    monkeypatch.setattr("wallaroo.gateway.connectors.kafka.sink._STUCK_S", 2.0)
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    values = [b"%d" % number for number in range(50)]
+    for epoch, some in enumerate((values[:25], values[25:])):
+        outbox.stage("run", epoch, "token", [outputs(*(b"\0" + one for one in some))], Tally())
+        outbox.publish("run", epoch, ["token"])
+    writer = KafkaSinkWriter(
+        0, KafkaSink("sink", bytes, NOWHERE, Topic(topic, broker.address)), outbox
+    )
+    try:
+        wait_until(lambda: "is replaced" in (writer.problem or ""), "the end of the wait")
+        wait_until(lambda: outbox.delivered_to(0) == len(values), "the delivery of everything")
+        let_go.set()  # so the call is made late
+        wait_until(lambda: not calls(), "the end of the call")
+        assert broker.values(topic) == values
+    finally:
+        let_go.set()
+        writer.stop()
+        outbox.close()
+
+
+def calls() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "sink-0-call"]

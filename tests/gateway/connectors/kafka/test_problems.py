@@ -26,6 +26,7 @@ SETTINGS = ClientSettings({}, ("hush",), (Path("/etc/kafka/settings"),))
         (KafkaError._FENCED, "another gateway writes the outputs of a copy"),
         (KafkaError._BAD_COMPRESSION, "a codec that is not supported"),
         (KafkaError.OFFSET_OUT_OF_RANGE, "a:1 no longer has the next record of topic orders"),
+        (KafkaError._MSG_TIMED_OUT, "a:1 took too long to store records of topic orders"),
         (KafkaError.INVALID_TIMESTAMP, "topic orders at a:1: "),
     ],
 )

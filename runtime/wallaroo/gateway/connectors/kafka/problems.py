@@ -36,6 +36,10 @@ _TEXTS = (
         "{brokers} no longer has the next record of topic {topic}: {told}",
     ),
     (
+        {"_MSG_TIMED_OUT", "REQUEST_TIMED_OUT"},
+        "{brokers} took too long to store records of topic {topic}: {told}",
+    ),
+    (
         {"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"},
         "a record is too large for {topic}: {told}; raise message.max.bytes of the client, and "
         "max.message.bytes of the topic",

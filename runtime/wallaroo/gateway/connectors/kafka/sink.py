@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _TRANSACTION_BYTES = 4 * 1024**2
 """Bytes of outputs over which a transaction takes no more."""
+_LEAST_BYTES = 16 * 1024
+"""The same after failures: a transaction that takes too long, which brokers end, is halved."""
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
@@ -69,6 +71,10 @@ class KafkaSinkWriter:
         """Name of the producer and of the group that keeps the number."""
         self._next = outbox.delivered_to(index)
         """Number of the next output to write, from 0 on."""
+        self._most_bytes = _TRANSACTION_BYTES
+        """Bytes of outputs over which the next transaction takes no more."""
+        self._gathered_bytes = 0
+        """Bytes of the outputs that were gathered last."""
         self._taken = 0
         """Position in the outbox up to which outputs are in the topic."""
         self._group: Any = None
@@ -111,6 +117,7 @@ class KafkaSinkWriter:
             if self._stopping.is_set():
                 return
             pause = _RETRY_FIRST_S if taken != self._taken else pause
+            self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
             self._note(reason, pause)
             self._stopping.wait(pause)
             pause = min(pause * 2, _RETRY_MOST_S)
@@ -131,6 +138,7 @@ class KafkaSinkWriter:
                 with self._settling:
                     self._outbox.delivered(self._index, deliveries[-1].position)
                 self._taken = deliveries[-1].position
+                self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
                 self._next = max(self._next, _end(deliveries[-1]))
                 self._client.well()
                 self.problem = None
@@ -179,12 +187,13 @@ class KafkaSinkWriter:
         """Outputs that are published, in order, for one transaction."""
         found: list[Delivery] = []
         size, position, wait_s = 0, self._taken, _IDLE_WAIT_S
-        while size < _TRANSACTION_BYTES:
+        while size < self._most_bytes:
             delivery = self._outbox.next(self._index, position, wait_s)
             if delivery is None:
                 break
             found.append(delivery)
             size, position, wait_s = size + len(delivery.outputs.data), delivery.position, 0.0
+        self._gathered_bytes = size
         return found
 
     def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
@@ -235,6 +244,7 @@ class KafkaSinkWriter:
         """
         while producer.flush(_TURN_S):
             self._check(producer)
+            self._client.describe()  # librdkafka waits long for a topic that was deleted
         self._check(producer)
 
     def _check(self, producer: Producer, wait_s: float = 0.0) -> None:
