@@ -1,6 +1,6 @@
 # `make` alone lists the targets. Every target that needs .venv creates or updates it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster check docs lock audit values metrics pictures bench fuzz chaos release clean
+.PHONY: help setup demo test test-cluster check docs lock audit values metrics commands pictures bench fuzz chaos release clean
 
 BIN := .venv/bin
 
@@ -53,6 +53,9 @@ values: setup ## regenerate the table of values in docs/kubernetes.md from the c
 
 metrics: setup ## regenerate the table of metrics in docs/observability.md
 	@$(BIN)/python scripts/metrics_table.py
+
+commands: setup ## regenerate the reference of commands in docs/reference/commands.md
+	@$(BIN)/python scripts/commands_page.py
 
 pictures: setup ## regenerate the screenshots of the dashboard in docs; requires Chromium
 	@$(BIN)/python scripts/screenshots.py

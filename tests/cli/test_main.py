@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 from click.testing import CliRunner, Result
+from scripts.commands_page import PAGE, page
 
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
@@ -288,3 +289,7 @@ def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> N
     (tmp_path / "lines").write_text("a\n")
     result = call("send", str(tmp_path / "lines"), "--to", "a..b:1", "--framing", "lines")
     assert_told(result, 2, "invalid host name")
+
+
+def test_the_reference_has_the_help_of_every_command() -> None:
+    assert PAGE.read_text() == page(), "run: make commands"
