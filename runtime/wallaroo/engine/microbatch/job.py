@@ -66,6 +66,8 @@ class Job:
         entity_limit_bytes: Bytes that an entity may take when it is saved.
         costs: Where to write what batches cost; None to disable.
         version: What the driver runs; see `worker_version`.
+        suspect: Number of a batch with which the query has failed, so that its messages are run in
+            copies first (see `isolation`); -1 for none.
     """
 
     run: str
@@ -82,6 +84,7 @@ class Job:
     entity_limit_bytes: int = EngineSettings.entity_limit_bytes
     costs: CostsFile | None = None
     version: str = field(default_factory=version_here)
+    suspect: int = -1
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class LevelProcessor(StatefulProcessor):
                 self._state_runner = StateRunner(self._context.program, self._results, self._level)
                 self._patience = CallTimeout(self._job.call_limit_s)
                 self._patience.start()
-                self._isolates = is_tried_again()
+                self._isolates = is_tried_again(self._job)
                 yield _row(0, self._job.slots[0], TOKEN + self._token.encode())
             positions: list[tuple[int, bytes]] = []
             for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import uuid
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.damage import describe
+from wallaroo.engine.spark.checkpoint.partitions import unfinished_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
@@ -76,6 +78,7 @@ class RunningMicroBatch(RunningOnSpark):
             on_batch(batch)
 
         self._traces = traces_for(program.application.name)
+        restarts = itertools.count()
 
         def timed(progress: Progress) -> None:
             self.figures.on_progress(progress)
@@ -84,7 +87,8 @@ class RunningMicroBatch(RunningOnSpark):
 
         def start(committed: OnBatch) -> Query:
             # a new run each time: what processes have in memory of a failed one is useless
-            fresh = dataclasses.replace(job, run=uuid.uuid4().hex)
+            suspect = unfinished_batch(layout.checkpoint) if next(restarts) else -1
+            fresh = dataclasses.replace(job, run=uuid.uuid4().hex, suspect=suspect)
             return query.start(self._spark.session, program, fresh, layout.checkpoint, committed)
 
         with self._spark.starting():

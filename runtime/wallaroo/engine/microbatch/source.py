@@ -24,6 +24,7 @@ from wallaroo.engine.gateway_api import Range
 from wallaroo.engine.microbatch.job import Job, worker_context
 from wallaroo.engine.spark.gc_control import no_garbage_collection
 from wallaroo.engine.spark.shipping import locate
+from wallaroo.engine.spark.task_epoch import task_epoch
 from wallaroo.system.lifeline import die_with_starter
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _route(job: Job, messages: Range) -> Iterator[pa.RecordBatch]:
     context = worker_context(job, locate)
     token, results = context.results()
     router = Router(context.program, results)
-    isolates, patience = is_tried_again(), CallTimeout(job.call_limit_s)
+    isolates, patience = is_tried_again(job), CallTimeout(job.call_limit_s)
     patience.start()
     try:
         for block in context.gateway.read(messages):
@@ -167,7 +168,13 @@ def _routing(block: Sequence[Chunk]) -> Run[list[Packed]]:
     return lambda program, results: Router(program, results).route(block)
 
 
-def is_tried_again() -> bool:
-    """Whether this task has failed before, perhaps because of one of its messages."""
+def is_tried_again(job: Job) -> bool:
+    """Whether this task, or its batch, has failed before, perhaps because of one of its messages.
+
+    Where a message takes a whole executor with it, and not only its process, Spark may give up the
+    batch without trying the task again.
+    """
     context = TaskContext.get()
-    return context is not None and context.attemptNumber() > 0
+    if context is None:
+        return False
+    return context.attemptNumber() > 0 or task_epoch().number == job.suspect

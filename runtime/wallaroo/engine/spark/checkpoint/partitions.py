@@ -66,6 +66,18 @@ def has_batch(checkpoint: Path) -> bool:
     return any(file.name.isdigit() for file in checkpoint.glob("offsets/*"))
 
 
+def unfinished_batch(checkpoint: Path) -> int:
+    """Return the number of the batch in *checkpoint* that is planned and not committed; -1 if none.
+
+    Raises:
+        DamagedFile: Its file cannot be read.
+    """
+    if not has_batch(checkpoint):
+        return -1
+    last = last_batch(checkpoint)
+    return -1 if last.ended else last.number
+
+
 def last_batch(checkpoint: Path) -> LastBatch:
     """Return the last batch in *checkpoint*.
 
