@@ -111,6 +111,50 @@ def test_a_query_that_lacks_something_waits_and_counts_no_failure(
     assert engine.restarts == 0
 
 
+@pytest.mark.usefixtures("at_once")
+def test_a_query_whose_processes_are_late_at_first_is_started_again() -> None:
+    late = "...\norg.apache.spark.SparkException: Python worker failed to connect back."
+    starts: Iterator[Exception | Query] = iter([RuntimeError(late), RuntimeError(late), Query()])
+
+    def start(_on_batch: OnBatch) -> Query:
+        query = next(starts)
+        if isinstance(query, Exception):
+            raise query
+        return query
+
+    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
+    assert [engine.failure() for _ in range(3)] == [None] * 3
+    assert not list(starts)
+
+
+def test_a_query_that_cannot_start_at_first_says_why() -> None:
+    def start(_on_batch: OnBatch) -> Query:
+        msg = "the state is of another version"
+        raise RuntimeError(msg)
+
+    with pytest.raises(RuntimeError, match="another version"):
+        SupervisedQuery(start, lambda: None, lambda _batch: None)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_is_started_again_when_the_tasks_of_its_last_run_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
+    tasks = iter([2, 1, 0])
+    queries = iter([Query("a worker died"), Query()])
+    engine = SupervisedQuery(
+        lambda _: next(queries), lambda: None, lambda _batch: None, unfinished=lambda: next(tasks)
+    )
+    assert engine.failure() is None
+    for _ in range(2):  # they may still write state
+        assert engine.failure() is None
+        assert engine.restarts == 0
+    assert engine.failure() is None
+    assert engine.restarts == 1
+    assert not list(queries)
+
+
 def test_a_query_that_is_replaced_starts_again_at_once() -> None:
     queries = iter([Query(), Query()])
     engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)

@@ -32,7 +32,7 @@ from wallaroo.engine.spark.checkpoint.damage import describe
 from wallaroo.engine.spark.checkpoint.partitions import unfinished_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
-from wallaroo.engine.spark.executors import Executors, local_workers, start_workers
+from wallaroo.engine.spark.executors import Executors, local_workers, running_tasks, start_workers
 from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
@@ -115,7 +115,12 @@ class RunningMicroBatch(RunningOnSpark):
                 costs=self._costs,
             )
             self._query = SupervisedQuery(
-                start, self._spark.ended, report, timed, partial(describe, layout.checkpoint)
+                start,
+                self._spark.ended,
+                report,
+                timed,
+                partial(describe, layout.checkpoint),
+                lambda: running_tasks(self._spark.session),
             )
 
     def costs(self) -> BatchCosts | None:

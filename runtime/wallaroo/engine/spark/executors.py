@@ -31,6 +31,12 @@ def local_workers(session: SparkSession) -> int:
         return 0
 
 
+def running_tasks(session: SparkSession) -> int:
+    """Return the number of tasks that are running, those included whose job has been aborted."""
+    counts = session._jsc.sc().taskScheduler().runningTasksByExecutors()
+    return sum(int(count) for count in counts.values().mkString(" ").split())
+
+
 def start_workers(session: SparkSession) -> None:
     """Start the workers of local Spark in a thread, so that the first batch need not wait."""
 

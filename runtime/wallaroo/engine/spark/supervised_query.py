@@ -24,6 +24,8 @@ be a disk's hiccup. Batches that succeed in between may be of other partitions."
 _DAMAGED_S = 600.0
 """Seconds within which these failures count together."""
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
+_LATE = "Python worker failed to connect back"
+"""What Spark says if one of its Python processes was not up in 10 s, as on a busy machine."""
 _LOOK_AGAIN_S = 0.2
 """Pause before a query is started again that lacked something."""
 
@@ -78,6 +80,8 @@ class SupervisedQuery:
         on_batch: Called after each committed batch.
         on_progress: Called, by `failure`, with the progress of each batch.
         describe: From why the state cannot be read to a sentence with the file and what to do.
+        unfinished: Returns how many tasks of the last run have not ended. The query is started
+            again when there are none: they could write state under that of the next run.
     """
 
     def __init__(
@@ -87,12 +91,14 @@ class SupervisedQuery:
         on_batch: OnBatch,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
         describe: Callable[[str], str] = str,
+        unfinished: Callable[[], int] = lambda: 0,
     ) -> None:
         self._start = start
         self._ended = ended
         self._on_batch = on_batch
         self._on_progress = on_progress
         self._describe = describe
+        self._unfinished = unfinished
         self._damaged: deque[float] = deque(maxlen=_MOST_DAMAGED)
         """When the last failures to read the state were."""
         self._progress_pending = False
@@ -112,6 +118,10 @@ class SupervisedQuery:
         except NotYet as reason:
             self._is_planned = True
             self._wait(reason)
+        except Exception as error:
+            if _LATE not in str(error) or ended() is not None:
+                raise
+            self._give_up_or_wait(failure_of(str(error)))
 
     def failure(self) -> str | None:
         """Check the query and restart it if necessary; returns why that has been given up."""
@@ -153,7 +163,7 @@ class SupervisedQuery:
         """Restart the query; returns why that failed although the engine is running, or None."""
         self._restart_at = None
         try:
-            self._running = self._start(self._batch)
+            self._running = self._start_anew()
         except NotYet as reason:
             self._wait(reason)
             return None
@@ -165,6 +175,17 @@ class SupervisedQuery:
         self.restarts += not self._is_planned
         self._is_planned = False
         return None
+
+    def _start_anew(self) -> Query:
+        """Start the query again.
+
+        Raises:
+            NotYet: Tasks of its last run have not ended, or it lacks something.
+        """
+        if unfinished := self._unfinished():
+            msg = f"{unfinished} tasks of its last run have not ended"
+            raise NotYet(msg)
+        return self._start(self._batch)
 
     def _wait(self, reason: NotYet) -> None:
         self._restart_at = time.monotonic() + _LOOK_AGAIN_S
