@@ -29,10 +29,17 @@ from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.damage import describe
+from wallaroo.engine.spark.checkpoint.leftovers import remove_uncommitted_state
 from wallaroo.engine.spark.checkpoint.partitions import unfinished_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
-from wallaroo.engine.spark.executors import Executors, local_workers, running_tasks, start_workers
+from wallaroo.engine.spark.executors import (
+    Executors,
+    local_workers,
+    running_tasks,
+    start_workers,
+    unload_state,
+)
 from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
@@ -89,6 +96,9 @@ class RunningMicroBatch(RunningOnSpark):
             # a new run each time: what processes have in memory of a failed one is useless
             suspect = unfinished_batch(layout.checkpoint) if next(restarts) else -1
             fresh = dataclasses.replace(job, run=uuid.uuid4().hex, suspect=suspect)
+            if self._executors is None:
+                unload_state(self._spark.session)
+            remove_uncommitted_state(layout.checkpoint)
             return query.start(self._spark.session, program, fresh, layout.checkpoint, committed)
 
         with self._spark.starting():

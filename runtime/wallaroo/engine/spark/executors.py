@@ -37,6 +37,12 @@ def running_tasks(session: SparkSession) -> int:
     return sum(int(count) for count in counts.values().mkString(" ").split())
 
 
+def unload_state(session: SparkSession) -> None:
+    """Let local Spark forget the state of queries that have ended, and write nothing more of it."""
+    states: Any = session._jvm.org.apache.spark.sql.execution.streaming.state
+    getattr(getattr(states, "StateStore$"), "MODULE$").stop()
+
+
 def start_workers(session: SparkSession) -> None:
     """Start the workers of local Spark in a thread, so that the first batch need not wait."""
 
