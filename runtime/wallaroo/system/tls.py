@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,18 @@ class TLSFiles:
             also = f" with the key {self.key}" if self.key and file == self.certificate else ""
             msg = f"{file}{also} cannot be used for TLS: {reason}"
             raise UsageError(msg) from error
+
+
+def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """The context of a server of gRPC with *certificate* and *key*, both PEM."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    with tempfile.TemporaryDirectory(prefix="wallaroo-") as place:  # ssl reads files only
+        chain = Path(place, "chain")
+        chain.write_bytes(certificate + b"\n" + key)  # in a directory of this user alone
+        context.load_cert_chain(chain)
+    return context
 
 
 def _no_password() -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pyarrow import flight
 from structlog.testing import capture_logs
@@ -18,7 +20,7 @@ from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.door import MOST_STRANGERS, STRANGER_BYTES, Door
+from wallaroo.gateway.internal_api.door import CALL_BYTES, MOST_STRANGERS, STRANGER_BYTES, Door
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
@@ -32,10 +34,14 @@ LARGE = 8 * 1024**2
 class Within:
     """A port within, before which there is a door."""
 
-    def __init__(self, stranger_s: float = PATIENCE_S) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, stranger_s: float = PATIENCE_S, **bounds: int) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        path = Path(self._directory.name, "flight")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(128)
         self._listener.settimeout(PATIENCE_S)
-        self.door = Door("127.0.0.1", 0, self._listener.getsockname()[1], stranger_s)
+        self.door = Door("127.0.0.1", 0, path, stranger_s, None, **bounds)
 
     def __enter__(self) -> Within:
         return self
@@ -43,6 +49,7 @@ class Within:
     def __exit__(self, *_exc: object) -> None:
         self.door.close()
         self._listener.close()
+        self._directory.cleanup()
 
     def call(self, address: str = "127.0.0.1") -> socket.socket:
         """A caller at *address*, connected."""
@@ -52,9 +59,9 @@ class Within:
 
     def accept(self) -> tuple[socket.socket, str]:
         """What has come through, and what Flight calls its peer."""
-        inside, (host, port) = self._listener.accept()
+        inside, name = self._listener.accept()
         inside.settimeout(PATIENCE_S)
-        return inside, f"ipv4:{host}:{port}"
+        return inside, f"unix:{name}"
 
 
 @pytest.fixture
@@ -122,6 +129,79 @@ def test_a_flood_from_one_address_costs_no_other_its_connection() -> None:
                 assert _read(connection, 1) == 0
         engine.sendall(b"hello")
         assert _read(from_engine, 5) == 5
+
+
+def _ends(connection: socket.socket, inside: socket.socket, size: int) -> bool:
+    """Whether the door ends a connection when *size* bytes come on it."""
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(bytes(size))
+        _read(inside, size)
+        connection.settimeout(0.2)
+        with contextlib.suppress(TimeoutError):
+            return connection.recv(1) == b""
+        return False
+    return True
+
+
+def test_a_known_caller_is_cut_off_when_a_call_is_too_large() -> None:
+    with Within(call_bytes=100_000) as within, within.call() as caller, capture_logs() as logs:
+        inside, peer = within.accept()
+        with inside:
+            for _ in range(3):  # each of which is accepted
+                caller.sendall(bytes(50_000))
+                assert _read(inside, 50_000) == 50_000
+                within.door.trust(peer)
+            assert not _ends(caller, inside, 40_000)
+            assert _ends(caller, inside, 70_000)
+    assert [entry["event"] for entry in logs] == ["connection ended: its calls are too large"]
+
+
+def test_all_known_callers_together_have_a_bound_and_the_largest_pays() -> None:
+    with Within(sum_bytes=150_000) as within, within.call() as large, within.call() as small:
+        (one, first), (other, second) = within.accept(), within.accept()
+        with one, other:
+            for caller, inside, peer in ((large, one, first), (small, other, second)):
+                caller.sendall(b"call")
+                assert _read(inside, 4) == 4
+                within.door.trust(peer)
+            large.sendall(bytes(120_000))
+            assert _read(one, 120_000) == 120_000
+            small.sendall(bytes(40_000))
+            assert _read(other, 40_000) == 40_000
+            with contextlib.suppress(ConnectionError):
+                assert _read(large, 1) == 0
+            small.sendall(b"more")
+            assert _read(other, 4) == 4
+
+
+def test_there_are_only_so_many_known_connections() -> None:
+    with Within(most_known=1) as within, within.call() as first:
+        inside, peer = within.accept()
+        first.sendall(b"call")
+        assert _read(inside, 4) == 4
+        within.door.trust(peer)
+        with inside, within.call() as second:
+            another, peer = within.accept()
+            with another:
+                second.sendall(b"call")
+                assert _read(another, 4) == 4
+                within.door.trust(peer)
+                with contextlib.suppress(ConnectionError):
+                    assert _read(second, 1) == 0
+                first.sendall(b"more")
+                assert _read(inside, 4) == 4
+
+
+def test_a_call_that_no_gateway_takes_is_not_sent(service: Service) -> None:
+    client = GatewayClient(f"grpc://127.0.0.1:{service.port}", token=TOKEN, patience_s=0)
+    with pytest.raises(RuntimeFailure, match=r"'stage' has .* bytes, and the gateway takes 268,"):
+        client.stage("run", 1, "t", [Outputs(0, b"", bytes(CALL_BYTES))], Tally())
+    client.close()
+
+
+def test_nothing_else_listens_on_a_port(service: Service) -> None:
+    mine = psutil.Process().net_connections("tcp")
+    assert [one.laddr.port for one in mine if one.status == "LISTEN"] == [service.port]
 
 
 def test_a_large_call_of_the_engine_passes_on_a_new_connection(service: Service) -> None:

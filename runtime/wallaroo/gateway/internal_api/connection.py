@@ -18,6 +18,7 @@ from pyarrow import flight
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api.auth import Credentials
+from wallaroo.gateway.internal_api.door import CALL_BYTES
 from wallaroo.gateway.internal_api.service import GREETING, NO_ROOM, STOPPED
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, authorities_here, token_here
 
@@ -95,6 +96,12 @@ class Connection:
 
     def _call(self, action: str, body: bytes, wait_s: float = 0.0) -> bytes:
         """The answer to *action*, which may take *wait_s* seconds longer than others."""
+        if len(body) > CALL_BYTES:
+            msg = (
+                f"gateway call {action!r} has {len(body):,} bytes, and the gateway takes "
+                f"{CALL_BYTES:,}: let messages and outputs be smaller"
+            )
+            raise RuntimeFailure(msg)
         request = flight.Action(action, body)
         options = flight.FlightCallOptions(timeout=wait_s + _ANSWER_S)
         patience = _Patience(action, self._patience_s, self._gone)

@@ -8,9 +8,12 @@ further effect.
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +32,7 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.tracing import BatchId
 from wallaroo.system.binding import why_not_bound
+from wallaroo.system.tls import server_context
 
 if TYPE_CHECKING:  # needs packages that may not be there
     from wallaroo.gateway.traces import MessageTraces
@@ -124,21 +128,25 @@ class Service(flight.FlightServerBase):
         traces: MessageTraces | None = None,
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
-        certificates = [] if certificate is None else [certificate]
         scheme, _, address = location.partition("://")
         self._door: Door | None = None
         guarded = scheme in {"grpc", "grpc+tls"} and authenticator.asks_for_token
+        within = Path(tempfile.mkdtemp(prefix="wallaroo-")) if guarded else None
+        self._within = within
+        """Directory of the socket behind the door."""
         super().__init__(
-            f"{scheme}://127.0.0.1:0" if guarded else location,
-            tls_certificates=certificates,
+            location if within is None else f"grpc+unix://{within / 'flight'}",
+            tls_certificates=[certificate] if certificate is not None and not guarded else [],
             middleware={"authenticator": authenticator},
         )
-        if guarded:
+        if within is not None:
             host, _, port = address.rpartition(":")
+            context = None if certificate is None else server_context(*certificate)
             try:
-                self._door = Door(host.strip("[]"), int(port), super().port)
+                self._door = Door(host.strip("[]"), int(port), within / "flight", context=context)
             except (OSError, UnicodeError) as error:
                 super().shutdown()
+                shutil.rmtree(within, ignore_errors=True)
                 reason = why_not_bound(error, host, "--listen")
                 msg = f"the internal API cannot listen on {address}: {reason}"
                 raise RuntimeFailure(msg) from error
@@ -169,6 +177,8 @@ class Service(flight.FlightServerBase):
         super().shutdown()
         if self._door is not None:
             self._door.close()
+        if self._within is not None:
+            shutil.rmtree(self._within, ignore_errors=True)
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
         """Run an action on its argument: JSON, except for `stage`."""
