@@ -16,7 +16,9 @@ from scripts.commands_page import PAGE, page
 
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
-from wallaroo.run.state.directory import FORMAT
+from wallaroo.engine.registry import VARIABLE
+from wallaroo.engine.spark.checkpoint.owner import take
+from wallaroo.run.state.directory import FORMAT, StateDirectory
 from wallaroo.system.sealed import sealed
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
@@ -283,6 +285,21 @@ def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(
     asked = ("--state-dir", str(tmp_path), "--partitions", "4")
     result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
     assert_told(result, 0, "nothing to repartition")
+
+
+def test_a_directory_of_another_engine_than_the_one_named_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "real-time")  # the option changes it, in this process
+    StateDirectory(tmp_path, "Word Count Application", 4).close()
+    (tmp_path / "checkpoint").mkdir(exist_ok=True)
+    (tmp_path / "checkpoint" / "metadata").write_text('{"id":"x"}')
+    take(tmp_path / "checkpoint", "real-time")
+    asked = ("--state-dir", str(tmp_path), "--partitions", "4")
+    result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked, "--engine", "micro-batch")
+    assert_told(result, 2, "is of the real-time engine: use --engine real-time")
+    result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
+    assert_told(result, 0, "there are already 4 partitions")
 
 
 def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> None:

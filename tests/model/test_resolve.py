@@ -191,6 +191,18 @@ def test_a_pipeline_ends_once() -> None:
     assert "after its end" in only_problem(begun().to_sink(SINK).to_sink(SINK))
 
 
+def test_pipelines_that_are_merged_after_their_ends_are_one_problem() -> None:
+    ended = [
+        wallaroo.source(name, wallaroo.TCPSourceConfig("", 0, decode)).to_sink(SINK)
+        for name in ("left", "right", "third")
+    ]
+    merged = ended[0].merge(ended[1]).merge(ended[2]).to_sink(SINK)
+    with pytest.raises(ApplicationError) as found:
+        resolve(wallaroo.build_application("merged", merged))
+    (told,) = found.value.problems
+    assert "pipelines 'left', 'right', 'third' are merged after an end: call merge(…) bef" in told
+
+
 def test_a_step_needs_a_pipeline() -> None:
     builder, at = ApplicationBuilder("app").to(shout), this_line()
     told = problems(builder)

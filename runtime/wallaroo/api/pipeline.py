@@ -170,8 +170,10 @@ class Pipeline(Generic[Message]):
 
         If both have a common prefix, its messages pass through both branches.
         """
-        after_end = self._calls_after_end(calling_place(), ended=self._ended or pipeline._ended)
-        return Pipeline(self._branches + pipeline._branches, after_end=after_end)
+        ended = self._ended or pipeline._ended  # which is a mistake, and the only one
+        after_end = self._calls_after_end(calling_place(), ended=ended)
+        branches, sinks = self._branches + pipeline._branches, self._sinks + pipeline._sinks
+        return Pipeline(branches, sinks, ended=ended, after_end=(*after_end, *pipeline._after_end))
 
     def clone(self) -> Self:
         """Return the same pipeline: pipelines are immutable, so no copy is necessary."""

@@ -95,13 +95,13 @@ def repartition(
         return
     state = StateDirectory(state_dir, application.name, partitions)
     try:
+        used = engine_of(state.checkpoint, engine_name)
         before = state.fixed.partitions
         if before == partitions:
             log.info("nothing to repartition", reason=f"there are already {partitions} partitions")
             return
         state.check_repartition(partitions)
         if not state.is_new:
-            used = engine_of(state.checkpoint)
             last = used.last_batch(state.layout)
             # one with another number of partitions belongs to an interrupted call of this command
             if gateway is not None and not last.ended and last.partitions == before:

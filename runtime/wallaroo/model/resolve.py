@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
 from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError
@@ -69,9 +71,26 @@ class _Resolver:
                 )
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
+        self._check_ends(declared.pipelines)
         partitions = dict(self._branches.partitions)
         hints = tuple(self._branches.hints)
         return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
+
+    def _check_ends(self, pipelines: Sequence[DeclaredPipeline]) -> None:
+        """Report the first call after the end of each pipeline, once for merged ones."""
+        names: dict[Place, list[str]] = {}
+        for pipeline in pipelines:
+            for place in pipeline.after_end[:1]:
+                names.setdefault(place, []).append(pipeline.name)
+        for place, ended in names.items():
+            what = f"pipeline {ended[0]!r} has a step after its end"
+            if len(ended) > 1:
+                which = ", ".join(map(repr, ended))
+                what = (
+                    f"pipelines {which} are merged after an end: call merge(…) before to_sink(…), "
+                    "to_sinks(…) and done(), which then end all of them"
+                )
+            self._problem(place, what)
 
     def _pipeline(self, declared: DeclaredPipeline) -> Pipeline:
         if not declared.ended:
@@ -79,8 +98,6 @@ class _Resolver:
                 declared.place,
                 f"pipeline {declared.name!r} has no end: finish it with to_sink(…) or done()",
             )
-        for place in declared.after_end:
-            self._problem(place, f"pipeline {declared.name!r} has a step after its end")
         source = self._endpoints.source(declared)
         trunk = self._branches.trunk(declared)
         many = len(declared.sinks) > 1
