@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from wallaroo.api.places import Place
 from wallaroo.errors import UsageError
@@ -25,7 +26,11 @@ class Upgrades:
         self._module = directory / "upgraded_application.py"
 
     def start(
-        self, code: str, serialization: Serialization | None = None, name: str = "Seen"
+        self,
+        code: str,
+        serialization: Serialization | None = None,
+        name: str = "Seen",
+        state: str = "seen",
     ) -> None:
         self._module.write_text(code)
         sys.modules.pop(self._module.stem, None)
@@ -35,9 +40,9 @@ class Upgrades:
             kind: Any = getattr(importlib.import_module(self._module.stem), name)
         finally:
             sys.dont_write_bytecode = False
-        partition = StatePartition("seen", kind, None, Place("", 0))
+        partition = StatePartition(state, kind, None, Place("", 0))
         check_state_classes(
-            self.directory, Application("app", (), {"seen": partition}, serialization)
+            self.directory, Application("app", (), {state: partition}, serialization)
         )
 
 
@@ -103,3 +108,14 @@ def test_a_field_that_came_with_a_default_is_not_taken_for_one_that_all_have(
 def test_an_application_that_serializes_by_itself_is_not_judged(upgrades: Upgrades) -> None:
     upgrades.start(BEFORE)
     upgrades.start(BEFORE + "        self.total = 0\n", Serialization(bytes, bytes))
+
+
+def test_a_state_that_the_application_no_longer_has_is_told_once(upgrades: Upgrades) -> None:
+    upgrades.start(BEFORE)
+    with capture_logs() as logs:
+        upgrades.start(BEFORE)
+        assert not logs
+        upgrades.start(BEFORE, state="renamed")
+    (told,) = logs
+    assert (told["log_level"], told["state"]) == ("warning", "seen")
+    assert "give it the old one" in told["remedy"]

@@ -13,10 +13,14 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
+import structlog
+
 from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
+
+log = structlog.get_logger("wallaroo")
 
 _FILE = "state-classes.json"
 _WIDER = {("int", "float"), ("bool", "int")}
@@ -95,6 +99,14 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
         except (ValueError, TypeError) as error:
             msg = f"{file} is damaged: {error}; restore {state_dir} from a copy"
             raise DamagedFile(msg) from error
+    for name in sorted(saved.keys() - application.partitions.keys()):
+        remedy = (
+            "its entities are kept; if it has only another name now, give it the old one; "
+            "a new --state-dir, and state export and import, leave it behind"
+        )
+        log.warning(
+            "a state is no longer used", state=name, state_dir=str(state_dir), remedy=remedy
+        )
     if application.serialization is not None:  # which handles versions itself
         return
     shapes = dict(saved)
