@@ -31,7 +31,6 @@ ON_ONE: dict[str, tuple[str, str]] = {
     "tests/chaos/": (DEFAULT, "the harness chooses"),
     "tests/cli/": (DEFAULT, "commands"),
     "tests/kafka/test_word_count.py": (DEFAULT, "the connectors of the gateway"),
-    "tests/kafka/test_failover.py": (DEFAULT, "the connectors of the gateway"),
     "tests/spark/test_logs.py::test_a_part_has": (DEFAULT, "levels of the log"),
     "tests/spark/test_logs.py::test_a_port": (DEFAULT, "the address of the dashboard"),
     "tests/spark/test_logs.py::test_a_run_goes_on": (DEFAULT, "the log of the driver"),

@@ -18,7 +18,7 @@ from tests.kafka.artifacts import NotAvailable, jars
 
 AWAY_S = 3.0
 """How long a broker is away."""
-LONG_S = 8.0
+LONG_S = 12.0
 """How long something stands still: longer than transactions may be open."""
 SOURCE_PLACES = ("kafka-source-before-submit", "kafka-source-after-submit")
 SINK_PLACES = (
@@ -169,12 +169,12 @@ BROKERS = Group(
         "end a broker in good order": _ending(signal.SIGTERM, _any),
         "kill all brokers": _on_topics(_kill_all),
         "move the leaders": _on_topics(_move_leaders),
-        "stop the broker that leads a partition for 8 s": _on_topics(_stop_broker),
-        "network to the brokers swallows for 8 s": _cut(LONG_S, "hole"),
+        "stop the broker that leads a partition for 12 s": _on_topics(_stop_broker),
+        "network to the brokers swallows for 12 s": _cut(LONG_S, "hole"),
         "network to the brokers swallows, then resets": _cut(LONG_S, "hole", "refused"),
         "network to the brokers resets for 3 s": _cut(AWAY_S, "refused"),
-        "network to the brokers with 20 kB/s for 8 s": _cut(LONG_S, "slow"),
-        "network to one broker fails for 8 s": _on_topics(_cut_one),
+        "network to the brokers with 20 kB/s for 12 s": _cut(LONG_S, "slow"),
+        "network to one broker fails for 12 s": _on_topics(_cut_one),
     },
     applications=_COUNTING,
     shapes=WITH_TOPICS,
@@ -192,7 +192,7 @@ SOURCES = Group(
 SINKS = Group(
     {
         **{f"kill at {place}": _killing_at(place) for place in SINK_PLACES},
-        **{f"stop the gateway at {place} for 8 s": _zombie_at(place) for place in SINK_PLACES},
+        **{f"stop the gateway at {place} for 12 s": _zombie_at(place) for place in SINK_PLACES},
         "recreate the topic of the sink": _recreate("written"),
     },
     applications=_COUNTING,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import random
 import signal
 import socket
 import subprocess
@@ -53,6 +54,8 @@ auto.leader.rebalance.enable=false
 """
 _START_S = 240.0
 """Time for brokers to start, also on a busy machine."""
+_PORTS = (20_000, 32_000)
+"""Below those that the system gives to connections, which might be taken at the next start."""
 _LISTENERS = ("DIRECT", "PROXIED", "SECURE")
 
 
@@ -123,7 +126,11 @@ class Node:
         """End it."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(PATIENCE_S)
+            try:
+                self._process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:  # it waits for the other brokers
+                self._process.kill()
+                self._process.wait(PATIENCE_S)
             self._process = None
 
     def signal(self, number: signal.Signals) -> None:
@@ -257,10 +264,15 @@ def _ended_on_failure(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
 
 
 def free_addresses(count: int) -> list[str]:
-    """`HOST:PORT` of ports that nobody listens on."""
+    """`HOST:PORT` of ports that nobody listens on, and that no connection is given meanwhile."""
     with contextlib.ExitStack() as stack:
-        chosen = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in chosen]
+        chosen: list[str] = []
+        while len(chosen) < count:
+            with contextlib.suppress(OSError):
+                port = random.randrange(*_PORTS)
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                chosen.append(f"127.0.0.1:{port}")
+        return chosen
 
 
 def _listed(places: dict[str, str]) -> str:

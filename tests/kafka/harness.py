@@ -51,19 +51,33 @@ class Topics:
         options = {"source_options": "", "sink_options": ""}
         (self._directory / "app.py").write_text(APP.format(**{**options, **texts}))
 
+    @property
+    def _command(self) -> list[str]:
+        return [
+            *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
+            *("--child", "--state-dir", str(self._directory / "state"), "--listen", self.location),
+        ]
+
+    def refused(self) -> str:
+        """What a gateway that cannot start tells."""
+        with subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as gateway:
+            assert gateway.stdout is not None
+            assert gateway.stderr is not None
+            told = gateway.stdout.read() + gateway.stderr.read()
+            assert gateway.wait(PATIENCE_S) != 0
+        return told.decode()
+
     @contextlib.contextmanager
     def started(
         self, environment: Mapping[str, str] | None = None
     ) -> Iterator[tuple[GatewayClient, subprocess.Popen[bytes]]]:
         """The gateway, which is killed at the end."""
-        command = [
-            *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
-            *("--child", "--state-dir", str(self._directory / "state"), "--listen", self.location),
-        ]
         with (
             self.log.open("ab") as log,
             subprocess.Popen(
-                command,
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -65,3 +65,22 @@ def test_outputs_are_there_once_if_their_transaction_ends_while_the_gateway_stan
             publishing.join(PATIENCE_S)
             wait_delivered(client)
             assert broker.values(sink) == app.published(), place
+
+
+def test_a_second_gateway_does_not_start_while_the_first_stands_still(broker: Broker) -> None:
+    sink = broker.topic()
+    with (
+        topics(source=broker.topic(), sink=sink, brokers=broker.address, sink_options=HASTY) as app,
+        app.started() as (client, gateway),
+    ):
+        app.publish(client, 50)
+        wait_delivered(client)
+        gateway.send_signal(signal.SIGSTOP)
+        try:
+            refused = app.refused()
+        finally:
+            gateway.send_signal(signal.SIGCONT)
+        assert "is there another gateway?" in refused
+        app.publish(client, 50)
+        wait_delivered(client)
+        assert broker.values(sink) == app.published()

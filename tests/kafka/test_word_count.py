@@ -1,4 +1,4 @@
-"""Word Count from topic and port to a topic, while the gateway and the broker are killed."""
+"""Word Count from topic and port to a topic, while the gateway and brokers are killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT, wait_until
-from tests.kafka.broker import Broker
+from tests.kafka.broker import Cluster
 from tests.spark.harness import PATIENCE_S, send
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load, simulate
@@ -48,9 +48,9 @@ FAULTS = ("kafka-source-after-submit", "kafka-sink-after-flush", "kafka-sink-aft
 
 @pytest.mark.spark
 def test_each_word_counts_once_whatever_is_killed(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines, counts = broker.topic(2), broker.topic(3)
+    lines, counts = cluster.topic(2), cluster.topic(3)
     app, faults = tmp_path / "app.py", tmp_path / "faults"
     app.write_text(APP.format(word_count=str(ROOT / "apps" / "word_count")))
     faults.mkdir()
@@ -58,23 +58,23 @@ def test_each_word_counts_once_whatever_is_killed(
     command = [
         *("run", str(app), "--workers", "2", "--state-dir", str(tmp_path / "state")),
         *("--in", "127.0.0.1:0", "--", "--kafka_source_topic", lines),
-        *("--kafka_source_brokers", broker.address),
-        *("--kafka_sink_topic", counts, "--kafka_sink_brokers", broker.address),
+        *("--kafka_source_brokers", cluster.address),
+        *("--kafka_sink_topic", counts, "--kafka_sink_brokers", cluster.address),
     ]
     sent: Counter[str] = Counter()
 
     def write() -> None:
         text = [" ".join(WORDS).encode()] * 20
         for partition in (0, 1):
-            broker.write(lines, *text, partition=partition)
+            cluster.write(lines, *text, partition=partition)
         for word in WORDS:
             sent[word] += 2 * len(text)
 
     def written() -> int:
-        return len(broker.records(counts))
+        return len(cluster.records(counts))
 
     with BackgroundRun(command) as running:
-        assert running.sources["Topic"] == f"topic {lines} at {broker.address}"
+        assert running.sources["Topic"] == f"topic {lines} at {cluster.address}"
         write()
         send(running.sources["Port"], [b"apple pie"] * 5)
         sent.update({"apple": 5, "pie": 5})
@@ -84,13 +84,22 @@ def test_each_word_counts_once_whatever_is_killed(
             write()
             wait_until(lambda at=place: not (faults / at).exists(), place, PATIENCE_S)  # type: ignore[misc]
         wait_until(lambda: written() == sent.total(), "the counts after kills", PATIENCE_S)
-        broker.stop(signal.SIGKILL)
-        broker.start()
+        leader = cluster.leader(counts)
+        cluster.nodes[leader].stop(signal.SIGKILL)
         write()
-        wait_until(lambda: written() == sent.total(), "the counts after the broker", PATIENCE_S)
+        wait_until(lambda: written() == sent.total(), "the counts without a broker", PATIENCE_S)
+        assert cluster.leader(counts) != leader
+        cluster.stop(signal.SIGKILL)
+        cluster.start()
+        write()
+        wait_until(lambda: written() == sent.total(), "the counts after all brokers", PATIENCE_S)
+        cluster.elect_preferred(lines, counts)
+        write()
+        wait_until(lambda: written() == sent.total(), "the counts with other leaders", PATIENCE_S)
+        assert cluster.leader(counts) == leader
         assert running.stop() == 0
     found: dict[str, list[int]] = defaultdict(list)
-    for record in broker.records(counts):
+    for record in cluster.records(counts):
         word, count = record.value().decode().split(" => ")
         assert record.key().decode() == word
         found[word].append(int(count))

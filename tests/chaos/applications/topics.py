@@ -8,7 +8,7 @@ import counting
 
 import wallaroo
 
-TRANSACTION_MS = 5_000
+TRANSACTION_MS = 10_000
 """Time after which the brokers end an open transaction: less than the gateway stands still."""
 
 
