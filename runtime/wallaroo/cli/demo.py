@@ -5,19 +5,18 @@ from __future__ import annotations
 import collections
 import importlib
 import shutil
-import socket
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
 import click
 
+from wallaroo.cli.demo_traffic import Outputs, Senders
 from wallaroo.cli.options import WORKERS, application_without_addresses
-from wallaroo.cli.streams import Cutter, FramingName, Progress
+from wallaroo.cli.streams import FramingName, Progress
 from wallaroo.errors import UsageError
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.user_output import reserved_stdout
@@ -25,8 +24,6 @@ from wallaroo.system.shipped_files import shipped_file
 
 _WARM_UP_TURNS = 4
 """Turns that are sent first, so that Spark is warm when measuring starts."""
-_STALLED_S = 60.0
-"""Seconds without a new output after which the demo gives up."""
 
 
 class DemoData(Protocol):
@@ -58,11 +55,14 @@ class DemoData(Protocol):
 )
 @click.option("--seed", default=7, show_default=True, help="Seed of the generated data.")
 @WORKERS.but(default=2, show_default=True)
-def demo(app: str, messages: int, seed: int, workers: int) -> None:
+@click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
+def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, ...]) -> None:
     """Generate data, run APP on it over real sockets, and check every output.
 
     APP is market_spread, word_count, or the directory of an application that has a module demo. The
-    outputs are compared with those of a plain Python computation on the same stream.
+    outputs are compared with those of a plain Python computation on the same stream. Sources that
+    read topics of Kafka get the data through their topics, which must exist and be empty; outputs
+    in topics are read from there.
 
     \b
     Example:
@@ -70,25 +70,26 @@ def demo(app: str, messages: int, seed: int, workers: int) -> None:
     """  # noqa: D301  (click reads \b)
     directory = _application_directory(app)
     with reserved_stdout():
-        application = application_without_addresses(str(directory), ())
+        application = application_without_addresses(str(directory), app_args)
         data = cast("DemoData", importlib.import_module("demo"))
     click.echo(f"generating {messages:,} messages (seed {seed})", err=True)
     rounds = list(data.rounds(messages, seed))
     expected = list(data.expected(rounds))
     state = Path(tempfile.mkdtemp(prefix="wallaroo-demo-"))
     try:
-        with _Receiver(data.OUTPUT_FRAMING) as receiver:
+        senders = Senders(application)
+        with Outputs(application, data.OUTPUT_FRAMING) as outputs:
             addresses = ",".join("127.0.0.1:0" for _ in application.sources)
             arguments = [
-                *("run", str(directory), "--in", addresses, "--out", receiver.address),
-                *("--workers", str(workers), "--state-dir", str(state)),
+                *("run", str(directory), "--in", addresses, "--out", outputs.address),
+                *("--workers", str(workers), "--state-dir", str(state), "--", *app_args),
             ]
             click.echo("starting Spark", err=True)
             with BackgroundRun(arguments, on_event=_show) as running:
-                sent_at = _send(running, rounds)
-                receiver.wait_for(sum(map(len, expected)), running)
+                sent_at = _send(running, senders, rounds)
+                outputs.wait_for(sum(map(len, expected)), running)
                 running.stop()
-        table = _Result(data, rounds, expected, sent_at, receiver.received)
+        table = _Result(data, rounds, expected, sent_at, outputs.received)
     finally:
         shutil.rmtree(state, ignore_errors=True)
     table.show(application.name)
@@ -114,7 +115,9 @@ def _show(event: dict[str, object]) -> None:
         click.echo(f"{event}", err=True)
 
 
-def _send(running: BackgroundRun, rounds: Sequence[tuple[str, list[bytes]]]) -> list[float]:
+def _send(
+    running: BackgroundRun, senders: Senders, rounds: Sequence[tuple[str, list[bytes]]]
+) -> list[float]:
     """Send turn by turn, each after the previous one is accepted, so that their order is known.
 
     The first few turns warm Spark up: the others are sent after these are processed.
@@ -124,68 +127,18 @@ def _send(running: BackgroundRun, rounds: Sequence[tuple[str, list[bytes]]]) -> 
     """
     progress, sent_at = Progress("sent"), []
     totals: collections.Counter[str] = collections.Counter()
-    connections: dict[str, socket.socket] = {}
     for number, (source, payloads) in enumerate(rounds):
         if number == _WARM_UP_TURNS:
             click.echo("warming up", err=True)
             running.wait_until_processed()
-        if source not in connections:
-            host, port = running.sources[source].rsplit(":", 1)
-            connections[source] = socket.create_connection((host, int(port)))
-        data = b"".join(len(p).to_bytes(4, "big") + p for p in payloads)
         sent_at.append(time.monotonic())
-        connections[source].sendall(data)
+        size = senders.send(running, source, payloads)
         totals[source] += len(payloads)
         running.wait_until_accepted(source, totals[source])
-        progress.add(len(payloads), len(data))
-    for connection in connections.values():
-        connection.close()
+        progress.add(len(payloads), size)
+    senders.close()
     progress.close()
     return sent_at
-
-
-class _Receiver:
-    """Receives outputs, with the time of each."""
-
-    def __init__(self, framing: FramingName) -> None:
-        self._cutter: Callable[[], Cutter] = lambda: Cutter(framing)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "{}:{}".format(*self._listener.getsockname()[:2])
-        self.received: list[tuple[float, bytes]] = []
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> _Receiver:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._listener.close()
-
-    def wait_for(self, count: int, running: BackgroundRun) -> None:
-        """Wait for *count* outputs, unless they stop arriving or *running* ends."""
-        with self._changed:
-            count_before, at = -1, time.monotonic()
-            while len(self.received) < count and running.process.poll() is None:
-                if len(self.received) > count_before:
-                    count_before, at = len(self.received), time.monotonic()
-                elif time.monotonic() - at > _STALLED_S:
-                    return
-                self._changed.wait(1.0)
-
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection:
-                cutter = self._cutter()
-                while piece := connection.recv(1 << 18):
-                    now = time.monotonic()
-                    with self._changed:
-                        self.received += [(now, output) for output in cutter.feed(piece)]
-                        self._changed.notify_all()
 
 
 class _Result:
