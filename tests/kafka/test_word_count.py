@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -13,7 +12,6 @@ from tests.helpers import ROOT, wait_until
 from tests.kafka.broker import Cluster
 from tests.spark.harness import PATIENCE_S, send
 from wallaroo.run.background_run import BackgroundRun
-from wallaroo.testing import load, simulate
 
 APP = """
 import sys
@@ -104,13 +102,3 @@ def test_each_word_counts_once_whatever_is_killed(
         assert record.key().decode() == word
         found[word].append(int(count))
     assert found == {word: list(range(1, total + 1)) for word, total in sent.items()}
-
-
-def test_the_application_of_the_page_counts_orders(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "kafka.md").read_text()
-    application, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "shop.py").write_text(application)
-    orders = [("Orders", order) for order in (b"nut", b"bolt", b"nut")]
-    result = simulate(load(tmp_path / "shop.py"), orders)
-    assert not result.set_aside
-    assert result.outputs == [b"1", b"1", b"2"]
