@@ -42,6 +42,18 @@ SMALL: Mapping[str, Any] = {
 }
 """Values that let four workers run beside each other on a small node, and tell of them soon."""
 
+POD_SECURITY: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 185,
+    "fsGroup": 185,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
 _KILL = """
 import os, pathlib, signal, sys
 for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -346,11 +358,6 @@ class Peer:
         }
         program = (Path(__file__).parent / "peer.py").read_text()
         labels = {"peer-of": self._release.name}
-        restricted = {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
         self._cluster.apply(
             {
                 "apiVersion": "v1",
@@ -374,17 +381,13 @@ class Peer:
                 "spec": {
                     "automountServiceAccountToken": False,
                     "terminationGracePeriodSeconds": 0,
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "runAsUser": 185,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
+                    "securityContext": POD_SECURITY,
                     "containers": [
                         {
                             "name": "peer",
                             "image": f"{IMAGES}/{self._release.chart}:{TAG}",
                             "command": ["python3", "/peer/peer.py", json.dumps(settings)],
-                            "securityContext": restricted,
+                            "securityContext": CONTAINER_SECURITY,
                             "volumeMounts": [{"name": "program", "mountPath": "/peer"}],
                         }
                     ],
