@@ -160,6 +160,8 @@ def test_a_missing_topic_is_told_and_read_when_it_is_there(broker: Broker) -> No
     texts = {"source": topic, "sink": broker.topic(), "brokers": broker.address}
     with topics(**texts) as app, app.running() as client:
         assert "does not exist" in problem_of_source(client)
+        values = {sample.metric.name: sample.value for sample in client.samples()}
+        assert values["wallaroo_kafka_source_errors_total"], "an alert looks at it"
         broker.make(topic)
         broker.write(topic, b"there")
         assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
