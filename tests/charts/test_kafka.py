@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.charts.harness import CHARTS, Helm, Object, RefusedError, one, pods
 from tests.charts.test_objects import CASES
@@ -48,6 +51,18 @@ def test_topics_and_brokers_are_options_that_the_application_reads(helm: Helm) -
     assert kafka_parse_source_options(args)[:2] == ("orders", brokers)
     assert kafka_parse_source_options(args, "quotes")[:2] == ("quotes", [("::1", "9093")])
     assert kafka_parse_sink_options(args)[:2] == ("totals", brokers)
+
+
+def test_the_charts_take_the_values_of_the_page(helm: Helm) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    objects = helm.objects(CHART, yaml.safe_load(text))
+    args = own_arguments(objects, "gateway")
+    brokers = [("broker-1.example", "9092"), ("broker-2.example", "9092")]
+    assert kafka_parse_source_options(args)[:2] == ("orders", brokers)
+    assert kafka_parse_sink_options(args)[:2] == ("totals", brokers)
+    settings = one(objects, "ConfigMap", f"{CHART}-kafka")["data"]["settings"].splitlines()
+    assert "security.protocol=SASL_SSL" in settings
 
 
 def test_arguments_of_the_user_come_behind_and_take_precedence(helm: Helm) -> None:
