@@ -158,6 +158,10 @@ def test_every_kind_emits_what_is_written_out_however_batches_are_cut(
     simulated = simulate(made, sent, until_ns=END_NS)
     assert results(simulated.by_sink[made.sinks[0].name]) == due
     driven = drive(made, sent, happening)
+    assert sum(one.open for one in driven.tally.metrics.windows.values()) == open_windows(driven)
+    driven.restart()
+    driven.batch([[tick(2 * len(sent), END_NS)]])
+    assert driven.due_ns() is None
     assert results(driven.outputs[made.sinks[0].name]) == due
     assert not simulated.set_aside
     assert not driven.tally.set_aside
@@ -185,10 +189,14 @@ def drive(made: Application, sent: list[Any], happening: list[Happening]) -> Dri
         batch.append(Chunk(number, 1, 0, now, framed))
         number, before = number + 1, now
     driven.batch([batch])
-    driven.restart()
-    driven.batch([[tick(number, END_NS)]])
-    assert driven.due_ns() is None
     return driven
+
+
+def open_windows(driven: Driven) -> int:
+    """How many windows the entities hold."""
+    (partition,) = driven.program.partitions
+    assert partition.windows is not None
+    return sum(map(partition.windows.open_windows, driven.state()[partition.name].values()))
 
 
 def results(outputs: list[bytes]) -> dict[str, list[Given]]:

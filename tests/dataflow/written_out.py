@@ -97,7 +97,7 @@ class WrittenOut:
             at, early = min(due)
             if early:
                 self._early = None
-                for window in self._open():
+                for window in self.open_windows():
                     if self._fresh(window):
                         self._emit(window, is_final=False)
             elif self.layout.kind == "count":
@@ -111,7 +111,7 @@ class WrittenOut:
             if self.layout.timeout and self._kept:
                 yield self._seen + self.layout.timeout
             return
-        for window in self._open():
+        for window in self.open_windows():
             yield self._seen + window[1] + self.layout.delay - self._latest
 
     def _take_counted(self, id_: int, arrived: int) -> None:
@@ -129,13 +129,13 @@ class WrittenOut:
         self._early = None
 
     def _advance(self, watermark: int, new: Taken | None = None) -> None:
-        before = self._open()
+        before = self.open_windows()
         self._watermark = watermark
         for window in before:
             if not self._is_open(window):
                 self._emit(window, is_final=True)
         self._kept = [m for m in self._kept if any(map(self._is_open, self._windows_with(m)))]
-        fresh = {message for window in self._open() for message in self._fresh(window)}
+        fresh = {message for window in self.open_windows() for message in self._fresh(window)}
         if not fresh - {new}:
             self._early = None
 
@@ -143,7 +143,7 @@ class WrittenOut:
         if self.layout.every and self._early is None:
             self._early = arrived + self.layout.every
         if self.layout.messages:
-            for window in self._open():
+            for window in self.open_windows():
                 fresh = self._fresh(window)
                 if message in fresh and len(fresh) >= self.layout.messages:
                     self._emit(window, is_final=False)
@@ -166,7 +166,7 @@ class WrittenOut:
             return self._kept
         return [m for m in self._kept if window in self._windows_with(m)]
 
-    def _open(self) -> list[tuple[int, int]]:
+    def open_windows(self) -> list[tuple[int, int]]:
         if self.layout.kind == "count":
             return [(self._kept[0].arrived, self._seen)] if self._kept else []
         found = {w for m in self._kept for w in self._windows_with(m) if self._is_open(w)}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from wallaroo.api.aggregations import Aggregation
 from wallaroo.api.durations import nanoseconds, seconds
-from wallaroo.api.windows import LatePolicy, range_windows
-from wallaroo.model.windows import CountWindows, Late, RangeWindows
+from wallaroo.api.windows import EarlyResults, LatePolicy, range_windows
+from wallaroo.model.windows import CountWindows, Late, RangeWindows, SessionWindows
 
 Gathered = list[int]
 
@@ -227,3 +227,67 @@ def test_policies_have_the_names_of_both_spellings() -> None:
 
 def _fail(what: str, error: BaseException) -> None:
     raise AssertionError(what) from error
+
+
+def visits(delay: int, early: EarlyResults | None = None) -> SessionWindows:
+    return SessionWindows(5, delay, "drop", lambda event: event, Gather(), early=early)
+
+
+def test_a_message_between_two_sessions_joins_them() -> None:
+    windows = visits(delay=9)
+    entity = windows.new_entity()
+    for event in (1, 8, 5):
+        assert windows.take(entity, "key", event, 0, _fail) == []
+    assert windows.open_windows(entity) == 1
+    assert windows.take(entity, "key", 22, 0, _fail) == [[1, 5, 8]]
+
+
+def test_sessions_that_are_a_gap_apart_stay_apart() -> None:
+    windows = visits(delay=9)
+    entity = windows.new_entity()
+    for event in (1, 11, 6):
+        windows.take(entity, "key", event, 0, _fail)
+    assert windows.open_windows(entity) == 3
+
+
+def test_the_messages_of_joined_sessions_count_together_for_early_results() -> None:
+    windows = visits(delay=99, early=EarlyResults(messages=3))
+    entity = windows.new_entity()
+    made = [windows.take(entity, "key", event, 0, _fail) for event in (4, 11, 8, 7, 1, 9)]
+    assert made == [[], [], [[4, 8, 11]], [], [], [[1, 4, 7, 8, 9, 11]]]
+
+
+def test_the_time_of_early_results_starts_anew_with_a_message_that_no_result_contains() -> None:
+    windows = RangeWindows(
+        10, 10, 0, "drop", lambda event: event, Gather(), early=EarlyResults(every_ns=4)
+    )
+    entity = windows.new_entity()
+    assert windows.take(entity, "key", 1, 0, _fail) == []
+    assert windows.take(entity, "key", 12, 2, _fail) == [[1]]
+    assert windows.due_ns(entity) == 2 + 4
+    assert windows.tick(entity, "key", 6, _fail) == [[12]]
+
+
+def test_an_early_result_that_raises_is_told_and_the_window_goes_on() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", abs, Gather(), early=EarlyResults(messages=1))
+    entity, told = windows.new_entity(), []
+    windows.take(entity, "never", 1, 0, lambda what, _error: told.append(what))
+    assert told == ["early result of window [0, 10) ns of key 'never'"]
+    assert windows.open_windows(entity) == 1
+
+
+def test_without_early_results_entities_are_saved_as_ever() -> None:
+    entity = RangeWindows(10, 10, 0, "drop", abs, Gather()).new_entity()
+    reduced: Any = entity.__reduce_ex__(2)
+    _, slots = reduced[2]
+    assert [*slots] == ["watermark", "latest", "seen_ns", "next_close", "panes"]
+
+
+def test_the_clock_moves_time_only_as_far_as_windows_close() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", lambda event: event, Gather())
+    entity = windows.new_entity()
+    windows.take(entity, "key", 3, 0, _fail)
+    assert windows.tick(entity, "key", 1000, _fail) == [[3]]
+    assert windows.take(entity, "key", 12, 1000, _fail) == [], "its window had not emitted"
+    with pytest.raises(Late):
+        windows.take(entity, "key", 9, 1000, _fail)

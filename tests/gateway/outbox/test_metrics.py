@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from wallaroo.dataflow.open_windows import WindowFigures
 from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.gateway.outbox.metrics import SCHEMA, MetricsTable
@@ -62,3 +63,19 @@ def test_keys_fade_with_time_and_not_with_publications(database: sqlite3.Connect
     for number in range(1, 101):
         table.add(Tally(), NOW + number * SECOND)
     assert table.hot_keys() == []
+
+
+def test_open_windows_add_up_over_buckets_and_the_latest_watermark_counts(
+    database: sqlite3.Connection,
+) -> None:
+    table = MetricsTable(database)
+
+    def add(bucket: int, figures: WindowFigures) -> None:
+        table.add(Tally(metrics=TaskMetrics(windows={("visits", bucket): figures})), NOW)
+
+    add(0, WindowFigures(3, 5 * SECOND))
+    add(1, WindowFigures(4, 2 * SECOND))
+    add(1, WindowFigures(1, None))
+    samples = list(table.samples([]))
+    assert by_labels(samples, catalogue.OPEN_WINDOWS) == {("visits",): 4}
+    assert by_labels(samples, catalogue.WATERMARK) == {("visits",): 5.0}

@@ -13,8 +13,10 @@ from structlog.testing import capture_logs
 from wallaroo.api.places import Place
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application, Serialization, StatePartition
+from wallaroo.model.windows import RangeWindows, SessionWindows, Windows
 from wallaroo.run.state.classes import check_state_classes
 
+AGGREGATION: Any = None
 BEFORE = "class Seen:\n    def __init__(self):\n        self.count = 0\n        self.last = None\n"
 
 
@@ -119,3 +121,17 @@ def test_a_state_that_the_application_no_longer_has_is_told_once(upgrades: Upgra
     (told,) = logs
     assert (told["log_level"], told["state"]) == ("warning", "seen")
     assert "give it the old one" in told["remedy"]
+
+
+def test_windows_of_another_kind_are_refused(tmp_path: Path) -> None:
+    ranges = RangeWindows(10, 10, 0, "drop", None, AGGREGATION)
+    sessions = SessionWindows(10, 0, "drop", None, AGGREGATION)
+
+    def start(windows: Windows) -> None:
+        partition = StatePartition("seen", windows.new_entity, None, Place("", 0), windows)
+        check_state_classes(tmp_path, Application("app", (), {"seen": partition}))
+
+    start(ranges)
+    start(ranges)
+    with pytest.raises(UsageError, match="it holds windows of time, but the code now has sessions"):
+        start(sessions)

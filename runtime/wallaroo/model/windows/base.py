@@ -64,19 +64,9 @@ def overdue(windows: Windows, entity: Any, key: Any, now_ns: int, failed: Failed
     return [] if due is None or due > now_ns else windows.tick(entity, key, now_ns, failed)
 
 
-def reads_none(*names: str) -> Callable[[object, str], None]:
-    """Return a `__getattr__` for a class with slots, in which *names* read None until they are set.
-
-    They are saved only if they are set, which is never the case for most windows; and entities
-    that were saved before the slots existed can be loaded.
-    """
-
-    def read(entity: object, name: str) -> None:
-        if name not in names:
-            msg = f"{type(entity).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg)
-
-    return read
+def early_of(entity: Any) -> int | None:
+    """Return the wall clock at which early results of *entity* are due; None if they are not."""
+    return getattr(entity, "early_ns", None)
 
 
 @time_limited

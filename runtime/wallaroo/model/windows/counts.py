@@ -10,7 +10,7 @@ from typing import Any
 from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults
 from wallaroo.model.callers import time_limited
-from wallaroo.model.windows.base import Aggregating, Failed, reads_none
+from wallaroo.model.windows.base import Aggregating, Failed, early_of
 from wallaroo.saved_names import saved_as
 
 
@@ -23,12 +23,11 @@ class CountEntity:
     accumulator: Any = None
     seen_ns: int = 0
     """Wall clock at the arrival of the last message."""
-    first_ns: int | None = field(init=False, repr=False, compare=False)
-    """Wall clock at the arrival of the first message; None if outputs do not take it."""
+    # saved only if they are set, as entities were saved before there were early results
+    first_ns: int = field(init=False, repr=False, compare=False)
+    """Wall clock at the arrival of the first message; unset if outputs do not take it."""
     early_ns: int | None = field(init=False, repr=False, compare=False)
-    """Wall clock at which an early result is due."""
-
-    __getattr__ = reads_none("first_ns", "early_ns")
+    """Wall clock at which an early result is due; may be unset."""
 
 
 @time_limited
@@ -69,7 +68,7 @@ class CountWindows(Aggregating):
             ready = entity.messages % self.early.messages == 0
             return self._result(entity, key, failed, is_final=False) if ready else []
         assert self.early.every_ns is not None
-        if entity.early_ns is None:
+        if early_of(entity) is None:
             entity.early_ns = arrived_ns + self.early.every_ns
         return []
 
@@ -87,9 +86,10 @@ class CountWindows(Aggregating):
     def due_ns(self, entity: CountEntity) -> int | None:
         """Return when the timeout closes the window, or an early result is due."""
         due = self._close_due(entity)
-        if self.early is None or self.early.every_ns is None or entity.early_ns is None:
+        early = early_of(entity)
+        if self.early is None or self.early.every_ns is None or early is None:
             return due
-        return entity.early_ns if due is None else min(due, entity.early_ns)
+        return early if due is None else min(due, early)
 
     def is_disposable(self, entity: CountEntity) -> bool:
         """Whether the window is empty."""
@@ -121,14 +121,14 @@ class CountWindows(Aggregating):
     def _close(self, entity: CountEntity, key: Any, failed: Failed) -> list[Any]:
         outputs = self._result(entity, key, failed, is_final=True)
         entity.messages, entity.accumulator = 0, None
-        if entity.early_ns is not None:
+        if early_of(entity) is not None:
             entity.early_ns = None
         return outputs
 
     def _result(
         self, entity: CountEntity, key: Any, failed: Failed, *, is_final: bool
     ) -> list[Any]:
-        first = entity.seen_ns if entity.first_ns is None else entity.first_ns
+        first = getattr(entity, "first_ns", entity.seen_ns)
         try:
             return self.output(key, entity.accumulator, Window(first, entity.seen_ns, is_final))
         except (Exception, SystemExit) as error:

@@ -17,7 +17,7 @@ from typing import Any
 from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
 from wallaroo.model.callers import time_limited
-from wallaroo.model.windows.base import duration, reads_none
+from wallaroo.model.windows.base import duration
 from wallaroo.model.windows.times import TimeWindows
 from wallaroo.saved_names import saved_as
 
@@ -36,12 +36,11 @@ class RangeEntity:
     """Watermark at which the next window with messages closes."""
     panes: dict[int, Any] = field(default_factory=dict)
     """Accumulators by the start of their pane."""
-    fresh: dict[int, int] | None = field(init=False, repr=False, compare=False)
-    """Messages that no result contains, by start of their window; None without early results."""
+    # saved only if they are set, as entities were saved before there were early results
+    fresh: dict[int, int] = field(init=False, repr=False, compare=False)
+    """Messages that no result contains, by start of their window; unset without early results."""
     early_ns: int | None = field(init=False, repr=False, compare=False)
-    """Wall clock at which early results are due."""
-
-    __getattr__ = reads_none("fresh", "early_ns")
+    """Wall clock at which early results are due; may be unset."""
 
 
 @time_limited

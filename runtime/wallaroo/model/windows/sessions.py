@@ -17,8 +17,8 @@ from typing import Any
 from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
 from wallaroo.model.callers import time_limited
-from wallaroo.model.windows.base import duration, reads_none
-from wallaroo.model.windows.times import TimeWindows
+from wallaroo.model.windows.base import duration
+from wallaroo.model.windows.times import TimeWindows, fresh_of
 from wallaroo.saved_names import saved_as
 
 
@@ -46,13 +46,11 @@ class SessionEntity:
     """Wall clock at the arrival of the last message."""
     sessions: list[OpenSession] = field(default_factory=list)
     """The open sessions, in order; the gap or more lies between them."""
-    fresh: dict[int, int] | None = field(init=False, repr=False, compare=False)
-    """Messages that no result contains, by the start of their session; None without early
-    results."""
+    # saved only if they are set, as with windows of a period of time
+    fresh: dict[int, int] = field(init=False, repr=False, compare=False)
+    """Messages that no result contains, by start of their session; unset without early results."""
     early_ns: int | None = field(init=False, repr=False, compare=False)
-    """Wall clock at which early results are due."""
-
-    __getattr__ = reads_none("fresh", "early_ns")
+    """Wall clock at which early results are due; may be unset."""
 
 
 @time_limited
@@ -137,10 +135,10 @@ class SessionWindows(TimeWindows):
         start = min([event, *(session.start for session in joined)])
         last = max([event, *(session.last for session in joined)])
         entity.sessions[first:end] = [OpenSession(start, last, accumulator)]
-        if entity.fresh:
-            fresh = sum(entity.fresh.pop(session.start, 0) for session in joined)
-            if fresh:
-                entity.fresh[start] = fresh
+        if fresh := fresh_of(entity):
+            count = sum(fresh.pop(session.start, 0) for session in joined)
+            if count:
+                fresh[start] = count
         return (start,)
 
     def closing(self, entity: SessionEntity, watermark: int) -> Sequence[int]:

@@ -10,7 +10,7 @@ from wallaroo.api.aggregations import Window
 from wallaroo.api.durations import since_epoch_ns
 from wallaroo.api.windows import EventTime, LatePolicy
 from wallaroo.model.callers import time_limited
-from wallaroo.model.windows.base import Aggregating, Failed, Late
+from wallaroo.model.windows.base import Aggregating, Failed, Late, early_of
 
 
 @time_limited
@@ -103,16 +103,17 @@ class TimeWindows(Aggregating):
                 watermark = max(entity.watermark, self.next_close(entity))
                 outputs += self._advance(entity, key, watermark, failed)
             else:
-                outputs += self._emit_early(entity, key, sorted(entity.fresh), failed)
+                outputs += self._emit_early(entity, key, sorted(fresh_of(entity) or ()), failed)
                 entity.early_ns = None
         return outputs
 
     def due_ns(self, entity: Any) -> int | None:
         """Return when the clock closes the next window, or early results are due."""
         due = self._close_due(entity)
-        if self.early is None or self.early.every_ns is None or entity.early_ns is None:
+        early = early_of(entity)
+        if self.early is None or self.early.every_ns is None or early is None:
             return due
-        return entity.early_ns if due is None else min(due, entity.early_ns)  # type: ignore[no-any-return]
+        return early if due is None else min(due, early)
 
     def watermark(self, entity: Any) -> int | None:
         """Return the watermark of the key."""
@@ -129,12 +130,13 @@ class TimeWindows(Aggregating):
         if closes is None or watermark < closes:
             return []
         outputs: list[Any] = []
+        fresh = fresh_of(entity)
         for start in self.closing(entity, watermark):
             outputs += self._result(entity, key, start, failed, is_final=True)
-            if entity.fresh:
-                entity.fresh.pop(start, None)
+            if fresh:
+                fresh.pop(start, None)
         self.remove_closed(entity, watermark)
-        if entity.early_ns is not None and not entity.fresh:
+        if not fresh and early_of(entity) is not None:
             entity.early_ns = None
         return outputs
 
@@ -144,16 +146,16 @@ class TimeWindows(Aggregating):
         """Note that the open windows at *starts* have a message more; returns early results."""
         if self.early is None:
             return []
-        if entity.fresh is None:
-            entity.fresh = {}
+        if (fresh := fresh_of(entity)) is None:
+            fresh = entity.fresh = {}
         for start in starts:
-            entity.fresh[start] = entity.fresh.get(start, 0) + 1
+            fresh[start] = fresh.get(start, 0) + 1
         if self.early.messages is None:
             assert self.early.every_ns is not None
-            if entity.early_ns is None:
+            if early_of(entity) is None:
                 entity.early_ns = arrived_ns + self.early.every_ns
             return []
-        ready = [start for start in starts if entity.fresh[start] >= self.early.messages]
+        ready = [start for start in starts if fresh[start] >= self.early.messages]
         return self._emit_early(entity, key, ready, failed)
 
     def _emit_early(
@@ -176,3 +178,8 @@ class TimeWindows(Aggregating):
             name = f"{early}{self.kind} [{start}, {window.end_ns}) ns of key {key!r}"
             failed(name, error)
             return []
+
+
+def fresh_of(entity: Any) -> dict[int, int] | None:
+    """Return messages of *entity* that no result contains, by start of their window; or None."""
+    return getattr(entity, "fresh", None)

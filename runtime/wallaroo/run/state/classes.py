@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import structlog
 
+from wallaroo import saved_names
 from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.system.atomic_write import write_durably
@@ -23,6 +24,12 @@ from wallaroo.system.sealed import sealed, unsealed
 log = structlog.get_logger("wallaroo")
 
 _FILE = "state-classes.json"
+_WINDOWS = {
+    "RangeEntity": "windows of time",
+    "SessionEntity": "sessions",
+    "CountEntity": "windows of a number of messages",
+}
+"""Windows by the class of their entities."""
 _WIDER = {("int", "float"), ("bool", "int")}
 """Changes of a type after which every old value is still valid."""
 
@@ -41,7 +48,8 @@ class Shape:
     def of(cls, partition: StatePartition) -> Self | None:
         """The shape of a new entity of *partition*; None if it is unknown."""
         if partition.windows is not None:
-            return None
+            kind = type(partition.windows.new_entity())
+            return cls(kind.__module__, kind.__qualname__, {})
         try:
             entity = partition.new_entity()
         except (Exception, SystemExit):  # messages for it will become dead letters
@@ -58,9 +66,15 @@ class Shape:
             return f"its entities are of class {self.module}.{self.name}, which no longer exists"
         if (self.module, self.name) == (new.module, new.name):
             return self._problem_with_fields(new, _class_named(new.module, new.name))
+        if (was := self._windows()) != (now := new._windows()):
+            return f"it holds {was or 'no windows'}, but the code now has {now or 'none'} there"
         if "builtins" in {self.module, new.module}:
             return f"its entities are of class {self.name}, but the code now creates {new.name}"
         return None
+
+    def _windows(self) -> str | None:
+        """Which windows the entities hold; None if they hold none."""
+        return _WINDOWS.get(self.name) if self.module == saved_names.__name__ else None
 
     def _problem_with_fields(self, new: Self, kind: Any) -> str | None:
         if hasattr(kind, "__setstate__"):
