@@ -120,6 +120,16 @@ WINDOWS = [
     .with_late_data_policy("fire-per-message")
     .with_event_time(event_time)
     .over(Gather),
+    wallaroo.session_windows(hours(4))
+    .with_delay(hours(9))
+    .with_event_time(event_time)
+    .with_early_results(messages=2)
+    .over(Gather()),
+    wallaroo.range_windows(hours(12))
+    .with_slide(hours(4))
+    .with_event_time(event_time)
+    .with_early_results(messages=3)
+    .over(Gather()),
 ]
 
 
