@@ -23,6 +23,7 @@ GATEWAY = {
     "undelivered": 3,
     "delivered": 12000,
     "set_aside": 0,
+    "late": 1234,
 }
 DRIVER = {
     "application": "Votes",
@@ -152,6 +153,7 @@ def test_the_table_tells_all_of_a_release_that_is_well(votes: Votes) -> None:
         "batches   number 17, 1.5 per second, 2,500 messages per second",
         "lag       0.2 s, 45 messages waiting",
         "outputs   12,000 delivered, 3 waiting for their receivers",
+        "late      1,234 messages came after their windows had closed",
         "",
         "SOURCE  ADDRESS       ACCEPTED  BACKLOG",
         "Votes   0.0.0.0:7010    12,345       45",

@@ -98,7 +98,7 @@ STATUS = GatewayStatus(
     delivered=4,
     set_aside=0,
     unknown_key=0,
-    late=0,
+    late=6,
 )
 
 
@@ -135,6 +135,7 @@ def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> N
     assert "start again with the same --state-dir" in warning["advice"]
     assert logged[-1]["event"] == "stopped"
     assert logged[-1]["kept_for_next_start"] == 5
+    assert logged[-1]["late"] == STATUS.late
 
 
 def test_java_that_was_told_to_end_complains_unheard() -> None:
