@@ -1,9 +1,10 @@
 """Windows take the messages that their aggregation takes, and give its outputs."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import wallaroo
-from wallaroo import count_windows, minutes, range_windows
+from wallaroo import count_windows, minutes, range_windows, session_windows
 
 
 class Sum(wallaroo.Aggregation[int, list[int], str]):
@@ -18,6 +19,24 @@ class Sum(wallaroo.Aggregation[int, list[int], str]):
 
     def output(self, key: Any, accumulator: list[int]) -> str | None:
         return f"{key}: {accumulator[0]}"
+
+
+class Shown(wallaroo.Aggregation[int, list[int], float]):
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def initial_accumulator(self) -> list[int]:
+        return [0]
+
+    def update(self, message: int, accumulator: list[int]) -> None:
+        accumulator[0] += message
+
+    def combine(self, one: list[int], other: list[int]) -> list[int]:
+        return [one[0] + other[0]]
+
+    def output(self, key: Any, accumulator: list[int], window: wallaroo.Window) -> float:
+        reveal_type(window.start)  # R: datetime
+        return self.factor * accumulator[0]
 
 
 class Half(wallaroo.Aggregation[int, list[int], str]):
@@ -50,6 +69,18 @@ reveal_type(every_minute)  # R: Windowing[int, str]
 reveal_type(numbers.to(every_minute))  # R: WindowedPipeline[str, int]
 reveal_type(numbers.to(count_windows(5).over(Sum)))  # R: WindowedPipeline[str, int]
 reveal_type(bools.to(every_minute))  # R: WindowedPipeline[str, bool]
+reveal_type(numbers.to(every_minute).late())  # R: Pipeline[int]
+numbers.to(text).late()  # E: "Pipeline[str]" has no attribute "late"
+reveal_type(minutes(1) + minutes(2))  # R: Duration
+reveal_type(3 * minutes(1))  # R: Duration
+reveal_type(minutes(3) // minutes(1))  # R: int
+reveal_type(minutes(3) // 2)  # R: Duration
+sessions = session_windows(timedelta(minutes=5)).with_delay(minutes(1))
+sessions = sessions.with_event_time(datetime.fromtimestamp).with_early_results(messages=3)
+reveal_type(sessions.over(Shown(0.5)))  # R: Windowing[int, float]
+reveal_type(numbers.to(sessions.over(Shown(0.5))))  # R: WindowedPipeline[float, int]
+sessions.over(Shown)  # that it needs an argument is told when the application is built
+range_windows(60)  # E: has incompatible type "int"; expected "Duration | timedelta"
 numbers.to(text).to(every_minute)  # E: has incompatible type "Windowing[int, str]"
 range_windows(minutes(1)).over(int)  # E: Argument 1 to "over" of "_Windows"
 range_windows(minutes(1)).with_late_data_policy(1)  # E: has incompatible type "int"
