@@ -62,6 +62,7 @@ from wallaroo.api.kafka import (
     kafka_parse_source_options,
 )
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
+from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.windows import count_windows, range_windows, session_windows
 from wallaroo.errors import (
@@ -107,6 +108,7 @@ __all__ = [
     "StateComputationMulti",
     "TCPSinkConfig",
     "TCPSourceConfig",
+    "Timers",
     "UsageError",
     "WallarooError",
     "WallarooParameterError",

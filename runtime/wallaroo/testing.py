@@ -18,6 +18,7 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import pathlib
 import warnings
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.guarding import guarded
 from wallaroo.dataflow.message_snapshots import Carrier
 from wallaroo.dataflow.paths import as_bytes
@@ -47,6 +49,8 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions
 from wallaroo.model.resolve import resolve
+from wallaroo.model.simulated_times import SimulatedTimes
+from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late, overdue
@@ -236,6 +240,7 @@ class _Run:
             by_sink={sink.name: [] for sink in application.sinks},
             state={name: {} for name in application.partitions},
         )
+        self._times = SimulatedTimes(application, self.result.state, self._call_timer)
 
     def _find_windows(self, pipeline: Pipeline, branch: Branch) -> None:
         for number, step in enumerate(branch.steps):
@@ -269,7 +274,7 @@ class _Run:
                     self._run_branch(pipeline, pipeline.trunk, None, message)
 
     def advance_clock(self, now_ns: int) -> None:
-        """Advance the clock to *now_ns*, and close windows on the way."""
+        """Advance the clock to *now_ns*; close windows and call timers on the way."""
         while True:
             timers = [
                 (due, name, key)
@@ -278,7 +283,7 @@ class _Run:
                 if isinstance(step, WindowCompute)
                 and (due := step.windows.due_ns(entity)) is not None
                 and due <= now_ns
-            ]
+            ] + [at for at in self._times.due() if at[0] <= now_ns]
             if not timers:
                 break
             due, name, key = min(timers, key=lambda timer: timer[0])
@@ -287,6 +292,9 @@ class _Run:
         self._now_ns = max(self._now_ns, now_ns)
 
     def _tick(self, name: str, key: Any) -> None:
+        if self._times.contains(name):
+            self._times.tick(name, key, self._now_ns)
+            return
         pipeline, step, rest = self._windows[name]
         assert isinstance(step, WindowCompute)
         entity = self.result.state[name][key]
@@ -323,38 +331,84 @@ class _Run:
                     self._run_branch(pipeline, rest, key, output)
 
     def _arrived(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> Any:
-        """Return *message* as it arrives at *step*, with an entity for its key.
+        """Return *message* as it arrives at *step*, with a key that is listed.
 
         Raises:
             _Raised: It was dead-lettered, or dropped because its key is not listed.
         """
         self._call(pipeline, f"key of {step.name}", stable_hash, key, about=message)
         partition = self._application.partitions[step.partition]
-        entities = self.result.state[partition.name]
         if not partition.accepts(key):
             self.result.unknown_keys.append((partition.name, key))
             self._unlisted[pipeline.name, step.name] += 1
             raise _Raised
         self._processed[pipeline.name, step.name] += 1
-        message = self._call(pipeline, step.name, self._carrier.copied, message)
+        return self._call(pipeline, step.name, self._carrier.copied, message)
+
+    def _find_or_create(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> None:
+        """Make sure that there is an entity for *key*, which *message* is about to change."""
+        partition = self._application.partitions[step.partition]
+        entities = self.result.state[partition.name]
         if key not in entities:
             entities[key] = self._call(pipeline, step.name, partition.new_entity, about=message)
-        return message
 
     def _with_state(
         self, pipeline: Pipeline, step: StateCompute, key: Any, message: Any
-    ) -> list[Any]:
+    ) -> Iterable[Any]:
         message = self._arrived(pipeline, step, key, message)
-        entities = self.result.state[step.partition]
+        if self._times.contains(step.partition):
+            return self._with_time(pipeline, step, key, message)
+        self._find_or_create(pipeline, step, key, message)
+        return self._compute(pipeline, step, key, message)
+
+    def _compute(
+        self,
+        pipeline: Pipeline,
+        step: StateCompute,
+        key: Any,
+        message: Any,
+        *timers: CallTimers,
+        about: Any = None,
+    ) -> list[Any]:
+        """Run *message* through *step*, and report what it raises *about* another; its outputs."""
+        about = message if about is None else about
 
         def function(message: Any) -> Any:
-            of_entity = functools.partial(step.function, message)
-            return self._watch.touched(step, key, entities, of_entity)
+            def of_entity(entity: Any) -> Any:
+                return step.function(message, entity, *timers)
 
-        result = self._call(pipeline, step.name, function, message)
+            return self._watch.touched(step, key, self.result.state[step.partition], of_entity)
+
+        result = self._call(pipeline, step.name, function, message, about=about)
         if step.returns_save:
-            result = self._call(pipeline, step.name, _output_of_pair, result, about=message)
+            result = self._call(pipeline, step.name, _output_of_pair, result, about=about)
         return self._outputs(step, result)
+
+    def _with_time(
+        self, pipeline: Pipeline, step: StateCompute, key: Any, message: Any
+    ) -> Iterator[Any]:
+        """Run *message* through *step* of a timed state, and what is due before and after it."""
+        begin = functools.partial(self._times.begin, step, key, message, self._now_ns)
+        event = self._call(pipeline, step.name, begin, about=message)
+        self._find_or_create(pipeline, step, key, message)
+        timers = self._times.arrived(step, key, event, self._now_ns)
+        with contextlib.suppress(_Raised):
+            passed = (timers,) if step.on_timer is not None else ()
+            yield from self._compute(pipeline, step, key, message, *passed)
+        timers.end()
+        self._times.end(step.partition, key)
+
+    def _call_timer(self, state: str, key: Any, due: Due, timers: CallTimers) -> None:
+        pipeline, step, rest = self._times.owner(state)
+        assert step.on_timer is not None
+        timed = dataclasses.replace(step, function=step.on_timer)
+        outputs = list[Any]()
+        with contextlib.suppress(_Raised):
+            about = describe_timer(key, due)
+            outputs = self._compute(pipeline, timed, key, due.timer, timers, about=about)
+        timers.end()
+        for output in outputs:
+            self._run_branch(pipeline, rest, key, output)
 
     def has_new_suspects(self) -> bool:
         """Whether the simulation must run again, because more entities cannot be saved."""
@@ -365,6 +419,7 @@ class _Run:
     ) -> None:
         """Aggregate *message*, and run what comes of it through *rest*."""
         message = self._arrived(pipeline, step, key, message)
+        self._find_or_create(pipeline, step, key, message)
         outputs, late = self._aggregate(pipeline, step, key, message)
         for output in outputs:
             self._run_branch(pipeline, rest, key, output)

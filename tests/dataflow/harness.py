@@ -57,7 +57,7 @@ class Driven:
                     runner = StateRunner(self.program, results, level)
                     changes = runner.run(blobs, bucket, self._buckets[level, bucket])
                     if changes:
-                        record = self._cache.record(changes.changed, changes.forgotten)
+                        record = self._cache.record_of(changes)
                         self._logs[level, bucket].append(record)
                     results.close()
                     new = runner.sent()

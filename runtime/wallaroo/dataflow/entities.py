@@ -36,6 +36,7 @@ from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.raised import describe_error, pass_interrupt
 from wallaroo.model.savable import Codec, Unsavable, saved, too_large
+from wallaroo.model.timing import KeyTime
 
 _IN_USE = "in use"
 """A version that no store has, so that entities of an uncommitted batch are not used."""
@@ -60,6 +61,10 @@ class Unloaded:
         )
 
 
+Where = tuple[int, Any]
+"""Partition number and key."""
+Times = Mapping[Where, KeyTime | None]
+"""The time of keys; None where it is forgotten."""
 Kept = tuple[tuple[Any, ...], set[Any]]
 """The fields of a `Saved`, and the keys of those of its entities that could not be loaded."""
 
@@ -79,9 +84,12 @@ class Bucket:
     head: Head = NO_LOG
     """Head of the log as of the last commit."""
     timers: Timers | None = None
-    """When its windows close; None if not determined yet."""
+    """When its windows close, its timers are due and its entities expire; None if not determined
+    yet."""
     open_windows: OpenWindows | None = None
     """Figures of its windows; None if not determined yet."""
+    times: dict[Where, KeyTime] = field(default_factory=dict)
+    """The time of each key, with its timers, where the state has any."""
     unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
     """Entities that could not be loaded, by partition number and key."""
 
@@ -94,6 +102,8 @@ class Changes:
     """Changed entities, by partition number and key."""
     forgotten: list[set[Any]]
     """Keys whose entities were deleted, by partition number; some may be in `changed` again."""
+    times: dict[Where, KeyTime | None] = field(default_factory=dict)
+    """Changed times of keys. An entity of `changed` whose key is not here has none."""
 
     @classmethod
     def none(cls, partitions: int) -> Changes:
@@ -101,7 +111,7 @@ class Changes:
         return cls([{} for _ in range(partitions)], [set() for _ in range(partitions)])
 
     def __bool__(self) -> bool:
-        return any(self.changed) or any(self.forgotten)
+        return any(self.changed) or any(self.forgotten) or bool(self.times)
 
 
 @dataclass
@@ -153,7 +163,7 @@ class EntityCache:
         bucket = self._buckets[number]
         appends = bool(changes) or not bucket.head.versions
         if appends:
-            record = self.record(changes.changed, changes.forgotten)
+            record = self.record_of(changes)
             head, base = bucket.head.appended(record, stamp.at), None
             if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
                 base = self._base(bucket, log, record)
@@ -199,24 +209,32 @@ class EntityCache:
         """Return one record that is equivalent to the log followed by *record*."""
         none: list[set[Any]] = [set() for _ in self.partitions]
         try:
-            return self.record(bucket.entities, none, bucket.unloaded, grown=False)
+            return self.record(bucket.entities, none, bucket.unloaded, bucket.times, grown=False)
         except RuntimeFailure:  # an entity that was never to be saved: the log has only the others
             logged = self.read([*log.records(), record])
-            return self.record(logged.entities, none, logged.unloaded, grown=False)
+            return self.record(logged.entities, none, logged.unloaded, logged.times, grown=False)
 
     def _apply(self, record: bytes, bucket: Bucket) -> None:
         """Apply *record* to the entities of *bucket*."""
-        for name, (changed, forgotten, *unloaded) in contents(record).items():
+        for name, told in contents(record).items():
             if name not in self.partitions:
                 continue
             number = self.partitions.index(name)
-            entities = bucket.entities[number]
-            for key in forgotten:
+            entities, times = bucket.entities[number], bucket.times
+            for key in told.forgotten:
                 entities.pop(key, None)
                 bucket.unloaded.pop((number, key), None)
-            self._load(number, Saved(*changed), bucket)
-            for content, keys in unloaded[0] if unloaded else ():
+            if times:
+                for key in (*told.forgotten, *told.changed.keys):
+                    times.pop((number, key), None)
+            self._load(number, told.changed, bucket)
+            for content, keys in told.kept:
                 self._load_kept(number, Saved(*content), keys, bucket)
+            for key, time in told.times.items():
+                if time is None:
+                    times.pop((number, key), None)
+                else:
+                    times[number, key] = KeyTime.loaded(time)
 
     def _load(self, number: int, changed: Saved, bucket: Bucket) -> None:
         """Load saved entities, and identify those that cannot be loaded."""
@@ -270,11 +288,20 @@ class EntityCache:
         unloaded = Unloaded(self.partitions[number], key, content, text)
         bucket.unloaded[number, key] = unloaded
 
+    def record_of(self, changes: Changes) -> bytes:
+        """Return a log record with *changes*.
+
+        Raises:
+            RuntimeFailure: An entity cannot be saved, or not be loaded again, or is too large.
+        """
+        return self.record(changes.changed, changes.forgotten, None, changes.times)
+
     def record(
         self,
         changed: Sequence[dict[Any, Any]],
         forgotten: Sequence[set[Any]],
-        unloaded: Mapping[tuple[int, Any], Unloaded] | None = None,
+        unloaded: Mapping[Where, Unloaded] | None = None,
+        times: Times | None = None,
         *,
         grown: bool = True,
     ) -> bytes:
@@ -284,6 +311,7 @@ class EntityCache:
             changed: Changed entities, by partition number and key.
             forgotten: Keys of deleted entities, by partition number.
             unloaded: Entities that could not be loaded.
+            times: Changed times of keys.
             grown: Whether entities may have grown since a record had them: then their sizes are
                 checked.
 
@@ -293,11 +321,12 @@ class EntityCache:
         named: dict[str, tuple[Any, ...]] = {}
         for number, name in enumerate(self.partitions):
             entities, gone = changed[number], forgotten[number]
-            kept = _kept(number, unloaded or {})
-            if entities or gone or kept:
+            kept, timed = _kept(number, unloaded or {}), _times(number, times or {})
+            if entities or gone or kept or timed:
                 content = self._saved(number, entities, grown=grown)
-                # a plain tuple, because a record must not depend on the location of a class
-                named[name] = (tuple(content), list(gone), *([kept] if kept else []))
+                # plain tuples, because a record must not depend on the location of a class
+                more = [kept, timed] if timed else [kept] if kept else []
+                named[name] = (tuple(content), list(gone), *more)
         return sealed_record(pickle.dumps(named, protocol=5))
 
     def _saved(self, number: int, entities: dict[Any, Any], *, grown: bool) -> Saved:
@@ -348,14 +377,48 @@ class EntityCache:
         return problems
 
 
-def contents(record: bytes) -> dict[str, tuple[Any, ...]]:
+@dataclass(frozen=True)
+class Told:
+    """What a record says of one state."""
+
+    changed: Saved
+    """Changed entities."""
+    forgotten: list[Any]
+    """Keys of deleted entities."""
+    kept: list[Kept]
+    """Entities that could not be loaded."""
+    times: dict[Any, tuple[Any, ...] | None]
+    """Changed times by key, as `KeyTime.saved` returns them; None where one is forgotten."""
+
+    def of_keys(self) -> set[Any]:
+        """The keys of all entities that it says something of."""
+        return {*self.changed.keys, *self.forgotten, *self.times}.union(
+            *(keys for _, keys in self.kept)
+        )
+
+
+def contents(record: bytes) -> dict[str, Told]:
     """What a record of `EntityCache.record` says, by the name of the state.
 
     Raises:
         DamagedFile: It is not as it was written.
     """
     content: dict[str, tuple[Any, ...]] = pickle.loads(content_of(record))
-    return content
+    told: dict[str, Told] = {}
+    for name, (changed, forgotten, *more) in content.items():
+        kept = more[0] if more else []
+        times = more[1] if len(more) > 1 else {}  # absent if no key has a time
+        told[name] = Told(Saved(*changed), forgotten, kept, times)
+    return told
+
+
+def _times(number: int, times: Times) -> dict[Any, tuple[Any, ...] | None]:
+    """Return the *times* of a partition in the form of a record."""
+    return {
+        key: None if time is None else time.saved()
+        for (partition, key), time in times.items()
+        if partition == number
+    }
 
 
 def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kept]:

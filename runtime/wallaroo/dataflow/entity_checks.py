@@ -65,7 +65,7 @@ class Saving:
     def unsaved(self, changes: Changes) -> Suspects:
         """Return the entities among *changes* that cannot be saved."""
         try:
-            self.cache.record(changes.changed, changes.forgotten)
+            self.cache.record_of(changes)
         except RuntimeFailure:
             unsavable = {
                 number: frozenset(self.cache.problems(number, entities))
@@ -114,16 +114,16 @@ class Checks:
             for key in keys & saving.bucket.entities[number].keys():
                 self._add(number, key, saving.bucket.entities[number][key])
 
-    def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
+    def function(self, step: StateCompute) -> Callable[..., Any]:
         """Wrap the function of *step* with a check."""
         function, partition = step.function, self._program.partition_numbers[step.partition]
         counts = _is_saved if step.returns_save else _always
 
-        def call(message: Any, entity: Any) -> Any:
+        def call(message: Any, entity: Any, *timers: Any) -> Any:
             checked = self._find(partition, entity)
             if checked is None:
-                return function(message, entity)
-            return self.call(checked, lambda current: function(message, current), counts)
+                return function(message, entity, *timers)
+            return self.call(checked, lambda current: function(message, current, *timers), counts)
 
         return call
 
@@ -203,7 +203,7 @@ class Checks:
             {key: self.current(entity) for key, entity in entities.items()}
             for entities in changes.changed
         ]
-        return Changes(changed, changes.forgotten)
+        return Changes(changed, changes.forgotten, changes.times)
 
     def _find(self, partition: int, entity: Any) -> CheckedEntity | None:
         entry = self._checked.get(id(entity))

@@ -30,7 +30,7 @@ Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
 class Checks(Protocol):
     """Checks entities after the calls that touch them."""
 
-    def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
+    def function(self, step: StateCompute) -> Callable[..., Any]:
         """Wrap the function of *step* with a check."""
 
     def windows(self, windows: Windows, partition: str) -> Windows:
@@ -117,12 +117,25 @@ class _Guarding:
             return dataclasses.replace(step, key=other(step.key))
         key = None if step.key is None else other(step.key)
         if isinstance(step, StateCompute):
-            function = step.function if self._checks is None else self._checks.function(step)
-            return dataclasses.replace(step, function=guard(function), key=key)
+            return dataclasses.replace(
+                step,
+                function=guard(self._checked(step, step.function)),
+                key=key,
+                on_timer=None
+                if step.on_timer is None
+                else guard(self._checked(step, step.on_timer)),
+                event_time=None if step.event_time is None else other(step.event_time),
+            )
         assert isinstance(step, WindowCompute)
         windows = self._windows(step.windows, step.partition)
         late = None if step.late is None else self._branch(step.late)
         return dataclasses.replace(step, windows=windows, key=key, late=late)
+
+    def _checked(self, step: StateCompute, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap *function* of *step*, which takes an entity."""
+        if self._checks is None:
+            return function
+        return self._checks.function(dataclasses.replace(step, function=function))
 
     def _partition(self, partition: StatePartition) -> StatePartition:
         if partition.windows is not None:

@@ -127,7 +127,11 @@ class Program:
     @property
     def timed(self) -> frozenset[int]:
         """Partitions that depend on the clock."""
-        return frozenset(n for n, partition in enumerate(self.partitions) if partition.windows)
+        return frozenset(
+            n
+            for n, partition in enumerate(self.partitions)
+            if partition.windows or partition.timing
+        )
 
     def bucket_of(self, key: Any) -> int:
         """Return the bucket of *key*.
@@ -227,7 +231,7 @@ class Program:
     def _needs_stamps(self, partition: int) -> bool:
         stages = [stage for stage in self.stages if stage.partition == partition]
         return (
-            self.partitions[partition].windows is not None
+            partition in self.timed
             or any(hop.to == partition for hop in self._hops)
             or any(stage.step.key is None for stage in stages)
             or not all(stage.after.is_plain and stage.after.stage is None for stage in stages)

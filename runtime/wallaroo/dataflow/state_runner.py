@@ -27,6 +27,7 @@ from wallaroo.dataflow.packing import (
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
+from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute, WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
@@ -75,6 +76,7 @@ class StateRunner:
             if stage.late is not None and program.levels.level(stage.partition) == level
         }
         """The path of messages that come too late for windows, by number of the stage."""
+        self._timed_states = TimedStates(program, results, level, self._after, self._entity)
         self._metrics = [
             results.metrics.step(stage.pipeline, stage.step.name) for stage in program.stages
         ]
@@ -97,6 +99,7 @@ class StateRunner:
         self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
         self._open_windows = state.open_windows or OpenWindows()
         self._changes = Changes.none(len(state.entities))
+        self._timed_states.begin(bucket, state, self._timers, self._changes)
         self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
         for blob in packed:
@@ -267,6 +270,9 @@ class StateRunner:
         if isinstance(stage.step, WindowCompute):
             self._aggregate(stage, stage.step, stamp, key, message)
             return
+        if self._timed_states.contains(stage.partition):
+            self._timed_states.take(stage, stamp, key, message)
+            return
         entity = self._state.entities[stage.partition].get(key, _MISSING)
         arrival = stamp[0] if stage.fresh else None
         self._compute(stage, (key,), (entity,), (message,), (arrival,), stamp)
@@ -305,9 +311,12 @@ class StateRunner:
 
     @runs_step("stage")
     def _tick(self, stamp: Stamp) -> None:
-        """Close the windows whose timers have expired."""
+        """Close the windows, and call the timers, that are due."""
         now = stamp[1]
         for order, (number, key) in enumerate(self._timers.take_due(now)):
+            if self._timed_states.contains(number):
+                self._timed_states.tick(stamp, number, key)
+                continue
             stage = self._stage_of[number]
             step, entity = stage.step, self._state.entities[number].get(key)
             assert isinstance(step, WindowCompute)
@@ -351,10 +360,12 @@ class StateRunner:
             state.timers, state.open_windows = Timers(), OpenWindows()
             for number in self._timed:
                 windows = self._program.partitions[number].windows
-                assert windows is not None
+                if windows is None:
+                    continue
                 for key, entity in state.entities[number].items():
                     state.timers.set(number, key, windows.due_ns(entity))
                     state.open_windows.note(number, key, windows, entity)
+            self._timed_states.set_all(state, state.timers)
         return state.timers
 
     def _report_windows(self) -> None:

@@ -94,6 +94,13 @@ class TaskMetrics:
     hot_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages by state and printable key, of the keys with the most messages."""
 
+    expired: dict[str, int] = field(default_factory=dict)
+    """Number of entities that expired, by state."""
+
+    def add_expired(self, state: str) -> None:
+        """Count an entity of *state* that expired."""
+        self.expired[state] = self.expired.get(state, 0) + 1
+
     def step(self, pipeline: str, name: str) -> StepMetrics:
         """Return the metrics of a step, which the caller may update."""
         metrics = self.steps.get((pipeline, name))
@@ -134,9 +141,11 @@ class TaskMetrics:
         for entry, count in other.hot_keys.items():
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
         self.hot_keys = dict(_most(self.hot_keys))
+        for state, count in other.expired.items():
+            self.expired[state] = self.expired.get(state, 0) + count
 
     def __bool__(self) -> bool:
-        return bool(self.steps or self.arrivals or self.entities or self.windows)
+        return bool(self.steps or self.arrivals or self.entities or self.windows or self.expired)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain JSON values."""
@@ -147,6 +156,7 @@ class TaskMetrics:
             "windows": [[*slot, *figures] for slot, figures in self.windows.items()],
             "log_bytes": [[*slot, size] for slot, size in self.log_bytes.items()],
             "hot_keys": [[*key, count] for key, count in self.hot_keys.items()],
+            "expired": list(self.expired.items()),
         }
 
     @classmethod
@@ -159,6 +169,7 @@ class TaskMetrics:
             {(state, slot): WindowFigures(*rest) for state, slot, *rest in value["windows"]},
             {(states, slot): size for states, slot, size in value["log_bytes"]},
             {(state, key): count for state, key, count in value["hot_keys"]},
+            dict(value["expired"]),
         )
 
 

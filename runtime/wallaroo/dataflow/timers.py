@@ -36,6 +36,10 @@ class Timers:
         if due_ns is not None and due_ns != previous:
             heapq.heappush(self._heap, (due_ns, next(self._serial), partition, first))
 
+    def of(self, partition: int, key: Any) -> int | None:
+        """Return the time of the timer of *key* in *partition*; None if it is not set."""
+        return self._due.get((partition, key), (None, None))[0]
+
     def forget(self, partition: int, key: Any) -> None:
         """Remove *key* of *partition*."""
         self._due.pop((partition, key), None)

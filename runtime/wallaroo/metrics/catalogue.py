@@ -171,6 +171,12 @@ KAFKA_TRANSACTIONS = _metric(
     "sink",
 )
 STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
+STATE_EXPIRED = _metric(
+    "wallaroo_state_expired_total",
+    "counter",
+    "Entities freed because they were idle for the time to live of their state.",
+    "state",
+)
 STATE_BYTES = _metric(
     "wallaroo_state_log_bytes",
     "gauge",

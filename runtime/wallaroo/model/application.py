@@ -10,6 +10,7 @@ from typing import Any
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.places import Place
 from wallaroo.model.raised import short_repr
+from wallaroo.model.timing import Timing
 from wallaroo.model.windows import Windows
 from wallaroo.wire.framing import Framing, MessageFormat
 
@@ -198,6 +199,8 @@ class StatePartition:
     place: Place
     windows: Windows | None = None
     """The windows that its entities hold; None for entities of a class of the application."""
+    timing: Timing | None = None
+    """Timers and expiry of its entities; None if they have neither."""
 
     def accepts(self, key: Any) -> bool:
         """Whether *key* has, or may get, an entity."""
@@ -243,7 +246,7 @@ class StateCompute:
     """A step over the state entity of each message's key."""
 
     name: str
-    function: Callable[[Any, Any], Any]
+    function: Callable[..., Any]
     multi: bool
     """Whether the output is an iterable of messages, or None."""
     returns_save: bool
@@ -253,6 +256,11 @@ class StateCompute:
     key: Callable[[Any], Any] | None
     """From message to key; None for the current key of the message."""
     place: Place
+    on_timer: Callable[..., Any] | None = None
+    """Called with the name of a timer that is due, the entity and the timers of its key. Unless it
+    is None, the function receives the timers as a third argument."""
+    event_time: Callable[[Any], int] | None = None
+    """From a message to its time; None for its time of arrival."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
 from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
+from wallaroo.model.state_timing import DeclaredTimings, check_computation
 from wallaroo.model.windowing import resolve_windowing, why_never_late
 from wallaroo.model.windows import Windows
 
@@ -64,6 +65,14 @@ class BranchResolver:
         self.hints = problems.hints
         self._kinds: dict[str, object] = {}
         """Class of the entities, or of their builder, by name of the state."""
+        self._timings = DeclaredTimings(problems)
+
+    def timed_partitions(self) -> dict[str, StatePartition]:
+        """All states, with timers and expiry as all their steps declare them."""
+        return {
+            name: replace(partition, timing=self._timings.of(name))
+            for name, partition in self.partitions.items()
+        }
 
     def trunk(self, pipeline: DeclaredPipeline) -> Branch:
         """Resolve the steps of *pipeline*; the result is valid only if no problem was found."""
@@ -156,23 +165,28 @@ class BranchResolver:
             computation = StateComputation(_placeholder, "?", None)
         else:
             label = f"{where}, step {computation.name!r}"
-            self._problems.check_arity(computation.function, 2, label, "message, state")
+            check_computation(computation, label, self._problems)
         label = f"{where}, step {computation.name!r}"
         kind, new_entity = self._entities(step, computation.state or step.state, label)
         returns_save = computation.state is None
-        function = computation.function
+        function, on_timer = computation.function, computation.timing.on_timer
         if computation.multi:
-            function = returning_list_over_state(
-                function, computation.name, returns_save=returns_save
-            )
+            name = computation.name
+            function = returning_list_over_state(function, name, returns_save=returns_save)
+            if on_timer is not None:
+                on_timer = returning_list_over_state(on_timer, name, returns_save=returns_save)
+        partition = self._partition(step, kind, new_entity, label)
+        self._timings.note(step, computation, partition, label)
         return StateCompute(
             computation.name,
             function,
             computation.multi,
             returns_save=returns_save,
-            partition=self._partition(step, kind, new_entity, label),
+            partition=partition,
             key=key,
             place=place_of(step.computation),
+            on_timer=on_timer,
+            event_time=computation.timing.event_time,
         )
 
     def _windows(

@@ -36,13 +36,13 @@ or None: return [2] for one output
 
 @time_limited
 def returning_list_over_state(
-    function: Callable[[Any, Any], Any], name: str, *, returns_save: bool
-) -> Callable[[Any, Any], Any]:
+    function: Callable[..., Any], name: str, *, returns_save: bool
+) -> Callable[..., Any]:
     """The same for a *function* of message and state, which may return `(output, save)`."""
 
     @functools.wraps(function)
-    def call(message: Any, state: Any) -> Any:
-        result = function(message, state)
+    def call(message: Any, state: Any, *timers: Any) -> Any:
+        result = function(message, state, *timers)
         if returns_save:
             output, save = pair_of(result)
             return _listed(output, "state_computation_multi", name), save

@@ -15,6 +15,8 @@ _DECORATORS: dict[type, str] = {
     functions.MultiComputation: "computation_multi",
     functions.StateComputation: "state_computation",
     functions.MultiStateComputation: "state_computation_multi",
+    functions.TimedStateComputation: "state_computation",
+    functions.TimedMultiStateComputation: "state_computation_multi",
     functions.KeyExtractor: "partition",
     functions.Encoder: "encoder",
 }

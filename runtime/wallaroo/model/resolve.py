@@ -72,7 +72,7 @@ class _Resolver:
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
         self._check_ends(declared.pipelines)
-        partitions = dict(self._branches.partitions)
+        partitions = self._branches.timed_partitions()
         hints = tuple(self._branches.hints)
         return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
 

@@ -76,7 +76,7 @@ class Watch:
                 self._check_occasionally(where, entities[key])
         return result
 
-    def function(self, step: StateCompute) -> Callable[[Any, Any], Any]:
+    def function(self, step: StateCompute) -> Callable[..., Any]:
         """Return the function of *step*, which `touched` checks."""
         return step.function
 

@@ -7,13 +7,12 @@ format of the micro-batch engine, and the published ones are not needed any more
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from wallaroo.dataflow.bucket_logs import Head, check_age, checked
 from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Unloaded, contents
-from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
 
@@ -72,10 +71,10 @@ class PartitionState:
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
         self.cache._apply(record, self.bucket)
-        for name, (changed, forgotten, *_) in contents(record).items():
+        for name, told in contents(record).items():
             if name in self.cache.partitions:
                 number = self.cache.partitions.index(name)
-                self._note_keys(number, Saved(*changed).keys, forgotten)
+                self._note_keys(number, {*told.changed.keys, *told.times}, told.forgotten)
 
     def record(self, changes: Changes) -> bytes:
         """The record of a chunk's *changes*, to be published; empty if there are none.
@@ -85,8 +84,8 @@ class PartitionState:
         """
         if not changes:
             return b""
-        self._note(changes.changed, changes.forgotten)
-        return self.cache.record(changes.changed, changes.forgotten)
+        self._note(changes)
+        return self.cache.record_of(changes)
 
     def save(self, bucket: int, chunk: int) -> Appended:
         """What the log of *bucket* is to have at the end of *chunk*, with which an epoch ends.
@@ -115,9 +114,11 @@ class PartitionState:
         """Numbers of entities by state partition, and the bytes of all logs."""
         return [*map(len, self.bucket.entities), self.bucket.head.log_bytes]
 
-    def _note(self, changed: Sequence[Mapping[Any, Any]], forgotten: Sequence[set[Any]]) -> None:
-        for number, entities in enumerate(changed):
-            self._note_keys(number, entities.keys(), forgotten[number])
+    def _note(self, changes: Changes) -> None:
+        for number, entities in enumerate(changes.changed):
+            self._note_keys(number, entities.keys(), changes.forgotten[number])
+        for number, key in changes.times:
+            self._changed[number].add(key)
 
     def _note_keys(self, number: int, changed: Iterable[Any], forgotten: Iterable[Any]) -> None:
         """Note that entities are to be saved at the end of the epoch."""
@@ -130,7 +131,9 @@ class PartitionState:
         found: dict[int, Appended] = {}
         outgrown: dict[int, Appended] = {}
         for bucket, (changes, unloaded) in self._by_bucket().items():
-            record = self.cache.record(changes.changed, changes.forgotten, unloaded, grown=False)
+            record = self.cache.record(
+                changes.changed, changes.forgotten, unloaded, changes.times, grown=False
+            )
             head = self._heads[bucket].appended(record, chunk)
             found[bucket] = Appended(head, record)
             if head.log_bytes > max(EntityCache.MIN_LOG_BYTES, 3 * head.base_bytes):
@@ -157,6 +160,7 @@ class PartitionState:
                 of(number, key)[0].forgotten[number].add(key)
             for key in self._changed[number]:
                 changes, unloaded = of(number, key)
+                self._add_time(changes, number, key)
                 if key in entities:
                     changes.changed[number][key] = entities[key]
                 elif (one := self.bucket.unloaded.get((number, key))) is not None:
@@ -173,15 +177,27 @@ class PartitionState:
             for key, entity in entities.items():
                 if (changes := chosen.get(self._bucket_in(number, key))) is not None:
                     changes.changed[number][key] = entity
+                    self._add_time(changes, number, key)
         unloaded: dict[int, dict[tuple[int, Any], Unloaded]] = {bucket: {} for bucket in chosen}
         for where, one in self.bucket.unloaded.items():
-            unloaded.get(self._bucket_in(*where), {})[where] = one
+            bucket = self._bucket_in(*where)
+            if bucket in chosen:
+                unloaded[bucket][where] = one
+                self._add_time(chosen[bucket], *where)
         return {
             bucket: self.cache.record(
-                changes.changed, changes.forgotten, unloaded[bucket], grown=False
+                changes.changed,
+                changes.forgotten,
+                unloaded[bucket],
+                changes.times,
+                grown=False,
             )
             for bucket, changes in chosen.items()
         }
+
+    def _add_time(self, changes: Changes, number: int, key: Any) -> None:
+        if (time := self.bucket.times.get((number, key))) is not None:
+            changes.times[number, key] = time
 
     def _logs(self) -> Head:
         """A head that says how large all logs are, for the metrics."""

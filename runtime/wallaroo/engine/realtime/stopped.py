@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.entities import Bucket, EntityCache, Unloaded, contents
 from wallaroo.dataflow.program import Program, codecs_of
-from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import published_after
 from wallaroo.engine.realtime.jar import jar
@@ -84,11 +83,8 @@ def _keys(records: list[bytes]) -> set[tuple[str, Any]]:
     """State and key of each entity that *records* tell something of."""
     found: set[tuple[str, Any]] = set()
     for record in records:
-        for name, (changed, forgotten, *kept) in contents(record).items():
-            keys = [*Saved(*changed).keys, *forgotten]
-            for _, unloaded in kept[0] if kept else ():
-                keys += unloaded
-            found.update((name, key) for key in keys)
+        for name, told in contents(record).items():
+            found.update((name, key) for key in told.of_keys())
     return found
 
 

@@ -62,6 +62,8 @@ class MetricsTable:
             counted[catalogue.LATENCY.name, (source, _LATENCY_SUM)] += total  # type: ignore[assignment]
         for (state, _), messages in tally.unknown_keys.items():
             counted[catalogue.UNKNOWN_KEY.name, (state,)] += messages
+        for state, entities in tally.metrics.expired.items():
+            counted[catalogue.STATE_EXPIRED.name, (state,)] += entities
         for step, messages in tally.late.items():
             counted[catalogue.LATE.name, step] += messages
         self._database.executemany(
@@ -109,6 +111,7 @@ class MetricsTable:
             catalogue.SET_ASIDE,
             catalogue.UNKNOWN_KEY,
             catalogue.LATE,
+            catalogue.STATE_EXPIRED,
         ):
             for (name, labels), value in counts.items():
                 if name == metric.name:

@@ -1,0 +1,246 @@
+"""State computations over state with timers or a time to live, one message at a time.
+
+The semantics are those of `wallaroo.model.timing`. The times of keys are kept beside the entities,
+are saved with them, and go to the log even if an entity has not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from wallaroo.api.timers import CallTimers
+from wallaroo.dataflow.entities import Bucket, Changes
+from wallaroo.dataflow.packing import Stamp
+from wallaroo.dataflow.paths import SAMPLE, Path
+from wallaroo.dataflow.program import Program, StatefulStage
+from wallaroo.dataflow.results import Origin, TaskResults, preview
+from wallaroo.dataflow.timers import Timers
+from wallaroo.model.application import StateCompute
+from wallaroo.model.callers import runs_step, time_limited
+from wallaroo.model.multiple_outputs import pair_of
+from wallaroo.model.savable import SkippedCall
+from wallaroo.model.timing import Due, KeyTime, Timing, checked_event_time, describe_timer
+
+_SILENT = -2
+"""Place of the outputs of timers that were due before the message, or without one."""
+_BEFORE = -1
+"""Place of those that became due with the message, before its own outputs."""
+_AFTER = 2**62
+"""Place of those that the message set to a time that has passed."""
+
+
+@time_limited
+class TimedStates:
+    """Runs messages and timers through the timed states of one level, over one bucket at a time.
+
+    Args:
+        program: The program.
+        results: Collects outputs and failed messages.
+        level: The level.
+        after: The path of outputs, by number of the stage.
+        entity: From partition number and key to the entity, which it creates if necessary.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        results: TaskResults,
+        level: int,
+        after: dict[int, Path],
+        entity: Callable[[int, Any], Any],
+    ) -> None:
+        self._program = program
+        self._results = results
+        self._after = after
+        self._entity = entity
+        timings = {number: program.partitions[number].timing for number in program.timed}
+        self._timings: dict[int, Timing] = {
+            number: timing
+            for number, timing in timings.items()
+            if timing is not None and program.levels.level(number) == level
+        }
+        """By number of the partition."""
+        self._owners: dict[int, StatefulStage] = {}
+        """The stage that timers of a partition call; those of merged pipelines continue alike."""
+        for stage in reversed(program.stages):
+            if isinstance(stage.step, StateCompute) and stage.step.on_timer is not None:
+                self._owners[stage.partition] = stage
+
+    def begin(self, number: int, bucket: Bucket, wakes: Timers, changes: Changes) -> None:
+        """Run over *bucket* from now on, and note *changes* and when its keys *wake*."""
+        self._number, self._bucket, self._wakes, self._changes = number, bucket, wakes, changes
+
+    def contains(self, partition: int) -> bool:
+        """Whether the state *partition* has timers or a time to live."""
+        return partition in self._timings
+
+    def set_all(self, bucket: Bucket, wakes: Timers) -> None:
+        """Set when the keys of *bucket*, which has just been read, wake."""
+        for number, timing in self._timings.items():
+            for key in bucket.entities[number]:
+                time = bucket.times.get((number, key))
+                if time is not None:
+                    wakes.set(number, key, timing.wake_ns(time))
+                elif timing.ttl_ns is not None:  # as old as what looks at it next
+                    wakes.set(number, key, 0)
+
+    @runs_step("stage")
+    def take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
+        """Run *message* through the step of *stage*, and before it, what is due by then."""
+        step, number, arrived_ns = stage.step, stage.partition, stamp[1]
+        assert isinstance(step, StateCompute)
+        metrics = self._results.metrics.step(stage.pipeline, step.name)
+        began = 0.0 if metrics.entered % SAMPLE else perf_counter()
+        metrics.entered += 1
+        origin = Origin(preview(key, 100), stamp[0] if stage.fresh else None)
+        timing, where = self._timings[number], (number, key)
+        if where not in self._bucket.unloaded and (time := self._time(where)) is not None:
+            self._settle(timing, stamp, where, time.reached(arrived_ns), _SILENT)
+        try:
+            event = None
+            if step.event_time is not None:
+                event = checked_event_time(step.event_time(message))
+        except (Exception, SystemExit) as error:
+            self._results.failed(stage, step, message, error, origin)
+            self._note(timing, where)
+            return
+        time = self._bucket.times.get(where)
+        now = timing.time_of(time, arrived_ns, event)
+        if time is not None and time.latest is not None and where not in self._bucket.unloaded:
+            self._settle(timing, stamp, where, now, _BEFORE)
+        try:
+            entity = self._entity(number, key)
+        except (Exception, SystemExit) as error:
+            self._results.failed(stage, step, message, error, origin)
+            self._note(timing, where)
+            return
+        time = timing.arrived(self._bucket.times.get(where), arrived_ns, event, now)
+        self._bucket.times[where] = time
+        timers = CallTimers(key, time.watermark, time.timers, in_timer=False)
+        arguments = (timers,) if step.on_timer is not None else ()
+        outputs = self._call(stage, step.function, where, (message, entity, *arguments), origin)
+        timers.end()
+        if began:
+            metrics.time(began)
+        metrics.left += len(outputs)
+        then = self._after[stage.number]
+        for place, output in enumerate(outputs):
+            then((*stamp, place), key, output)
+        self._settle(timing, stamp, where, time.watermark, _AFTER)
+        self._note(timing, where)
+
+    def tick(self, stamp: Stamp, number: int, key: Any) -> None:
+        """Call what is due for *key* by the time of *stamp*, a tick."""
+        where, timing = (number, key), self._timings[number]
+        if where in self._bucket.unloaded or key not in self._bucket.entities[number]:
+            return
+        time = self._time(where)
+        if time is None:
+            self._bucket.times[where] = time = KeyTime.unknown(stamp[1])
+        self._settle(timing, stamp, where, time.reached(stamp[1]), _SILENT)
+        self._note(timing, where)
+
+    def _time(self, where: tuple[int, Any]) -> KeyTime | None:
+        return self._bucket.times.get(where)
+
+    def _settle(
+        self, timing: Timing, stamp: Stamp, where: tuple[int, Any], until: int, place: int
+    ) -> None:
+        """Call the timers that are due by *until*, and free the entity if it expires by then.
+
+        Args:
+            timing: Timing of the state.
+            stamp: Stamp of the message or of the tick.
+            where: State and key.
+            until: A time of the key.
+            place: Place of the outputs among those of the message.
+        """
+        order = 0
+        while (time := self._time(where)) is not None:
+            due_ns = timing.due_ns(time)
+            if due_ns is None or (due := timing.pop_due(time, until)) is None:
+                return
+            if due.timer is None:
+                self._expire(where)
+                return
+            at: Stamp = (*stamp, place, order)
+            if place == _SILENT:  # by time, among those of all keys
+                at = (stamp[0], min(due_ns, stamp[1]), _SILENT, where[0], self._number, order)
+            self._call_timer(at, where, due, time)
+            order += 1
+
+    @runs_step("stage")
+    def _call_timer(self, stamp: Stamp, where: tuple[int, Any], due: Due, time: KeyTime) -> None:
+        number, key = where
+        stage = self._owners.get(number)
+        if stage is None:  # set by a step that no longer has timers
+            return
+        step = stage.step
+        assert isinstance(step, StateCompute)
+        assert step.on_timer is not None
+        entity = self._bucket.entities[number][key]
+        timers = CallTimers(key, due.at, time.timers, in_timer=True)
+        arguments = (due.timer, entity, timers)
+        about = describe_timer(key, due)
+        origin = Origin(preview(key, 100))
+        outputs = self._call(stage, step.on_timer, where, arguments, origin, about)
+        timers.end()
+        self._results.metrics.step(stage.pipeline, step.name).left += len(outputs)
+        then = self._after[stage.number]
+        for place, output in enumerate(outputs):
+            then((*stamp, place), key, output)
+
+    @runs_step("stage")
+    def _call(
+        self,
+        stage: StatefulStage,
+        function: Callable[..., Any],
+        where: tuple[int, Any],
+        arguments: tuple[Any, ...],
+        origin: Origin,
+        about: Any = None,
+    ) -> list[Any]:
+        """Return the outputs of *function*; none if it raises, which is reported *about* it."""
+        step, entity = stage.step, arguments[1]
+        assert isinstance(step, StateCompute)
+        changed, save = self._changes.changed[where[0]], True
+        try:
+            result = function(*arguments)
+            if step.returns_save:
+                result, save = pair_of(result)
+            if step.multi and result is not None:
+                result = [output for output in result if output is not None]
+        except (Exception, SystemExit) as error:
+            if not isinstance(error, SkippedCall):
+                changed[where[1]] = entity  # may have been changed before the exception
+            message = arguments[0] if about is None else about
+            self._results.failed(stage, step, message, error, origin)
+            return []
+        if save:
+            changed[where[1]] = entity
+        if result is None:
+            return []
+        return result if step.multi else [result]
+
+    def _expire(self, where: tuple[int, Any]) -> None:
+        number, key = where
+        self._bucket.entities[number].pop(key, None)
+        self._bucket.times.pop(where, None)
+        self._changes.changed[number].pop(key, None)
+        self._changes.forgotten[number].add(key)
+        self._results.metrics.add_expired(self._program.partitions[number].name)
+
+    def _note(self, timing: Timing, where: tuple[int, Any]) -> None:
+        """Record the time of a key, and when it is to be looked at."""
+        time = self._time(where)
+        if time is None or not timing.must_keep(time):
+            if self._bucket.times.pop(where, None) is not None or where in self._changes.times:
+                self._changes.times[where] = None
+            self._wakes.forget(*where)
+            return
+        self._changes.times[where] = time
+        due_ns, set_ns = timing.wake_ns(time), self._wakes.of(*where)
+        if due_ns is None or set_ns is None or due_ns < set_ns:  # else it is set again when woken
+            self._wakes.set(*where, due_ns)

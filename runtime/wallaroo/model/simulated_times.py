@@ -1,0 +1,106 @@
+"""The times of keys in a simulation, with timers and expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from wallaroo.api.timers import CallTimers
+from wallaroo.model.application import Application, Branch, Pipeline, StateCompute, WindowCompute
+from wallaroo.model.timing import Due, KeyTime, Timing, checked_event_time
+
+OnTimer = Callable[[str, Any, Due, CallTimers], None]
+"""Calls a timer: (state, key, what is due, the timers of the key)."""
+
+
+class SimulatedTimes:
+    """The times of all keys of timed states.
+
+    Args:
+        application: The simulated application.
+        state: Its entities by state and key; those that expire are removed.
+        on_timer: Calls a timer.
+    """
+
+    def __init__(
+        self, application: Application, state: dict[str, dict[Any, Any]], on_timer: OnTimer
+    ) -> None:
+        self._state = state
+        self._on_timer = on_timer
+        self._timings: dict[str, Timing] = {
+            name: partition.timing
+            for name, partition in application.partitions.items()
+            if partition.timing is not None
+        }
+        self._times: dict[str, dict[Any, KeyTime]] = {name: {} for name in self._timings}
+        self._owners: dict[str, tuple[Pipeline, StateCompute, Branch]] = {}
+        for pipeline in application.pipelines:
+            self._find_owners(pipeline, pipeline.trunk)
+
+    def contains(self, state: str) -> bool:
+        """Whether *state* has timers or a time to live."""
+        return state in self._timings
+
+    def owner(self, state: str) -> tuple[Pipeline, StateCompute, Branch]:
+        """A pipeline and the step that timers of *state* call, and what follows it."""
+        return self._owners[state]
+
+    def due(self) -> Iterator[tuple[int, str, Any]]:
+        """Yield for each key on which the clock has an effect: when, its state, and the key."""
+        for name, times in self._times.items():
+            for key, time in times.items():
+                if (due_ns := self._timings[name].due_ns(time)) is not None:
+                    yield due_ns, name, key
+
+    def tick(self, state: str, key: Any, now_ns: int) -> None:
+        """Call what is due for *key* by *now_ns*."""
+        if (time := self._times[state].get(key)) is not None:
+            self._settle(state, key, time.reached(now_ns))
+
+    def begin(self, step: StateCompute, key: Any, message: Any, now_ns: int) -> Any:
+        """Call what is due before *message*, which arrives at *step*; returns its event time.
+
+        Raises:
+            Exception: The function for the event time raised.
+        """
+        name = step.partition
+        self.tick(name, key, now_ns)
+        event = None if step.event_time is None else checked_event_time(step.event_time(message))
+        time = self._times[name].get(key)
+        if time is not None:
+            self._settle(name, key, self._timings[name].time_of(time, now_ns, event))
+        return event
+
+    def arrived(self, step: StateCompute, key: Any, event: int | None, now_ns: int) -> CallTimers:
+        """Note that the message of `begin` is processed; returns the timers for its call."""
+        timing, times = self._timings[step.partition], self._times[step.partition]
+        now = timing.time_of(times.get(key), now_ns, event)
+        time = times[key] = timing.arrived(times.get(key), now_ns, event, now)
+        return CallTimers(key, time.watermark, time.timers, in_timer=False)
+
+    def end(self, state: str, key: Any) -> None:
+        """Call what the message that was processed last has set to a time that has passed."""
+        if (time := self._times[state].get(key)) is not None:
+            self._settle(state, key, time.watermark)
+
+    def _settle(self, state: str, key: Any, until: int) -> None:
+        timing, times = self._timings[state], self._times[state]
+        while (time := times.get(key)) is not None:
+            due = timing.pop_due(time, until)
+            if due is None:
+                return
+            if due.timer is None:
+                del times[key]
+                self._state[state].pop(key, None)
+                return
+            timers = CallTimers(key, due.at, time.timers, in_timer=True)
+            self._on_timer(state, key, due, timers)
+
+    def _find_owners(self, pipeline: Pipeline, branch: Branch) -> None:
+        for number, step in enumerate(branch.steps):
+            if isinstance(step, StateCompute) and step.on_timer is not None:
+                self._owners.setdefault(step.partition, (pipeline, step, branch.after(number)))
+            if isinstance(step, WindowCompute) and step.late is not None:
+                self._find_owners(pipeline, step.late)
+        for fork in branch.forks:
+            self._find_owners(pipeline, fork)

@@ -1,0 +1,268 @@
+"""Timers and expiry: simulation and engine, held against a key that is written out step by step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wallaroo
+from tests.dataflow.harness import Driven, tick
+from wallaroo.dataflow.records import Chunk
+from wallaroo.model.application import Application
+from wallaroo.model.resolve import resolve
+from wallaroo.testing import Simulation, simulate
+
+MS = 1_000_000
+
+
+class Message(NamedTuple):
+    key: str
+    event: int
+    action: str
+    """`s`: set, `c`: cancel, `f`: set and fail, `p`: set to a time that has passed, `-`: nothing"""
+    timer: str
+    """`r` sets itself again, three times in all; `x` fails; others only speak."""
+    after: int
+
+    def payload(self) -> bytes:
+        return " ".join(map(str, self)).encode()
+
+
+class Entity:
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+def decoded(payload: bytes) -> Message:
+    key, event, action, timer, after = payload.decode().split()
+    return Message(key, int(event) * MS, action, timer, int(after) * MS)
+
+
+def event_of(message: Message) -> int:
+    return message.event
+
+
+def called(name: str, entity: Entity, timers: wallaroo.Timers) -> str | None:
+    entity.calls += 1
+    if name == "r" and entity.calls % 3:
+        timers.set_after(2 * MS, name)
+    if name == "x":
+        raise ValueError(name)
+    return f"{timers.key} !{name} {timers.now // MS} {entity.calls}"
+
+
+def handled(message: Message, entity: Entity, timers: wallaroo.Timers) -> str:
+    entity.calls += 1
+    if message.action in "sf":
+        timers.set_after(message.after, message.timer)
+    elif message.action == "p":
+        timers.set_at(timers.now - message.after, message.timer)
+    elif message.action == "c":
+        timers.cancel(message.timer)
+    if message.action == "f":
+        raise ValueError(message)
+    return f"{message.key} {message.action} {timers.now // MS} {entity.calls}"
+
+
+def noted(text: str, entity: Entity) -> str:
+    entity.calls += 1
+    return f"{text} {entity.calls}"
+
+
+@wallaroo.key_extractor
+def key_of(message: Message) -> str:
+    return message.key
+
+
+@wallaroo.key_extractor
+def first_of(text: str) -> str:
+    return text.split(maxsplit=1)[0]
+
+
+def application(*, ttl: int | None, by_event: bool) -> Application:
+    step = wallaroo.state_computation(
+        name="step",
+        state=Entity,
+        on_timer=called,
+        ttl=ttl,
+        event_time=event_of if by_event else None,
+    )(handled)
+    # a later level, which also sees the order of outputs, and expires by the times of timers
+    after = wallaroo.state_computation(name="after", state=Entity, ttl=ttl)(noted)
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(decoded)
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", 0, decoder))
+    outputs = source.key_by(key_of).to(step).key_by(first_of).to(after)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
+    return resolve(wallaroo.build_application("timed", outputs.to_sink(sink)))
+
+
+class WrittenOut:
+    """One key: its outputs, without what comes after the step."""
+
+    def __init__(self, ttl: int | None, *, by_event: bool) -> None:
+        self.ttl, self.by_event = ttl, by_event
+        self.said: list[str] = []
+        self.failed = self.latest = self.seen = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.calls = 0
+        self.time: int | None = None
+        self.timers: dict[str, int] = {}
+
+    def silent(self, now: int) -> None:
+        if self.time is not None:
+            self._until(self.latest + now - self.seen)
+
+    def _until(self, until: int) -> None:
+        while self.time is not None:
+            if not self.timers:
+                if self.ttl is not None and self.time + self.ttl <= until:
+                    self._forget()
+                return
+            name = min(self.timers, key=lambda name: (self.timers[name], name))
+            if self.timers[name] > until:
+                return
+            at = self.timers.pop(name)
+            self.time = max(self.time, at)
+            self._called(name, at)
+
+    def _called(self, name: str, at: int) -> None:
+        self.calls += 1
+        if name == "r" and self.calls % 3:
+            self.timers["r"] = at + 2 * MS
+        if name == "x":
+            self.failed += 1
+        else:
+            self.said.append(f"!{name} {at // MS} {self.calls}")
+
+    def take(self, message: Message, now: int) -> None:
+        self.silent(now)
+        event = message.event if self.by_event else now
+        self._until(event)
+        self.latest = event if self.time is None else max(event, self.latest)
+        self.time = event if self.time is None else max(event, self.time)
+        self.seen, self.calls = now, self.calls + 1
+        if message.action in "sf":
+            self.timers[message.timer] = self.time + message.after
+        elif message.action == "p":
+            self.timers[message.timer] = self.time - message.after
+        elif message.action == "c":
+            self.timers.pop(message.timer, None)
+        if message.action == "f":
+            self.failed += 1
+        else:
+            self.said.append(f"{message.action} {self.time // MS} {self.calls}")
+        self._until(self.time)
+
+
+class Happening(NamedTuple):
+    pause: int
+    message: Message
+    cut: int
+    """What comes before it: 1 a tick, 2 a block, 3 a batch, 4 a batch and a restart."""
+
+
+messages = st.builds(
+    Message,
+    st.sampled_from("abc"),
+    st.integers(0, 40),
+    st.sampled_from("scfp-s"),
+    st.sampled_from("rxy"),
+    st.integers(0, 12),
+)
+happenings = st.lists(
+    st.builds(Happening, st.integers(0, 15), messages, st.integers(0, 4)), max_size=25
+)
+END = 10_000 * MS
+TTLS = st.sampled_from([None, 3 * MS, 20 * MS])
+
+
+def times_of(all_: Sequence[Happening]) -> list[int]:
+    now, times = 0, list[int]()
+    for happening in all_:
+        now += happening.pause * MS
+        times.append(now)
+    return times
+
+
+def driven(made: Application, all_: Sequence[Happening]) -> Driven:
+    """The engine, with ticks at odd times, and never when one is due."""
+    engine, blocks, number = Driven(made), list[list[Chunk]]([[]]), 0
+
+    def batch() -> None:
+        engine.batch(blocks)
+        blocks[:] = [[]]
+
+    for (_, message, cut), now in zip(all_, times_of(all_), strict=True):
+        if cut == 1:
+            blocks[-1].append(tick(number, now))
+            number += 1
+        elif cut == 2:
+            blocks.append([])
+        elif cut >= 3:
+            batch()
+            if cut == 4:
+                engine.restart()
+        data = message.payload()
+        frame = len(data).to_bytes(4, "big") + data
+        blocks[-1].append(Chunk(number, 1, 0, now, frame))
+        number += 1
+    batch()
+    # a timer that was due before the end may set another one: the end is reached in two steps
+    for at in (END - 1, END, END + 10**12):
+        blocks[-1].append(tick(number, at))
+        number += 1
+        batch()
+    return engine
+
+
+def by_key(outputs: Sequence[bytes]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for output in outputs:
+        key, _, said = output.decode().partition(" ")
+        found[key].append(said)
+    return found
+
+
+def simulated(made: Application, all_: Sequence[Happening]) -> Simulation:
+    sent = [
+        ("in", happening.message.payload(), now)
+        for happening, now in zip(all_, times_of(all_), strict=True)
+    ]
+    return simulate(made, sent, until_ns=END + 10**12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(happenings, TTLS, st.booleans())
+def test_a_key_has_the_calls_that_are_written_out_whenever_ticks_and_restarts_come(
+    all_: list[Happening], ttl: int | None, by_event: bool
+) -> None:
+    made = application(ttl=ttl, by_event=by_event)
+    written: dict[str, WrittenOut] = defaultdict(lambda: WrittenOut(ttl, by_event=by_event))
+    for happening, now in zip(all_, times_of(all_), strict=True):
+        message = happening.message
+        in_ns = message._replace(event=message.event * MS, after=message.after * MS)
+        written[message.key].take(in_ns, now)
+    for one in written.values():
+        one.silent(END + 10**12)
+    expected = {key: one.said for key, one in written.items() if one.said}
+    simulation = simulated(made, all_)
+    assert _without_after(by_key(simulation.outputs)) == expected
+    assert len(simulation.set_aside) == sum(one.failed for one in written.values())
+    engine = driven(made, all_)
+    assert by_key(engine.outputs["in"]) == by_key(simulation.outputs)
+    assert engine.tally.set_aside == len(simulation.set_aside)
+    entities = {key: entity.calls for key, entity in engine.state()["step"].items()}
+    assert entities == {k: entity.calls for k, entity in simulation.state["step"].items()}
+    assert entities.keys() == (written.keys() if ttl is None else set())
+    engine.restart()
+    assert {k: e.calls for k, e in engine.state()["step"].items()} == entities
+
+
+def _without_after(said: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {key: [one.rpartition(" ")[0] for one in ones] for key, ones in said.items()}
