@@ -62,6 +62,7 @@ from wallaroo.api.kafka import (
     kafka_parse_source_options,
 )
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
+from wallaroo.api.retries import retries
 from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.windows import count_windows, range_windows, session_windows
@@ -130,6 +131,7 @@ __all__ = [
     "nanoseconds",
     "partition",
     "range_windows",
+    "retries",
     "seconds",
     "session_windows",
     "source",

@@ -49,6 +49,7 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions
 from wallaroo.model.resolve import resolve
+from wallaroo.model.retrying import without_pauses
 from wallaroo.model.simulated_times import SimulatedTimes
 from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.unlisted_keys import UnlistedWatch
@@ -225,6 +226,7 @@ class _Run:
     def __init__(self, application: Application, suspects: Suspects) -> None:
         self._watch = Watch(application, suspects)
         guard = functools.partial(raising_exceptions, interruptible=True)
+        application = without_pauses(application)
         self._application = application = guarded(application, guard, self._watch)
         self._now_ns = 0
         self._carrier = Carrier(application.serialization)

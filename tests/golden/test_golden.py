@@ -41,7 +41,7 @@ def told(found: list[tuple[str, Any, Any]]) -> Told:
 
 def exported(name: str, form: Form) -> Told:
     file = PRESENT / f"{name}.{'jsonl' if form == 'json' else 'pickle'}"
-    return told([entity[1:] for entity in read_entities(file, form, str(file))])
+    return told([entity[1:4] for entity in read_entities(file, form, str(file))])
 
 
 @pytest.mark.spark

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
+from wallaroo.api.retries import Retries
 from wallaroo.api.timers import Duration, Timers, duration_ns
 from wallaroo.errors import WallarooParameterError
 from wallaroo.wire.kafka_records import KafkaRecord
@@ -86,13 +87,17 @@ class AnyComputation(Decorated[[In_contra], Result_co], Generic[In_contra, Resul
     Attributes:
         multi: Whether the function returns an iterable of messages.
         name: Name of the step in logs, metrics and errors.
+        retry: When to try again; None for never.
     """
 
     multi: ClassVar[bool]
 
-    def __init__(self, function: Callable[[In_contra], Result_co], name: str) -> None:
+    def __init__(
+        self, function: Callable[[In_contra], Result_co], name: str, retry: Retries | None = None
+    ) -> None:
         super().__init__(function)
         self.name = name
+        self.retry = retry
 
 
 class Computation(AnyComputation[In_contra, Result_co]):
@@ -233,8 +238,14 @@ def decoder(
     return lambda function: Decoder(function, header_length, length_fmt)
 
 
-def computation(name: str) -> Callable[[Callable[[In], Result]], Computation[In, Result]]:
+def computation(
+    name: str, *, retry: Retries | None = None
+) -> Callable[[Callable[[In], Result]], Computation[In, Result]]:
     """Declare a stateless computation: one message in, one message or None out.
+
+    Args:
+        name: Name of the step.
+        retry: When to try again after an exception, from `retries`; None for never.
 
     Example:
         >>> @computation(name="lower")
@@ -243,13 +254,17 @@ def computation(name: str) -> Callable[[Callable[[In], Result]], Computation[In,
         >>> lower("ABC")
         'abc'
     """
-    return lambda function: Computation(function, name)
+    return lambda function: Computation(function, name, retry)
 
 
 def computation_multi(
-    name: str,
+    name: str, *, retry: Retries | None = None
 ) -> Callable[[Callable[[In], Results]], MultiComputation[In, Results]]:
     """Declare a stateless computation that returns any number of messages; None items are dropped.
+
+    Args:
+        name: Name of the step.
+        retry: When to try again after an exception, from `retries`; None for never.
 
     Example:
         >>> @computation_multi(name="split")
@@ -258,7 +273,7 @@ def computation_multi(
         >>> split("to be")
         ['to', 'be']
     """
-    return lambda function: MultiComputation(function, name)
+    return lambda function: MultiComputation(function, name, retry)
 
 
 @overload

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import click
 
 from wallaroo.cli.options import application_without_addresses
-from wallaroo.model.application import Application, Branch, Pipeline, Stateful, WindowCompute
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    Pipeline,
+    StateCompute,
+    Stateful,
+    StatePartition,
+    WindowCompute,
+)
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable
 
@@ -35,10 +43,29 @@ def _lines(application: Application) -> Iterator[str]:
             yield "  " + " → ".join([pipeline.name, *path])
     for partition in application.partitions.values():
         keys = "any key" if partition.keys is None else f"{len(partition.keys)} keys"
-        windows = "" if partition.windows is None else f"{partition.windows}, "
-        yield f"  state {partition.name!r}: {windows}{keys}"
+        windows = [] if partition.windows is None else [str(partition.windows)]
+        parts = [*windows, keys, *_times(partition, application)]
+        yield f"  state {partition.name!r}: {', '.join(parts)}"
     for hint in application.hints:
         yield f"  hint: {hint}"
+
+
+def _times(partition: StatePartition, application: Application) -> Iterator[str]:
+    """What *partition* has of timers and expiry."""
+    timing = partition.timing
+    steps = {
+        step.name
+        for pipeline in application.pipelines
+        for step in pipeline.trunk.walk()
+        if isinstance(step, StateCompute)
+        and step.partition == partition.name
+        and step.on_timer is not None
+    }
+    yield from (f"timers of step {name!r}" for name in sorted(steps))
+    if timing is not None and timing.ttl_ns is not None:
+        yield f"entities expire after {timing.ttl_ns / 1e9:g} s"
+    if timing is not None and timing.keeps_time:
+        yield "by event time"
 
 
 def _paths(pipeline: Pipeline, branch: Branch) -> list[list[str]]:

@@ -88,7 +88,8 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
     """Write all entities to standard output."""
     with reserved_stdout() as out, _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
-            out.buffer.write(written_entity(name, key, entity, form))
+            time = saved.time_of(name, key)
+            out.buffer.write(written_entity(name, key, entity, form, time))
         if saved.unloaded:
             out.flush()
             count = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)

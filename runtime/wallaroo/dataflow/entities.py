@@ -93,6 +93,10 @@ class Bucket:
     unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
     """Entities that could not be loaded, by partition number and key."""
 
+    def times_of(self, number: int) -> dict[Any, KeyTime]:
+        """The times of a partition by key."""
+        return {key: time for (partition, key), time in self.times.items() if partition == number}
+
 
 @dataclass(frozen=True)
 class Changes:

@@ -22,6 +22,7 @@ from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.timing import KeyTime
 from wallaroo.system.pod import Pod
 
 if TYPE_CHECKING:
@@ -175,6 +176,9 @@ class SavedState(Protocol):
         Raises:
             RuntimeFailure: They cannot be read.
         """
+
+    def time_of(self, state: str, key: Any) -> KeyTime | None:
+        """The time of the key that `entities` has just yielded; None if the state keeps none."""
 
 
 class StoppedState(Protocol):

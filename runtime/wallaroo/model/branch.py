@@ -17,6 +17,7 @@ from wallaroo.api.functions import (
     StateComputation,
 )
 from wallaroo.api.places import Place, place_of
+from wallaroo.api.retries import Retries
 from wallaroo.api.windows import Windowing
 from wallaroo.model.application import (
     Branch,
@@ -32,6 +33,7 @@ from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
 from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
+from wallaroo.model.retrying import retrying
 from wallaroo.model.state_timing import DeclaredTimings, check_computation
 from wallaroo.model.windowing import resolve_windowing, why_never_late
 from wallaroo.model.windows import Windows
@@ -153,6 +155,12 @@ class BranchResolver:
         name, function, multi = computation.name, computation.function, computation.multi
         self._problems.check_arity(function, 1, f"{where}, step {name!r}", "message")
         function = returning_list(function, name) if multi else function
+        if not isinstance(computation.retry, Retries | None):
+            retry = describe(computation.retry)
+            sentence = f"{where}, step {name!r}: retry is {retry}; expected wallaroo.retries(…)"
+            self._problems.add(place_of(step.computation), sentence)
+            return Compute(name, function, multi, place_of(step.computation))
+        function = retrying(function, computation.retry)
         return Compute(name, function, multi, place_of(step.computation))
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _CALL_OF_DECORATED = Decorated.__call__.__code__
 _limited: set[CodeType] = set()
+_one_call: set[CodeType] = set()
+"""Functions of the runtime that count as user code, because several calls of it are one call."""
 
 
 class _Variables(NamedTuple):
@@ -41,6 +43,12 @@ def time_limited(caller: T) -> T:
     A call that takes too long is interrupted by an exception, which the function must expect.
     """
     _limited.update(_codes_of(caller))
+    return caller
+
+
+def one_call(caller: T) -> T:
+    """Decorate a function that calls user code several times, in what counts as one call."""
+    _one_call.update(_codes_of(caller))
     return caller
 
 
@@ -74,6 +82,9 @@ def call_at(frame: FrameType | None) -> FrameType | None:
     while frame is not None:
         if frame.f_code in _limited:
             return called
+        if frame.f_code in _one_call:
+            called, frame = frame, frame.f_back
+            continue
         if frame.f_code is _CALL_OF_DECORATED:  # by user code: the caller is found further out
             frame = frame.f_back
             continue

@@ -15,16 +15,20 @@ from wallaroo.api.places import Place
 from wallaroo.model.application import (
     Application,
     Branch,
+    Compute,
     KeyBy,
     Pipeline,
     Sink,
     Source,
+    StateCompute,
     Stateful,
     StatePartition,
     Step,
     WindowCompute,
 )
 from wallaroo.model.branch import only_key
+from wallaroo.model.retrying import Retrying
+from wallaroo.model.windows.base import duration
 
 NodeKind = Literal["source", "step", "stateful step", "state", "sink"]
 
@@ -150,8 +154,8 @@ class _Drawing:
 
     def _step(self, path: object, step: Step, pipeline: Pipeline) -> Node:
         if not isinstance(step, Stateful):
-            return self._node(path, "step", step.name, "", step, pipeline)
-        detail = str(step.windows) if isinstance(step, WindowCompute) else ""
+            return self._node(path, "step", step.name, _of_retries(step), step, pipeline)
+        detail = str(step.windows) if isinstance(step, WindowCompute) else _of_timers(step)
         node = self._node(path, "stateful step", step.name, detail, step, pipeline)
         self._uses[node.id] = step
         return node
@@ -168,7 +172,12 @@ class _Drawing:
             keys = "one entity" if single else "any key"
         kind = "windows" if partition.windows else _named(partition.new_entity)
         state = self._node(
-            partition.name, "state", partition.name, f"{kind} · {keys}", partition, None
+            partition.name,
+            "state",
+            partition.name,
+            f"{kind} · {keys}{_of_expiry(partition)}",
+            partition,
+            None,
         )
         self._states.append(state)
         for user, _ in users:
@@ -226,6 +235,20 @@ def _identity(branch: Branch) -> tuple[object, ...]:
 
 def _name_of_key(key: Callable[[Any], Any]) -> str:
     return "" if key is only_key else _named(key)
+
+
+def _of_retries(step: Step) -> str:
+    function = step.function if isinstance(step, Compute) else None
+    return f"{function.policy.times} retries" if isinstance(function, Retrying) else ""
+
+
+def _of_timers(step: StateCompute) -> str:
+    return "" if step.on_timer is None else f"timers call {_named(inspect.unwrap(step.on_timer))}"
+
+
+def _of_expiry(partition: StatePartition) -> str:
+    timing = partition.timing
+    return "" if timing is None or timing.ttl_ns is None else f" · ttl {duration(timing.ttl_ns)}"
 
 
 def _of_source(source: Source) -> str:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Self
 _COARSEST_NS = 1_000_000_000
 _PARTS = 16
 """An idle entity is freed at most a second, or this part of its time to live, after it expires."""
+_FIELDS = ("watermark", "latest", "seen_ns", "timers")
+"""Fields of a time in an export."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,27 @@ class KeyTime:
     def reached(self, now_ns: int) -> int:
         """The time of the key if it is silent until *now_ns*."""
         return (self.latest or 0) + max(0, now_ns - self.seen_ns)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, by name."""
+        return dict(zip(_FIELDS, self.saved(), strict=True))
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Convert the result of `to_json` back.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        if not isinstance(value, dict) or set(value) != set(_FIELDS):
+            msg = f"expected an object with {', '.join(_FIELDS)}, not {value!r:.100}"
+            raise ValueError(msg)
+        time = cls.loaded(tuple(value[name] for name in _FIELDS))
+        numbers = [time.watermark, time.latest or 0, time.seen_ns, *time.timers.values()]
+        if not all(type(number) is int for number in numbers):
+            msg = f"expected nanoseconds as integers, not {value!r:.200}"
+            raise ValueError(msg)
+        return time
 
     def saved(self) -> tuple[Any, ...]:
         """Plain values, for a record."""

@@ -59,7 +59,7 @@ def state_of(
         _session: Any, _path: Path, batch: int, operators: int, _cache: Any
     ) -> Iterator[Any]:
         assert (batch, operators) == (3, 1)
-        yield from logged
+        yield from ((*one, {}) for one in logged)
 
     monkeypatch.setattr(saved_state, "read_state", read_state)
     layout = StateLayout("application", 2, 16, directory, lambda _run, _after: records)

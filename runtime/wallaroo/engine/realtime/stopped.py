@@ -15,6 +15,7 @@ from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS, local_master
 from wallaroo.engine.spark import engine
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.model.timing import KeyTime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,12 @@ class PublishedState:
         self._names = cache.partitions
         self._later = cache.read(records)
         self._changed = _keys(records)
+
+    def time_of(self, state: str, key: Any) -> KeyTime | None:
+        """See `SavedState.time_of`."""
+        if (state, key) in self._changed:
+            return self._later.times.get((list(self._names).index(state), key))
+        return self._committed.time_of(state, key)
 
     def entities(self) -> Iterator[tuple[str, Any, Any]]:
         """See `SavedState.entities`.

@@ -12,6 +12,7 @@ from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.errors import UsageError
+from wallaroo.model.timing import KeyTime
 from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
 from wallaroo.run.state.saved import entity_json
@@ -36,13 +37,18 @@ class ImportedEntity(NamedTuple):
     """Name of its state partition."""
     key: Any
     entity: Any
+    time: KeyTime | None = None
+    """The time of its key; None if it has none."""
 
 
-def written_entity(state: str, key: Any, entity: Any, form: Form) -> bytes:
+def written_entity(
+    state: str, key: Any, entity: Any, form: Form, time: KeyTime | None = None
+) -> bytes:
     """An entity in the format of an export."""
     if form == "pickle":
-        return pickle.dumps(((state, key), entity), protocol=5)
-    line = json.dumps(entity_json(state, key, entity), ensure_ascii=False)
+        more = () if time is None else (time.to_json(),)
+        return pickle.dumps(((state, key), entity, *more), protocol=5)
+    line = json.dumps(entity_json(state, key, entity, time), ensure_ascii=False)
     return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
@@ -60,8 +66,9 @@ def read_entities(file: Path, form: Form, name: str) -> Iterator[ImportedEntity]
             while opened.peek(1):
                 number += 1
                 place = f"{name}, {unit} {number}"
-                (state, key), entity = read(opened)
-                yield ImportedEntity(place, state, key, entity)
+                (state, key), entity, time = read(opened)
+                known = None if time is None else KeyTime.from_json(time)
+                yield ImportedEntity(place, state, key, entity, known)
     except Exception as error:  # code that unpickling runs may raise anything
         msg = f"{place}: not an entity of an export as {form}: {_describe(error)}"
         raise UsageError(msg) from error
@@ -96,6 +103,8 @@ class Packer:
             if log not in group:
                 group[log] = Changes.none(partitions)
             group[log].changed[number][imported.key] = imported.entity
+            if imported.time is not None and self.program.partitions[number].timing is not None:
+                group[log].times[number, imported.key] = imported.time
             size += 1
             if size == _GROUP_SIZE:
                 yield self._records(group)
@@ -104,10 +113,7 @@ class Packer:
             yield self._records(group)
 
     def _records(self, group: dict[tuple[int, int], Changes]) -> list[Packed]:
-        return [
-            Packed(*log, self._cache.record(changes.changed, changes.forgotten))
-            for log, changes in group.items()
-        ]
+        return [Packed(*log, self._cache.record_of(changes)) for log, changes in group.items()]
 
     def _check(self, imported: ImportedEntity) -> tuple[int, int]:
         """The number of the entity's state partition, and its bucket.
@@ -115,7 +121,7 @@ class Packer:
         Raises:
             UsageError: The entity does not fit.
         """
-        place, name, key, entity = imported
+        place, name, key, entity, _ = imported
         numbers = self.program.partition_numbers
         if name not in numbers:
             known = ", ".join(map(repr, numbers)) or "none"
@@ -147,7 +153,7 @@ class _InvalidEntity(ValueError):
     """The contents of a file are not an entity; the message says why."""
 
 
-def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
+def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any, Any]:
     line = file.readline()
     if line.startswith(_PICKLED):
         msg = "the file is a pickle: use --format pickle"
@@ -170,7 +176,8 @@ def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
     if not isinstance(value["state"], str):
         msg = f"the field 'state' must be the name of a state, not {value['state']!r}"
         raise _InvalidEntity(msg)
-    return (value["state"], _decode(value, "key")), _decode(value, "entity")
+    named = value["state"], _decode(value, "key")
+    return named, _decode(value, "entity"), value.get("time")
 
 
 def _decode(fields: Mapping[str, Any], name: str) -> Any:
@@ -181,7 +188,7 @@ def _decode(fields: Mapping[str, Any], name: str) -> Any:
         raise _InvalidEntity(msg) from error
 
 
-def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
+def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any, Any]:
     start = file.peek(1)[:1]  # type: ignore[attr-defined]
     if start == b"{":
         msg = "the file is JSON: omit --format pickle"
@@ -189,7 +196,9 @@ def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any]:
     pair = pickle.load(file)
     match pair:
         case ((str(state), key), entity):
-            return (state, key), entity
+            return (state, key), entity, None
+        case ((str(state), key), entity, time):
+            return (state, key), entity, time
     msg = f"expected ((state, key), entity), got {printable(repr(pair)[:_SHOWN_BYTES])}"
     raise _InvalidEntity(msg)
 

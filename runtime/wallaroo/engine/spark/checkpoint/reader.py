@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from wallaroo.engine.base import Commit
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.timing import KeyTime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,8 +28,8 @@ def last_commit(checkpoint: Path) -> Commit | None:
 
 def read_state(
     session: SparkSession, checkpoint: Path, batch: int, operators: int, cache: EntityCache
-) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded]]]:
-    """Yield, per bucket and state: name, entities by key, and entities that cannot be loaded.
+) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded], Mapping[Any, KeyTime]]]:
+    """Yield, per bucket and state: name, entities, those that cannot be loaded, and times by key.
 
     Args:
         session: The Spark session.
@@ -56,10 +57,11 @@ def read_state(
                 for row in iterator:
                     in_order = sorted((place[0], record[0]) for place, record in row[0].items())
                     bucket = cache.read(bytes(record) for _, record in in_order)
-                    for name, entities in zip(cache.partitions, bucket.entities, strict=True):
+                    for number, name in enumerate(cache.partitions):
+                        entities = bucket.entities[number]
                         unloaded = [one for one in bucket.unloaded.values() if one.state == name]
                         if entities or unloaded:
-                            yield name, entities, unloaded
+                            yield name, entities, unloaded, bucket.times_of(number)
             except RuntimeFailure:
                 raise
             except Exception as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.entities import EntityCache, Unloaded
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit, read_state
+from wallaroo.model.timing import KeyTime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,13 @@ class CheckpointState:
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
 
+        self._times: Mapping[Any, KeyTime] = {}
+        """Those of the entities that `entities` yields."""
+
+    def time_of(self, state: str, key: Any) -> KeyTime | None:  # noqa: ARG002
+        """See `SavedState.time_of`."""
+        return self._times.get(key)
+
     def entities(self) -> Iterator[tuple[str, Any, Any]]:
         """See `SavedState.entities`.
 
@@ -54,7 +62,8 @@ class CheckpointState:
         states = read_state(
             self._session, self._checkpoint, self.commit.batch, self._operators, cache
         )
-        for name, entities, unloaded in states:
+        for name, entities, unloaded, times in states:
             self.unloaded += unloaded
+            self._times = times
             for key, entity in entities.items():
                 yield name, key, entity

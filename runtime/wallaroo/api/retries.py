@@ -1,0 +1,80 @@
+"""Retries: a policy for computations that may fail for a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wallaroo.api.timers import Duration, duration_ns
+from wallaroo.errors import WallarooParameterError
+
+_BACKOFF_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Retries:
+    """A policy for failed calls; created by `retries`."""
+
+    times: int
+    """Attempts after the first one."""
+    backoff_ns: int
+    """Pause before the second attempt, in nanoseconds; it doubles before each further one."""
+    on: tuple[type[Exception], ...]
+    """Exceptions after which to try again."""
+
+    def pause_s(self, attempt: int) -> float:
+        """The pause after the failed *attempt*, the first of which is 0, in seconds.
+
+        Example:
+            >>> [retries(3).pause_s(attempt) for attempt in range(3)]
+            [0.1, 0.2, 0.4]
+        """
+        return float(self.backoff_ns * 2**attempt) / 1e9
+
+
+def retries(
+    times: int,
+    backoff: Duration = _BACKOFF_NS,
+    on: type[Exception] | tuple[type[Exception], ...] = Exception,
+) -> Retries:
+    """Declare that a computation is tried again before its message becomes a dead letter.
+
+    All attempts and the pauses between them together are subject to the time limit of a call
+    (`--function-timeout`). While they last, the messages that follow in the same partition wait, so
+    the order is kept.
+
+    Args:
+        times: Number of attempts after the first one, at least 1.
+        backoff: Pause before the second attempt, in nanoseconds or as a timedelta; it doubles
+            before each further one.
+        on: Class, or tuple of classes, of the exceptions after which to try again.
+
+    Raises:
+        TypeError: An argument has another type.
+        WallarooParameterError: The number is not positive, or the pause is negative.
+
+    Example:
+        >>> import wallaroo
+        >>> calls = []
+        >>> @wallaroo.computation(name="ask", retry=retries(3, on=ConnectionError))
+        ... def ask(question):
+        ...     calls.append(question)
+        ...     return len(question)
+        >>> ask("why?")
+        4
+    """
+    if isinstance(times, bool) or not isinstance(times, int):
+        msg = f"the number of retries is {times!r}; expected an integer"
+        raise TypeError(msg)
+    if times < 1:
+        msg = f"the number of retries is {times}; it must be positive"
+        raise WallarooParameterError(msg)
+    backoff_ns = duration_ns("backoff", backoff)
+    if backoff_ns < 0:
+        msg = f"the backoff is {backoff_ns} ns; it must not be negative"
+        raise WallarooParameterError(msg)
+    kinds = on if isinstance(on, tuple) else (on,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            msg = f"on contains {kind!r}; expected classes of exceptions, such as ConnectionError"
+            raise TypeError(msg)
+    return Retries(times, backoff_ns, kinds)
