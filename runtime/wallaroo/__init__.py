@@ -61,6 +61,7 @@ from wallaroo.api.kafka import (
     kafka_parse_sink_options,
     kafka_parse_source_options,
 )
+from wallaroo.api.migrations import migrate
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
 from wallaroo.api.retries import retries
 from wallaroo.api.timers import Timers
@@ -126,6 +127,7 @@ __all__ = [
     "kafka_parse_source_options",
     "key_extractor",
     "microseconds",
+    "migrate",
     "milliseconds",
     "minutes",
     "nanoseconds",

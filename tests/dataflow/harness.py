@@ -13,7 +13,7 @@ from tests.helpers import framing_of
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
@@ -32,10 +32,17 @@ class Driven:
         self.outputs: dict[str, list[bytes]] = defaultdict(list)
         self._levels = range(1, self.program.levels.count + 1)
         names = [partition.name for partition in self.program.partitions]
-        self._cache = EntityCache(names, codecs_of(self.program))
+        self._cache = EntityCache(
+            names, codecs_of(self.program), versions=versions_in(self.program)
+        )
         self._logs: dict[tuple[int, int], list[bytes]] = {
             (level, bucket): [] for level in self._levels for bucket in range(BUCKETS)
         }
+        self.restart()
+
+    def go_on_from(self, earlier: Driven) -> None:
+        """Go on with what *earlier*, other code, has saved."""
+        self._logs = earlier._logs
         self.restart()
 
     def restart(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import application_without_addresses
+from wallaroo.cli.options import STATE_DIR, application_without_addresses
+from wallaroo.cli.saved_state import saved_state_lines
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -22,18 +24,26 @@ from wallaroo.system.printable import printable
 
 @click.command()
 @click.argument("app")
+@STATE_DIR.but(required=False, help="Also load every entity saved in this directory.")
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
-def check(app: str, app_args: tuple[str, ...]) -> None:
+def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Validate an application: report everything that is wrong with it, or else list its parts.
+
+    With --state-dir, check also that its state classes fit the saved entities, which it loads and
+    migrates without changing them.
 
     \b
     Example:
       wallaroo check apps/market_spread
+      wallaroo check apps/market_spread --state-dir .wallaroo/market-spread
     """  # noqa: D301  (click reads \b)
     with reserved_stdout() as out:
         application = application_without_addresses(app, app_args)
         for line in _lines(application):
             click.echo(printable(line), file=out)
+        if state_dir is not None:
+            for line in saved_state_lines(application, state_dir):
+                click.echo(printable(line), file=out)
 
 
 def _lines(application: Application) -> Iterator[str]:

@@ -16,12 +16,13 @@ import click
 import structlog
 
 from wallaroo.cli.options import PARTITIONS, STATE_DIR, application_without_addresses
+from wallaroo.cli.saved_state import saved_state
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Engine, SavedState
 from wallaroo.engine.registry import ENGINES, engine_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.state.classes import check_state_classes
-from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
+from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
 from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
@@ -88,8 +89,8 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
     """Write all entities to standard output."""
     with reserved_stdout() as out, _saved(app, app_args, state_dir) as saved:
         for name, key, entity in saved.entities():
-            time = saved.time_of(name, key)
-            out.buffer.write(written_entity(name, key, entity, form, time))
+            time, version = saved.time_of(name, key), saved.version_of(name)
+            out.buffer.write(written_entity(name, key, entity, form, time, version))
         if saved.unloaded:
             out.flush()
             count = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
@@ -152,7 +153,9 @@ def import_(
         used = engine_of(state_dir / "checkpoint", engine)
         packer = Packer(program)
         rows = Path(scratch, "rows")
-        used.write_rows(program, packer.pack(read_entities(file, form, shown_name)), rows)
+        versions = {p.name: p.versions for p in program.partitions if p.versions is not None}
+        entities = read_entities(file, form, shown_name, versions)
+        used.write_rows(program, packer.pack(entities), rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
@@ -197,11 +200,6 @@ def _check_that_none_exists(saved: SavedState, path: Path, keys: set[tuple[str, 
 @contextmanager
 def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
     """The state in *state_dir*."""
-    fixed = read_fixed(state_dir)
-    application = application_without_addresses(app, app_args)
-    if fixed.application != application.name:
-        msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
-        raise UsageError(msg)
-    checkpoint = readable_checkpoint(state_dir)
-    with engine_of(checkpoint).open(fixed.layout(checkpoint)) as stopped:
-        yield stopped.saved(Program(application, fixed.buckets))
+    read_fixed(state_dir)  # before the application is loaded
+    with saved_state(application_without_addresses(app, app_args), state_dir) as saved:
+        yield saved

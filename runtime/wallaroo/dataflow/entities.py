@@ -37,6 +37,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.model.raised import describe_error, pass_interrupt
 from wallaroo.model.savable import Codec, Unsavable, saved, too_large
 from wallaroo.model.timing import KeyTime
+from wallaroo.model.versions import FIRST, MigrationError, Versions
 
 _IN_USE = "in use"
 """A version that no store has, so that entities of an uncommitted batch are not used."""
@@ -53,6 +54,8 @@ class Unloaded:
     saved: Saved
     """The saved data, possibly with other entities; with a custom codec, the codec's result."""
     error: str
+    version: int = FIRST
+    """Version of its class when it was saved."""
 
     def __str__(self) -> str:
         return (
@@ -65,8 +68,9 @@ Where = tuple[int, Any]
 """Partition number and key."""
 Times = Mapping[Where, KeyTime | None]
 """The time of keys; None where it is forgotten."""
-Kept = tuple[tuple[Any, ...], set[Any]]
-"""The fields of a `Saved`, and the keys of those of its entities that could not be loaded."""
+Kept = tuple[Any, ...]
+"""The fields of a `Saved`, the keys of those of its entities that could not be loaded and, unless
+it is the first, the version of their class."""
 
 
 class Unloadable(Exception):
@@ -126,11 +130,15 @@ class EntityCache:
         partitions: Names of the state partitions by number.
         codecs: Custom codecs by partition number; entities of other partitions are pickled.
         limit_bytes: Largest size of an entity when it is saved; None for any.
+        versions: Versions of the classes that have several, by partition number.
     """
 
     partitions: Sequence[str]
     codecs: Mapping[int, Codec] = field(default_factory=dict)
     limit_bytes: int | None = None
+    versions: Mapping[int, Versions] = field(default_factory=dict)
+    migrated: dict[int, int] = field(default_factory=dict)
+    """Number of entities that were loaded from an earlier version, by partition number."""
     _buckets: dict[int, Bucket] = field(default_factory=dict)
     _tried: set[tuple[int, type]] = field(default_factory=set)
     """Classes, by partition, of which an object was loaded after saving, as a check."""
@@ -231,9 +239,13 @@ class EntityCache:
             if times:
                 for key in (*told.forgotten, *told.changed.keys):
                     times.pop((number, key), None)
-            self._load(number, told.changed, bucket)
-            for content, keys in told.kept:
-                self._load_kept(number, Saved(*content), keys, bucket)
+            if told.version == self._version(number):
+                self._load(number, told.changed, bucket)
+            else:
+                self._migrate(number, told.changed, told.version, bucket)
+            for content, keys, *version in told.kept:
+                kept_at = version[0] if version else FIRST
+                self._load_kept(number, Saved(*content), keys, kept_at, bucket)
             for key, time in told.times.items():
                 if time is None:
                     times.pop((number, key), None)
@@ -255,17 +267,57 @@ class EntityCache:
         except BaseException as raised:
             pass_interrupt(raised)
             for place, (key, entity, error) in enumerate(changed.one_by_one()):
-                self._put(number, key, changed.only(place), entity, error, bucket)
+                version = self._version(number)
+                self._put(number, key, changed.only(place), entity, error, bucket, version)
             return
         if bucket.unloaded:
             for key in changed.keys:
                 bucket.unloaded.pop((number, key), None)
 
-    def _load_kept(self, number: int, content: Saved, keys: set[Any], bucket: Bucket) -> None:
+    def _version(self, number: int) -> int:
+        """The version of the class of a partition."""
+        versions = self.versions.get(number)
+        return FIRST if versions is None else versions.current
+
+    def _migrate(
+        self,
+        number: int,
+        content: Saved,
+        version: int,
+        bucket: Bucket,
+        keys: set[Any] | None = None,
+    ) -> None:
+        """Load the entities in *content*, or those of *keys*, which are of another *version*."""
+        versions, current = self.versions.get(number), self._version(number)
+        if versions is None or version > current:
+            msg = f"it is of version {version} of its class, and the code has version {current}"
+            newer = MigrationError(msg)
+            for place, key in enumerate(content.keys):
+                if keys is None or key in keys:
+                    self._put(number, key, content.only(place), None, newer, bucket, version)
+            return
+        for place, (key, fields, error) in enumerate(content.fields_one_by_one(versions)):
+            if keys is not None and key not in keys:
+                continue
+            entity, problem = None, error
+            if error is None:
+                try:
+                    entity = versions.migrated(fields, version)
+                    self.migrated[number] = self.migrated.get(number, 0) + 1
+                except MigrationError as raised:
+                    problem = raised
+            self._put(number, key, content.only(place), entity, problem, bucket, version)
+
+    def _load_kept(
+        self, number: int, content: Saved, keys: set[Any], version: int, bucket: Bucket
+    ) -> None:
         """Load the entities of *keys* in *content*, which could not be loaded before."""
+        if version != self._version(number):
+            self._migrate(number, content, version, bucket, keys)
+            return
         for key, entity, error in content.one_by_one():
             if key in keys:
-                self._put(number, key, content, entity, error, bucket)
+                self._put(number, key, content, entity, error, bucket, version)
 
     def _put(
         self,
@@ -275,6 +327,7 @@ class EntityCache:
         entity: Any,
         error: BaseException | None,
         bucket: Bucket,
+        version: int,
     ) -> None:
         codec = self.codecs.get(number)
         if error is None and codec is not None:
@@ -289,7 +342,7 @@ class EntityCache:
             return
         bucket.entities[number].pop(key, None)
         text = describe_error(error)[:300]
-        unloaded = Unloaded(self.partitions[number], key, content, text)
+        unloaded = Unloaded(self.partitions[number], key, content, text, version)
         bucket.unloaded[number, key] = unloaded
 
     def record_of(self, changes: Changes) -> bytes:
@@ -329,7 +382,10 @@ class EntityCache:
             if entities or gone or kept or timed:
                 content = self._saved(number, entities, grown=grown)
                 # plain tuples, because a record must not depend on the location of a class
-                more = [kept, timed] if timed else [kept] if kept else []
+                version = self._version(number)
+                more: list[Any] = [kept, timed] if timed else [kept] if kept else []
+                if version != FIRST:
+                    more = [kept, timed, version]
                 named[name] = (tuple(content), list(gone), *more)
         return sealed_record(pickle.dumps(named, protocol=5))
 
@@ -394,10 +450,13 @@ class Told:
     times: dict[Any, tuple[Any, ...] | None]
     """Changed times by key, as `KeyTime.saved` returns them; None where one is forgotten."""
 
+    version: int = FIRST
+    """Version of the class of the changed entities."""
+
     def of_keys(self) -> set[Any]:
         """The keys of all entities that it says something of."""
         return {*self.changed.keys, *self.forgotten, *self.times}.union(
-            *(keys for _, keys in self.kept)
+            *(keys for _, keys, *_ in self.kept)
         )
 
 
@@ -412,7 +471,8 @@ def contents(record: bytes) -> dict[str, Told]:
     for name, (changed, forgotten, *more) in content.items():
         kept = more[0] if more else []
         times = more[1] if len(more) > 1 else {}  # absent if no key has a time
-        told[name] = Told(Saved(*changed), forgotten, kept, times)
+        version = more[2] if len(more) > 2 else FIRST  # noqa: PLR2004
+        told[name] = Told(Saved(*changed), forgotten, kept, times, version)
     return told
 
 
@@ -430,7 +490,8 @@ def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kep
     groups: dict[int, Kept] = {}
     for (partition, key), one in unloaded.items():
         if partition == number:
-            groups.setdefault(id(one.saved), (tuple(one.saved), set()))[1].add(key)
+            version = () if one.version == FIRST else (one.version,)
+            groups.setdefault(id(one.saved), (tuple(one.saved), set(), *version))[1].add(key)
     return list(groups.values())
 
 

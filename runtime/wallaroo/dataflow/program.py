@@ -29,6 +29,7 @@ from wallaroo.model.application import (
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
 from wallaroo.model.purity import is_repeatable
 from wallaroo.model.savable import Codec, codec_of
+from wallaroo.model.versions import Versions
 
 _MAX_KNOWN_KEYS = 1 << 16
 """Number of keys whose buckets are cached; more would not fit into the processor's cache."""
@@ -251,6 +252,12 @@ class Program:
             source_path.chain.stage == stage.number and source_path.chain.is_plain
             for source_path in self.source_paths
         )
+
+
+def versions_in(program: Program) -> dict[int, Versions]:
+    """Return the versions of the state classes that have several, by partition number."""
+    versions = {n: partition.versions for n, partition in enumerate(program.partitions)}
+    return {number: of for number, of in versions.items() if of is not None}
 
 
 def codecs_of(program: Program) -> dict[int, Codec]:

@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from wallaroo.api.migrations import Fields
 from wallaroo.dataflow.columns import Columns, has_getattr, is_plain
 from wallaroo.model.raised import pass_interrupt
+from wallaroo.model.versions import Versions, fields_of
 
 _SURE = frozenset(
     {
@@ -107,6 +109,35 @@ class Saved(NamedTuple):
                 pass_interrupt(raised)
                 error = raised
             yield key, entity, error
+
+    def fields_one_by_one(
+        self, versions: Versions
+    ) -> Iterator[tuple[Any, Fields, BaseException | None]]:
+        """Yield each key with the fields of its entity, which is of an earlier version.
+
+        Where loading raises, the exception takes the place of the fields.
+        """
+        found: list[Fields] | None = None
+        error = None
+        try:
+            if self.form == "columns":
+                _, names, values = versions.load(self.content)
+                found = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+                found = found or [{} for _ in self.keys]
+            elif self.form == "together":
+                found = [fields_of(entity) for entity in versions.load(self.content)]
+        except BaseException as raised:
+            pass_interrupt(raised)
+            error = raised
+        for place, key in enumerate(self.keys):
+            fields, problem = {} if found is None else found[place], error
+            if self.form == "each":
+                try:
+                    fields = fields_of(versions.load(self.content[place]))
+                except BaseException as raised:
+                    pass_interrupt(raised)
+                    problem = raised
+            yield key, fields, problem
 
     def only(self, place: int) -> Saved:
         """Return the part that is necessary to load the entity at *place*."""

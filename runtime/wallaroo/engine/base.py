@@ -177,6 +177,12 @@ class SavedState(Protocol):
             RuntimeFailure: They cannot be read.
         """
 
+    def version_of(self, state: str) -> int:
+        """The version of the class of the entities of *state*, as `entities` yields them."""
+
+    def migrated(self) -> Mapping[str, int]:
+        """Numbers of the entities that `entities` has migrated so far, by state."""
+
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """The time of the key that `entities` has just yielded; None if the state keeps none."""
 

@@ -11,6 +11,7 @@ from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.places import Place
 from wallaroo.model.raised import short_repr
 from wallaroo.model.timing import Timing
+from wallaroo.model.versions import Versions
 from wallaroo.model.windows import Windows
 from wallaroo.wire.framing import Framing, MessageFormat
 
@@ -201,6 +202,8 @@ class StatePartition:
     """The windows that its entities hold; None for entities of a class of the application."""
     timing: Timing | None = None
     """Timers and expiry of its entities; None if they have neither."""
+    versions: Versions | None = None
+    """Versions of the class of its entities; None if it has only one."""
 
     def accepts(self, key: Any) -> bool:
         """Whether *key* has, or may get, an entity."""

@@ -35,6 +35,7 @@ from wallaroo.model.multiple_outputs import returning_list, returning_list_over_
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.model.retrying import retrying
 from wallaroo.model.state_timing import DeclaredTimings, check_computation
+from wallaroo.model.versions import Versions
 from wallaroo.model.windowing import resolve_windowing, why_never_late
 from wallaroo.model.windows import Windows
 
@@ -306,7 +307,12 @@ class BranchResolver:
             )
         partition = self.partitions.get(name)
         if partition is None:
-            self.partitions[name] = StatePartition(name, new_entity, keys, step.place, windows)
+            versions = Versions.of(kind)
+            if versions is not None and (problem := versions.problem()) is not None:
+                self._problems.add(step.place, f"{label}: {problem}")
+            self.partitions[name] = StatePartition(
+                name, new_entity, keys, step.place, windows, versions=versions
+            )
             self._kinds[name] = kind
             return name
         if self._kinds[name] is not kind:

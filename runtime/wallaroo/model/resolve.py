@@ -73,6 +73,13 @@ class _Resolver:
             pipelines.append(self._pipeline(declared_pipeline))
         self._check_ends(declared.pipelines)
         partitions = self._branches.timed_partitions()
+        for partition in partitions.values():
+            if self._serialization is not None and partition.versions is not None:
+                self._problem(
+                    partition.place,
+                    f"state {partition.name!r} has migrations, but the application's own "
+                    "deserialize loads its entities: handle versions there",
+                )
         hints = tuple(self._branches.hints)
         return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
 

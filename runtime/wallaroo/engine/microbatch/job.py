@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.process_health import note_connections, open_sockets
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import capture_worker_logs, worker_name
@@ -127,7 +127,8 @@ def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef])
     capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     limit = job.entity_limit_bytes
-    caches = [EntityCache(names, codecs, limit) for _ in range(program.levels.count)]
+    versions = versions_in(program)
+    caches = [EntityCache(names, codecs, limit, versions) for _ in range(program.levels.count)]
     before = open_sockets()
     gateway = job.connect()
     note_connections(open_sockets() - before)

@@ -10,7 +10,7 @@ from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.engine.realtime.frames import (
@@ -62,7 +62,7 @@ class Partition:
         self._java = java
         self._files = None if job.files is None else SharedFiles(job.files)
         names = [part.name for part in program.partitions]
-        cache = EntityCache(names, codecs_of(program), job.entity_limit_bytes)
+        cache = EntityCache(names, codecs_of(program), job.entity_limit_bytes, versions_in(program))
         saved = Program(program.application, job.buckets, job.repeated)
         self._state = PartitionState(cache, saved.bucket_in)
         self._results = ChunkResults()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.entities import Bucket, EntityCache, Unloaded, contents
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import published_after
 from wallaroo.engine.realtime.jar import jar
@@ -59,10 +59,24 @@ class PublishedState:
         """Entities that `entities` has reached so far and could not load."""
         self._committed = CheckpointState(session, layout.checkpoint, program, operators=OPERATORS)
         self._committed.commit = self.commit  # there may be another one by now
-        cache = EntityCache([part.name for part in program.partitions], codecs_of(program))
+        names = [part.name for part in program.partitions]
+        cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
         self._names = cache.partitions
         self._later = cache.read(records)
+        self._later_migrated = cache.migrated
         self._changed = _keys(records)
+
+    def version_of(self, state: str) -> int:
+        """See `SavedState.version_of`."""
+        return self._committed.version_of(state)
+
+    def migrated(self) -> Mapping[str, int]:
+        """See `SavedState.migrated`."""
+        committed = self._committed.migrated()
+        return {
+            name: committed.get(name, 0) + self._later_migrated.get(number, 0)
+            for number, name in enumerate(self._names)
+        }
 
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """See `SavedState.time_of`."""

@@ -18,6 +18,7 @@ import structlog
 from wallaroo import saved_names
 from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, StatePartition
+from wallaroo.model.versions import FIRST, Versions
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
 
@@ -43,6 +44,10 @@ class Shape:
     """Qualified name of their class."""
     fields: dict[str, str]
     """The attributes that all of them have, with the names of their types."""
+    version: int = FIRST
+    """Version of the class to which the fields belong."""
+    oldest: int = FIRST
+    """The earliest version of which there may be entities in the state."""
 
     @classmethod
     def of(cls, partition: StatePartition) -> Self | None:
@@ -58,14 +63,27 @@ class Shape:
         if kind.__module__ == "builtins":
             return cls(kind.__module__, kind.__qualname__, {})
         fields = {name: type(value).__name__ for name, value in _attributes(entity).items()}
-        return cls(kind.__module__, kind.__qualname__, fields)
+        version = FIRST if partition.versions is None else partition.versions.current
+        return cls(kind.__module__, kind.__qualname__, fields, version, version)
 
-    def problem_with(self, new: Self) -> str | None:
-        """Why entities of this shape do not fit code that creates *new* ones; None if they do."""
+    def problem_with(self, new: Self, versions: Versions | None) -> str | None:
+        """Why entities of this shape do not fit code that creates *new* ones; None if they do.
+
+        Args:
+            new: The shape of a new entity.
+            versions: The versions of the class; None if it has only one.
+        """
+        if (problem := self._problem_with_version(new, versions)) is not None:
+            return problem
+        if self.version < new.version and (self.module, self.name) == (new.module, new.name):
+            return None  # migrations provide the fields
         if _class_named(self.module, self.name) is None:
             return f"its entities are of class {self.module}.{self.name}, which no longer exists"
         if (self.module, self.name) == (new.module, new.name):
             return self._problem_with_fields(new, _class_named(new.module, new.name))
+        return self._problem_with_other_class(new)
+
+    def _problem_with_other_class(self, new: Self) -> str | None:
         if (was := self._windows()) != (now := new._windows()):
             return f"it holds {was or 'no windows'}, but the code now has {now or 'none'} there"
         if "builtins" in {self.module, new.module}:
@@ -75,6 +93,20 @@ class Shape:
     def _windows(self) -> str | None:
         """Which windows the entities hold; None if they hold none."""
         return _WINDOWS.get(self.name) if self.module == saved_names.__name__ else None
+
+    def _problem_with_version(self, new: Self, versions: Versions | None) -> str | None:
+        if self.version > new.version:
+            return (
+                f"its entities are of version {self.version} of class {self.name}, and the code "
+                f"has version {new.version}: start newer code"
+            )
+        if versions is not None and self.oldest < versions.oldest:
+            return (
+                f"it may have entities of version {self.oldest} of class {self.name}, and the "
+                f"migrations begin at version {versions.oldest}: add @wallaroo.migrate("
+                f"{new.name}, from_version={self.oldest})"
+            )
+        return None
 
     def _problem_with_fields(self, new: Self, kind: Any) -> str | None:
         if hasattr(kind, "__setstate__"):
@@ -93,9 +125,10 @@ class Shape:
 
     def narrowed_to(self, new: Self) -> Shape:
         """What is known about all entities when *new* ones are added."""
-        return Shape(
-            new.module, new.name, {f: new.fields[f] for f in new.fields if f in self.fields}
-        )
+        fields = {f: new.fields[f] for f in new.fields if f in self.fields}
+        if self.version < new.version:
+            fields = new.fields
+        return Shape(new.module, new.name, fields, new.version, self.oldest)
 
 
 def check_state_classes(state_dir: Path, application: Application) -> None:
@@ -105,14 +138,9 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
         UsageError: A class does not fit; the message names the state and the field.
         DamagedFile: The record of the classes was changed.
     """
-    file = state_dir / _FILE
-    saved: dict[str, Shape] = {}
-    if file.exists():
-        try:
-            saved = {name: Shape(**shape) for name, shape in unsealed(file.read_text()).items()}
-        except (ValueError, TypeError) as error:
-            msg = f"{file} is damaged: {error}; restore {state_dir} from a copy"
-            raise DamagedFile(msg) from error
+    if (problem := state_class_problem(state_dir, application)) is not None:
+        raise UsageError(problem)
+    saved = _read(state_dir)
     for name in sorted(saved.keys() - application.partitions.keys()):
         remedy = (
             "its entities are kept; if it has only another name now, give it the old one; "
@@ -125,16 +153,41 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
         return
     shapes = dict(saved)
     for name, partition in application.partitions.items():
-        if (new := Shape.of(partition)) is None:
-            continue
-        if name in saved and (problem := saved[name].problem_with(new)) is not None:
-            msg = (
-                f"state {name!r} in {state_dir} does not fit the application: {problem}; "
-                "or start with another --state-dir"
-            )
-            raise UsageError(msg)
-        shapes[name] = saved[name].narrowed_to(new) if name in saved else new
+        if (new := Shape.of(partition)) is not None:
+            shapes[name] = saved[name].narrowed_to(new) if name in saved else new
+    file = state_dir / _FILE
     write_durably(file, sealed({name: asdict(shape) for name, shape in shapes.items()}))
+
+
+def state_class_problem(state_dir: Path, application: Application) -> str | None:
+    """Why the state classes do not fit the entities saved in *state_dir*; None if they do.
+
+    Raises:
+        DamagedFile: The record of the classes was changed.
+    """
+    saved = _read(state_dir)
+    if application.serialization is not None:
+        return None
+    for name, partition in application.partitions.items():
+        if name in saved and (new := Shape.of(partition)) is not None:
+            problem = saved[name].problem_with(new, partition.versions)
+            if problem is not None:
+                return (
+                    f"state {name!r} in {state_dir} does not fit the application: {problem}; "
+                    "or start with another --state-dir"
+                )
+    return None
+
+
+def _read(state_dir: Path) -> dict[str, Shape]:
+    file = state_dir / _FILE
+    if not file.exists():
+        return {}
+    try:
+        return {name: Shape(**shape) for name, shape in unsealed(file.read_text()).items()}
+    except (ValueError, TypeError) as error:
+        msg = f"{file} is damaged: {error}; restore {state_dir} from a copy"
+        raise DamagedFile(msg) from error
 
 
 class EntityShape:

@@ -8,6 +8,7 @@ from typing import Any
 from wallaroo.engine.base import SavedState
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.timing import KeyTime
+from wallaroo.model.versions import FIRST
 from wallaroo.run.state.json_codec import to_plain
 
 
@@ -25,7 +26,15 @@ def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
             raise RuntimeFailure(str(one))
 
 
-def entity_json(state: str, key: Any, entity: Any, time: KeyTime | None = None) -> dict[str, Any]:
-    """An entity as plain JSON values: `state`, `key`, `entity` and, if its state has it, `time`."""
+def entity_json(
+    state: str, key: Any, entity: Any, time: KeyTime | None = None, version: int = FIRST
+) -> dict[str, Any]:
+    """An entity as plain JSON values: `state`, `key`, `entity`, and the result of `about`."""
     plain = {"state": state, "key": to_plain(key), "entity": to_plain(entity)}
-    return plain if time is None else {**plain, "time": time.to_json()}
+    return plain | about(time, version)
+
+
+def about(time: KeyTime | None, version: int) -> dict[str, Any]:
+    """The time of a key, if its state keeps it, and the version of a class unless it is 1."""
+    known: dict[str, Any] = {} if time is None else {"time": time.to_json()}
+    return known if version == FIRST else {**known, "version": version}

@@ -10,12 +10,13 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wallaroo.dataflow.entities import Changes, EntityCache
 from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import UsageError
 from wallaroo.model.timing import KeyTime
+from wallaroo.model.versions import FIRST, MigrationError, Versions, fields_of
 from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
-from wallaroo.run.state.saved import entity_json
+from wallaroo.run.state.saved import about, entity_json
 from wallaroo.system.printable import printable
 
 Form = Literal["json", "pickle"]
@@ -42,18 +43,27 @@ class ImportedEntity(NamedTuple):
 
 
 def written_entity(
-    state: str, key: Any, entity: Any, form: Form, time: KeyTime | None = None
+    state: str,
+    key: Any,
+    entity: Any,
+    form: Form,
+    time: KeyTime | None = None,
+    version: int = FIRST,
 ) -> bytes:
     """An entity in the format of an export."""
     if form == "pickle":
-        more = () if time is None else (time.to_json(),)
+        more = (about(time, version),) if time is not None or version != FIRST else ()
         return pickle.dumps(((state, key), entity, *more), protocol=5)
-    line = json.dumps(entity_json(state, key, entity, time), ensure_ascii=False)
+    line = json.dumps(entity_json(state, key, entity, time, version), ensure_ascii=False)
     return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
-def read_entities(file: Path, form: Form, name: str) -> Iterator[ImportedEntity]:
+def read_entities(
+    file: Path, form: Form, name: str, versions: Mapping[str, Versions] | None = None
+) -> Iterator[ImportedEntity]:
     """The entities that `wallaroo state export` wrote to *file*, which messages call *name*.
+
+    Those of earlier *versions*, by state, are migrated.
 
     Raises:
         UsageError: The file contains something else; the message names the place.
@@ -66,7 +76,8 @@ def read_entities(file: Path, form: Form, name: str) -> Iterator[ImportedEntity]
             while opened.peek(1):
                 number += 1
                 place = f"{name}, {unit} {number}"
-                (state, key), entity, time = read(opened)
+                (state, key), entity, told = read(opened, versions or {})
+                time = told.get("time")
                 known = None if time is None else KeyTime.from_json(time)
                 yield ImportedEntity(place, state, key, entity, known)
     except Exception as error:  # code that unpickling runs may raise anything
@@ -83,7 +94,8 @@ class Packer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._cache = EntityCache([p.name for p in program.partitions], codecs_of(program))
+        names = [partition.name for partition in program.partitions]
+        self._cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
         self._shapes: dict[str, EntityShape] = {}
         self.keys: set[tuple[str, Any]] = set()
         """State and key of each packed entity."""
@@ -153,7 +165,9 @@ class _InvalidEntity(ValueError):
     """The contents of a file are not an entity; the message says why."""
 
 
-def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any, Any]:
+def _read_line(
+    file: BinaryIO, versions: Mapping[str, Versions]
+) -> tuple[tuple[str, Any], Any, Mapping[str, Any]]:
     line = file.readline()
     if line.startswith(_PICKLED):
         msg = "the file is a pickle: use --format pickle"
@@ -177,7 +191,11 @@ def _read_line(file: BinaryIO) -> tuple[tuple[str, Any], Any, Any]:
         msg = f"the field 'state' must be the name of a state, not {value['state']!r}"
         raise _InvalidEntity(msg)
     named = value["state"], _decode(value, "key")
-    return named, _decode(value, "entity"), value.get("time")
+    of, version = versions.get(value["state"]), value.get("version", FIRST)
+    _check_version(version, of)
+    if of is not None and version != of.current:
+        return named, _migrated(of, named, _decode_fields(value), version), value
+    return named, _decode(value, "entity"), value
 
 
 def _decode(fields: Mapping[str, Any], name: str) -> Any:
@@ -188,7 +206,9 @@ def _decode(fields: Mapping[str, Any], name: str) -> Any:
         raise _InvalidEntity(msg) from error
 
 
-def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any, Any]:
+def _read_pickle(
+    file: BinaryIO, versions: Mapping[str, Versions]
+) -> tuple[tuple[str, Any], Any, Mapping[str, Any]]:
     start = file.peek(1)[:1]  # type: ignore[attr-defined]
     if start == b"{":
         msg = "the file is JSON: omit --format pickle"
@@ -196,11 +216,41 @@ def _read_pickle(file: BinaryIO) -> tuple[tuple[str, Any], Any, Any]:
     pair = pickle.load(file)
     match pair:
         case ((str(state), key), entity):
-            return (state, key), entity, None
-        case ((str(state), key), entity, time):
-            return (state, key), entity, time
-    msg = f"expected ((state, key), entity), got {printable(repr(pair)[:_SHOWN_BYTES])}"
-    raise _InvalidEntity(msg)
+            told: Mapping[str, Any] = {}
+        case ((str(state), key), entity, dict(told)):
+            pass
+        case _:
+            msg = f"expected ((state, key), entity), got {printable(repr(pair)[:_SHOWN_BYTES])}"
+            raise _InvalidEntity(msg)
+    of, version = versions.get(state), told.get("version", FIRST)
+    _check_version(version, of)
+    if of is not None and version != of.current:
+        entity = _migrated(of, (state, key), fields_of(entity), version)
+    return (state, key), entity, told
+
+
+def _migrated(of: Versions, named: tuple[str, Any], fields: dict[str, Any], version: int) -> Any:
+    try:
+        return of.migrated(fields, version)
+    except MigrationError as error:
+        msg = f"state {named[0]!r}, key {named[1]!r:.100}: {error}"
+        raise _InvalidEntity(msg) from error
+
+
+def _check_version(version: Any, of: Versions | None) -> None:
+    """Refuse an entity of a later version than that of the code."""
+    current = FIRST if of is None else of.current
+    if type(version) is not int or version > current:
+        msg = f"it is of version {version} of its class, and the code has version {current}"
+        raise _InvalidEntity(msg)
+
+
+def _decode_fields(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entity of an earlier version, of which no object can be made."""
+    plain = value["entity"]
+    if not isinstance(plain, dict) or plain.keys() & {"$call", "$state", "$new"}:
+        return fields_of(_decode(value, "entity"))
+    return {name: from_plain(item) for name, item in plain.items() if not name.startswith("$")}
 
 
 def _describe(error: Exception) -> str:

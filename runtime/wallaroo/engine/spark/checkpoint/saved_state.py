@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.entities import EntityCache, Unloaded
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.spark.checkpoint.reader import last_commit, read_state
 from wallaroo.model.timing import KeyTime
+from wallaroo.model.versions import FIRST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +42,18 @@ class CheckpointState:
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
 
+        self._migrated: Mapping[str, int] = {}
         self._times: Mapping[Any, KeyTime] = {}
         """Those of the entities that `entities` yields."""
+
+    def version_of(self, state: str) -> int:
+        """See `SavedState.version_of`."""
+        versions = self._program.application.partitions[state].versions
+        return FIRST if versions is None else versions.current
+
+    def migrated(self) -> Mapping[str, int]:
+        """See `SavedState.migrated`."""
+        return self._migrated
 
     def time_of(self, state: str, key: Any) -> KeyTime | None:  # noqa: ARG002
         """See `SavedState.time_of`."""
@@ -58,12 +69,13 @@ class CheckpointState:
             return
         program = self._program
         names = [partition.name for partition in program.partitions]
-        cache = EntityCache(names, codecs_of(program))
+        cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
         states = read_state(
             self._session, self._checkpoint, self.commit.batch, self._operators, cache
         )
         for name, entities, unloaded, times in states:
             self.unloaded += unloaded
             self._times = times
+            self._migrated = {names[number]: count for number, count in cache.migrated.items()}
             for key, entity in entities.items():
                 yield name, key, entity

@@ -53,7 +53,7 @@ def test_a_message_fails_after_its_last_attempt_and_the_order_is_kept() -> None:
     assert driven.outputs["p"] == [b"0 a", b"2 b", b"1 d"]
     (letter,) = driven.tally.examples
     assert (letter.step, letter.error, letter.arrival) == ("ask", "ConnectionError: 3 c", 2)
-    assert letter.place.startswith("test_retries.py:")
+    assert letter.place.startswith("test_retrying.py:")
     simulation = simulate(application(in_simulation, retry), SENT)
     assert simulation.outputs == driven.outputs["p"]
     ((_, step, message, error),) = simulation.set_aside
