@@ -21,6 +21,8 @@ ACROSS_MODULES = {
     "gateway/internal_api/test_tls.py": "TLS of server and clients",
     "gateway/test_full_disk.py": "the gateway as a process on a full disk",
     "gateway/test_kills.py": "the gateway as a process that is killed",
+    "gateway/test_slow_disk.py": "the gateway as a process on a disk whose syncs take long",
+    "gateway/test_truncated.py": "journal and outbox that were cut, from their files to a start",
     "model/keys/test_odd_keys.py": "unusual keys, from their class to their bucket",
 }
 """Test modules that test several modules of their folder, and what of them."""

@@ -196,9 +196,10 @@ def test_a_directory_whose_name_is_too_long_for_sockets_is_told(
     [
         ("kill -9 $$", "Spark's Java was killed by SIGKILL while it was starting: the system does"),
         (
-            "exit 3",
-            "Spark's Java ended with exit code 3 while it was starting: check the preceding",
+            "exit 4",
+            "Spark's Java ended with exit code 4 while it was starting: check the preceding",
         ),
+        ("exit 3", "Spark's Java ran out of memory while it was starting (-Xmx1g): give it more"),
     ],
 )
 def test_a_run_whose_java_ends_while_it_starts_tells_how(
