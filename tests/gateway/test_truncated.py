@@ -206,6 +206,9 @@ def test_missing_messages_are_named_and_skipped_if_asked(killed: Path, intact: C
         f"{copy / 'journal.db'} is damaged: messages {first} to {end - 1}, which were accepted, "
         "are missing; was journal.db-wal cut or removed, or journal.db replaced by an older copy?"
     )
+    assert "from one backup, remove journal.db-mark; or start with --skip-damaged" in str(
+        told.value
+    )
     os.close(take(copy, NAME, SOURCES, skip_damaged=True))
     assert content(copy).messages == [
         *intact.messages[:WRITTEN],

@@ -104,7 +104,7 @@ def _lacks_publications(outbox: Path) -> bool:
 def _lacks(file: Path, problem: str, otherwise: str) -> DamagedDatabase:
     remedy = (
         f"was {file.name}-wal cut or removed, or {file.name} replaced by an older copy? "
-        f"Restore it, or all of the directory with {mark_file(file).name}, or start with {SKIP}: "
-        f"{otherwise}"
+        f"Restore it; if {JOURNAL}, {OUTBOX} and the checkpoint were restored from one backup, "
+        f"remove {mark_file(file).name}; or start with {SKIP}: {otherwise}"
     )
     return DamagedDatabase(file, problem, remedy)
