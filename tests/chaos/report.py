@@ -22,6 +22,8 @@ class Row:
     tried: int = 0
     """How often it was to be injected."""
     injected: int = 0
+    failed: int = 0
+    """How often the application did not go on afterwards, or something was wrong."""
     messages: int = 0
     lost: int = 0
     doubled: int = 0
@@ -48,6 +50,7 @@ class Row:
             f"{self.injected:,}",
             f"{self.messages:,}",
             *(f"{count:,}" for count in wrong),
+            f"{self.failed:,}",
             *(f"{seconds:.1f} s" for seconds in times),
         ]
 
@@ -104,8 +107,8 @@ class Report:
                 *(self._turn(turn) for turn in turns),
                 "",
                 "| fault | injected | messages | lost | doubled | out of order | wrong state "
-                "| longest stop | until all was out |",
-                "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+                "| failed | longest stop | until all was out |",
+                "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
                 *self._faults(turns, order),
             ]
         )

@@ -40,6 +40,8 @@ def inject(
     injected = FAULTS[name](system, chance)
     ended = time.monotonic()
     if not system.ledger.wait_for_all(PATIENCE_S):  # perhaps lost, perhaps late: nobody knows
+        row.injected += injected
+        row.failed += 1
         told = "\n  ".join([*system.wrong, "the application's last events:", *system.events])
         msg = f"{name}: not all outputs came in {PATIENCE_S:.0f} s\n  {told}"
         raise Wrong(msg)
@@ -59,6 +61,7 @@ def inject(
         say("\n  ".join(["slow; the application's last events:", *system.events]))
     wrong = [*verdict.wrong, *system.wrong]
     if wrong:
+        row.failed += 1
         told = "\n  ".join([*wrong[:20], "the application's last events:", *system.events])
         msg = f"{name}: {len(wrong)} wrong:\n  {told}"
         raise Wrong(msg)
