@@ -110,6 +110,10 @@ def test_an_event_time_without_a_zone_makes_a_dead_letter() -> None:
     ("wrong", "sentence"),
     [
         (lambda: wallaroo.range_windows(60), r"write wallaroo\.seconds\(60\) or timedelta\("),  # type: ignore[arg-type]
+        (
+            lambda: wallaroo.range_windows(6 * 10**10),  # type: ignore[arg-type]
+            r"without a unit; write wallaroo\.nanoseconds\(60000000000\) if it is in nanoseconds",
+        ),
         (lambda: wallaroo.session_windows(seconds(0)), "the gap is 0 ns; it must be positive"),
         (lambda: wallaroo.session_windows("5 s"), "the gap is '5 s'; expected a duration"),  # type: ignore[arg-type]
         (lambda: wallaroo.count_windows(5).with_timeout(5), "the timeout is 5, without a unit"),  # type: ignore[arg-type]

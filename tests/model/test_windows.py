@@ -111,6 +111,7 @@ def test_windows_are_as_if_each_were_written_out(
         else:
             assert windows.take(entity, "key", happening, now, _fail) == due
         latest = max(latest, entity.latest)
+        assert windows.open_windows(entity) == len(written.windows)
     assert len(entity.panes) <= sum(layout[:3]) + 1, "what has closed is not kept"
 
 

@@ -9,6 +9,8 @@ from wallaroo.errors import WallarooParameterError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SURELY_NS = 10_000_000
+"""Bare numbers from this one on are hardly seconds: it would be four months."""
 
 
 class Duration(int):
@@ -146,11 +148,13 @@ def duration_ns(name: str, value: Any) -> int:
     if isinstance(value, Duration):
         return int(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        msg = (
-            f"the {name} is {value!r}, without a unit; write wallaroo.seconds({value!r}) or "
-            f"timedelta(seconds={value!r}), or wallaroo.nanoseconds({int(value)}) if it is in "
-            "nanoseconds"
-        )
+        in_ns = f"wallaroo.nanoseconds({value!r})"
+        if value < _SURELY_NS:
+            in_s = f"wallaroo.seconds({value!r}) or timedelta(seconds={value!r})"
+            hint = f"{in_s}, or {in_ns} if it is in nanoseconds"
+        else:
+            hint = f"{in_ns} if it is in nanoseconds"
+        msg = f"the {name} is {value!r}, without a unit; write {hint}"
         raise WallarooParameterError(msg)
     msg = (
         f"the {name} is {value!r}; expected a duration, such as wallaroo.seconds(5) or a "

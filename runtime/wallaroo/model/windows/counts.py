@@ -86,8 +86,9 @@ class CountWindows(Aggregating):
     def due_ns(self, entity: CountEntity) -> int | None:
         """Return when the timeout closes the window, or an early result is due."""
         due = self._close_due(entity)
-        early = early_of(entity)
-        if self.early is None or self.early.every_ns is None or early is None:
+        if self.early is None or self.early.every_ns is None:
+            return due
+        if (early := early_of(entity)) is None:
             return due
         return early if due is None else min(due, early)
 

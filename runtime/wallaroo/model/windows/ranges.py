@@ -101,8 +101,14 @@ class RangeWindows(TimeWindows):
         """Return the number of open windows with messages."""
         if self.slide_ns == self.range_ns or entity.watermark is None:
             return len(entity.panes)
-        newest = max(entity.panes, default=0)
-        return len(self._starts(entity, self._oldest_start(entity.watermark), newest))
+        oldest, counted = self._oldest_start(entity.watermark), 0
+        for pane in sorted(entity.panes):  # without listing them, as this is asked often
+            oldest = max(oldest, self._aligned(pane + self._pane_ns - self.range_ns))
+            count = (pane - oldest) // self.slide_ns + 1
+            if count > 0:
+                counted += count
+                oldest += count * self.slide_ns
+        return counted
 
     def convert_accumulators(
         self, entity: RangeEntity, convert: Callable[[Any], Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 from wallaroo.api.aggregations import Window
 from wallaroo.api.durations import since_epoch_ns
-from wallaroo.api.windows import EventTime, LatePolicy
+from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
 from wallaroo.model.callers import time_limited
 from wallaroo.model.windows.base import Aggregating, Failed, Late, early_of
 
@@ -93,7 +93,9 @@ class TimeWindows(Aggregating):
         entity.latest = event if first else max(entity.latest, event)
         entity.seen_ns = arrived_ns
         outputs = self._advance(entity, key, max(watermark, event), failed)
-        return outputs + self._note_fresh(entity, key, starts, arrived_ns, failed)
+        if self.early is not None:
+            outputs += self._note_fresh(entity, key, self.early, starts, arrived_ns, failed)
+        return outputs
 
     def tick(self, entity: Any, key: Any, now_ns: int, failed: Failed) -> list[Any]:
         """Emit what is due, in order, and advance the key's time as far as that requires."""
@@ -110,8 +112,9 @@ class TimeWindows(Aggregating):
     def due_ns(self, entity: Any) -> int | None:
         """Return when the clock closes the next window, or early results are due."""
         due = self._close_due(entity)
-        early = early_of(entity)
-        if self.early is None or self.early.every_ns is None or early is None:
+        if self.early is None or self.early.every_ns is None:
+            return due
+        if (early := early_of(entity)) is None:
             return due
         return early if due is None else min(due, early)
 
@@ -141,21 +144,25 @@ class TimeWindows(Aggregating):
         return outputs
 
     def _note_fresh(
-        self, entity: Any, key: Any, starts: Sequence[int], arrived_ns: int, failed: Failed
+        self,
+        entity: Any,
+        key: Any,
+        early: EarlyResults,
+        starts: Sequence[int],
+        arrived_ns: int,
+        failed: Failed,
     ) -> list[Any]:
         """Note that the open windows at *starts* have a message more; returns early results."""
-        if self.early is None:
-            return []
         if (fresh := fresh_of(entity)) is None:
             fresh = entity.fresh = {}
         for start in starts:
             fresh[start] = fresh.get(start, 0) + 1
-        if self.early.messages is None:
-            assert self.early.every_ns is not None
+        if early.messages is None:
+            assert early.every_ns is not None
             if early_of(entity) is None:
-                entity.early_ns = arrived_ns + self.early.every_ns
+                entity.early_ns = arrived_ns + early.every_ns
             return []
-        ready = [start for start in starts if fresh[start] >= self.early.messages]
+        ready = [start for start in starts if fresh[start] >= early.messages]
         return self._emit_early(entity, key, ready, failed)
 
     def _emit_early(
