@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wallaroo
 from tests.dataflow.harness import Driven, tick
+from tests.dataflow.single_bucket import Engine
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.records import Chunk
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
@@ -208,9 +210,7 @@ def driven(made: Application, all_: Sequence[Happening]) -> Driven:
             batch()
             if cut == 4:
                 engine.restart()
-        data = message.payload()
-        frame = len(data).to_bytes(4, "big") + data
-        blocks[-1].append(Chunk(number, 1, 0, now, frame))
+        blocks[-1].append(Chunk(number, 1, 0, now, _framed(message)))
         number += 1
     batch()
     # a timer that was due before the end may set another one: the end is reached in two steps
@@ -266,3 +266,89 @@ def test_a_key_has_the_calls_that_are_written_out_whenever_ticks_and_restarts_co
 
 def _without_after(said: dict[str, list[str]]) -> dict[str, list[str]]:
     return {key: [one.rpartition(" ")[0] for one in ones] for key, ones in said.items()}
+
+
+class Spoilt:
+    def __init__(self) -> None:
+        self.texts: list[Any] = []
+        self.me = self
+
+
+def spoil(name: str, entity: Spoilt, timers: wallaroo.Timers) -> str:
+    entity.texts.append(name)
+    if name == "spoil":
+        entity.texts.append(lambda: None)
+    if name == "again":
+        timers.set_after(MS, "later")
+    return f"{name} {len(entity.texts)}"
+
+
+@wallaroo.state_computation(name="spoil", state=Spoilt, on_timer=spoil)
+def set_passed(name: str, entity: Spoilt, timers: wallaroo.Timers) -> str:
+    entity.texts.append("message")
+    timers.set_at(0, name)
+    return f"message {len(entity.texts)}"
+
+
+@wallaroo.key_extractor
+def one_key(_text: str) -> str:
+    return "key"
+
+
+def test_a_timer_that_leaves_an_entity_that_cannot_be_saved_is_a_dead_letter() -> None:
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decoder))
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
+    spoiling = source.key_by(one_key).to(set_passed).to_sink(sink)
+    made = resolve(wallaroo.build_application("spoiling", spoiling))
+    sent = ["fine", "spoil", "again"]
+    engine = Engine(made)
+    engine.batch(sent)
+    assert engine.tries == 2
+    expected = [b"message 1", b"fine 2", b"message 3", b"message 4", b"again 5"]
+    assert engine.outputs == expected
+    (letter,) = engine.tally.examples
+    assert letter.message == "\"timer 'spoil' of key 'key', due at 0 ns\""
+    assert "cannot be saved" in letter.error
+    assert engine.state() == {"key": ["message", "fine", "message", "message", "again"]}
+    times = EntityCache(engine.cache.partitions).open(0, engine.log).times
+    assert [time.timers for time in times.values()] == [{"later": MS}]
+    simulation = simulate(made, [("p", text.encode()) for text in sent])
+    assert simulation.outputs == expected
+    assert [message for _, _, message, _ in simulation.set_aside] == [
+        "timer 'spoil' of key 'key', due at 0 ns"
+    ]
+
+
+def test_entities_that_are_older_than_the_time_to_live_expire_after_it() -> None:
+    happening = Happening(1, Message("a", 0, "-", "x", 0), 0)
+    before, after = (application(ttl=ttl, by_event=False) for ttl in (None, 20 * MS))
+    old = driven(before, [happening])
+    new = Driven(after)
+    new.go_on_from(old)
+    start = 10**15
+    for number, now in enumerate((start, start + 10 * MS), 100):
+        new.batch([[tick(number, now)]])
+        assert new.state()["step"].keys() == {"a"}
+    new.restart()
+    new.batch([[tick(103, start + 20 * MS + 10**9)]])
+    assert new.state() == {"step": {}, "after": {}}
+    assert new.tally.metrics.expired == {"step": 1, "after": 1}
+
+
+def test_a_state_that_lost_its_time_to_live_keeps_its_entities() -> None:
+    happening = Happening(1, Message("a", 0, "s", "y", 12), 0)
+    made = application(ttl=3 * MS, by_event=False)
+    chunk = Chunk(0, 1, 0, 0, _framed(happening.message))
+    old = Driven(made)
+    old.batch([[chunk]])
+    new = Driven(application(ttl=None, by_event=False))
+    new.go_on_from(old)
+    new.batch([[tick(1, END)]])
+    assert new.outputs["in"] == [b"a !y 12 2 2"]
+    assert new.state()["step"].keys() == {"a"}
+
+
+def _framed(message: Message) -> bytes:
+    data = message.payload()
+    return len(data).to_bytes(4, "big") + data
