@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.chaos.groups import Fault, Group
 from tests.chaos.system import System
+from tests.helpers import wait_until
 
 _ROOT = Path("/sys/fs/cgroup")
 _LIMIT_BYTES = 0
@@ -43,8 +44,16 @@ class _Cgroup:
         for pid in (self._path / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
                 (self._above / "cgroup.procs").write_text(pid)
-        with contextlib.suppress(OSError):  # a process is still ending: the next one takes it over
+        wait_until(self._is_removed, "the end of the cgroup's processes")
+
+    def _is_removed(self) -> bool:
+        try:
             self._path.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:  # a process that was killed is still ending
+            return False
+        return True
 
     def limit(self) -> None:
         """Let its processes have nothing more."""
