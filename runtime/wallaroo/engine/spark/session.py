@@ -18,13 +18,15 @@ from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.protection import protected
 from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.system.private_files import MASK
+from wallaroo.system.private_files import DIRECTORY_MODE, MASK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_KNOWN_S = 1.0
 """Time to wait for the exit code of a virtual machine after a call to it has failed."""
+_SOCKET_PATH, _SOCKET_NAME = 104, 48
+"""Bytes of a Unix socket's path on the strictest system, and of the names that Spark makes."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _SETTINGS: Mapping[str, str] = {
@@ -194,7 +196,12 @@ class Launch:
             builder = SparkSession.builder.master(settings.master).appName(self._name)
             builder = builder.config("spark.sql.shuffle.partitions", str(settings.partitions))
             builder = builder.config("spark.local.dir", str(settings.local_dir))
-            chosen = {**_SETTINGS, **protected(settings.master), **settings.extra}
+            chosen = {
+                **_SETTINGS,
+                **_sockets_in(settings.local_dir, settings.master),
+                **protected(settings.master),
+                **settings.extra,
+            }
             for setting, value in chosen.items():
                 builder = builder.config(setting, value)
             _quiet_accumulators()
@@ -217,6 +224,18 @@ class Launch:
         if self._java.is_alive():
             self._java.kill()
         self._java.stop()
+
+
+def _sockets_in(directory: Path, master: str) -> dict[str, str]:
+    """Settings that let workers' sockets be in *directory*, which is private, and not in `/tmp`.
+
+    Executors on other machines do not have it, and a longer path would not fit in an address.
+    """
+    fits = len(os.fsencode(directory)) + _SOCKET_NAME < _SOCKET_PATH
+    if not (master.startswith("local") and fits):
+        return {}
+    directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    return {"spark.python.unix.domain.socket.dir": str(directory)}
 
 
 def _quiet_accumulators() -> None:
