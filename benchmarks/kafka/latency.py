@@ -13,7 +13,7 @@ from benchmarks.kafka.systems import Stream
 from benchmarks.latency import Latencies, Probe, orders
 
 _TICK_S = 0.005
-_WARM_UP_S = 5.0
+_WARM_UP_S = 10.0
 _AT_ONCE = 10_000
 _PATIENCE_S = 60.0
 
