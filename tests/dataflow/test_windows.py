@@ -215,3 +215,11 @@ def late_ids(outputs: list[bytes]) -> dict[str, list[int]]:
         key, id_ = output.decode().split()
         found[key].append(int(id_))
     return dict(found)
+
+
+def test_windows_that_close_beyond_all_times_have_a_time_that_can_be_stored() -> None:
+    made = application(Layout("session", 10**19))
+    driven = Driven(made)
+    framed = (5).to_bytes(4, "big") + b"a 1 1"
+    driven.batch([[Chunk(0, 1, 0, 0, framed)]])
+    assert driven.due_ns() == 2**63 - 1

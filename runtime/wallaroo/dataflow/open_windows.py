@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from wallaroo.model.windows import Windows
 
+_NEVER = float("-inf")
+
 
 class WindowFigures(NamedTuple):
     """Figures of the windows of one state in one bucket."""
@@ -43,9 +45,11 @@ class OpenWindows:
 
     def note(self, partition: int, key: Any, windows: Windows, entity: Any) -> None:
         """Note the *windows* of *key* in *partition*, which *entity* holds."""
-        self._set(partition, key, windows.open_windows(entity))
+        count = windows.open_windows(entity)
+        if count != self._of_key.get((partition, key), 0):
+            self._set(partition, key, count)
         watermark = windows.watermark(entity)
-        if watermark is not None and watermark > self._watermarks.get(partition, watermark - 1):
+        if watermark is not None and watermark > self._watermarks.get(partition, _NEVER):
             self._watermarks[partition] = watermark
 
     def forget(self, partition: int, key: Any) -> None:
@@ -57,11 +61,6 @@ class OpenWindows:
         return WindowFigures(self._open[partition], self._watermarks.get(partition))
 
     def _set(self, partition: int, key: Any, count: int) -> None:
-        before = self._of_key.get((partition, key), 0)
-        if count == before:
-            return
-        self._open[partition] += count - before
+        self._open[partition] += count - self._of_key.pop((partition, key), 0)
         if count:
             self._of_key[partition, key] = count
-        else:
-            del self._of_key[partition, key]

@@ -26,6 +26,7 @@ from wallaroo.dataflow.packing import (
 )
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
+from wallaroo.dataflow.records import bounded_ns
 from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
@@ -118,7 +119,8 @@ class StateRunner:
         for number, name in self._names.items():
             self._results.metrics.add_hot_keys(name, self._hot[number])
         if self._timed:
-            self._results.tally.due[self._level, bucket] = self._timers.next_ns()
+            due = self._timers.next_ns()
+            self._results.tally.due[self._level, bucket] = None if due is None else bounded_ns(due)
             self._report_windows()
         return self._changes
 

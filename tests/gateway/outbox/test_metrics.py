@@ -79,3 +79,12 @@ def test_open_windows_add_up_over_buckets_and_the_latest_watermark_counts(
     samples = list(table.samples([]))
     assert by_labels(samples, catalogue.OPEN_WINDOWS) == {("visits",): 4}
     assert by_labels(samples, catalogue.WATERMARK) == {("visits",): 5.0}
+
+
+def test_a_watermark_of_any_time_is_held(database: sqlite3.Connection) -> None:
+    """A message may say that it is of the year 3000, or in another unit of time."""
+    table = MetricsTable(database)
+    figures = WindowFigures(1, 10**30)
+    table.add(Tally(metrics=TaskMetrics(windows={("visits", 0): figures})), NOW)
+    (watermark,) = by_labels(table.samples([]), catalogue.WATERMARK).values()
+    assert watermark == pytest.approx(2**63 / 1e9)

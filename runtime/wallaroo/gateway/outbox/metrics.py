@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from wallaroo.dataflow.records import Tally
+from wallaroo.dataflow.records import Tally, bounded_ns
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S, Metric
 from wallaroo.metrics.samples import Distribution, Sample
@@ -81,7 +81,7 @@ class MetricsTable:
             (
                 catalogue.WATERMARK.name,
                 {
-                    slot: figures.watermark_ns
+                    slot: bounded_ns(figures.watermark_ns)
                     for slot, figures in tally.metrics.windows.items()
                     if figures.watermark_ns is not None
                 },

@@ -111,7 +111,8 @@ class TimeWindows(Aggregating):
 
     def due_ns(self, entity: Any) -> int | None:
         """Return when the clock closes the next window, or early results are due."""
-        due = self._close_due(entity)
+        closes = self.next_close(entity)
+        due = None if closes is None else entity.seen_ns + closes - entity.latest
         if self.early is None or self.early.every_ns is None:
             return due
         if (early := early_of(entity)) is None:
