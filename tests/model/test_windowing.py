@@ -172,11 +172,19 @@ def test_late_messages_may_go_several_ways_and_join_the_others() -> None:
     assert run(both, "1", "5", "2") == [b"1", b"2", b"2"]
 
 
+@wallaroo.key_extractor
+def first_letter(text: str) -> str:
+    return text[0]
+
+
 def test_late_messages_have_an_edge_in_the_graph() -> None:
     results = minutes_of_texts()
     application = resolve(
         wallaroo.build_application(
-            "app", results.to_sink(sink(1)), results.late().to(shout).to_sink(sink(2))
+            "app",
+            results.to_sink(sink(1)),
+            results.late().to(shout).to_sink(sink(2)),
+            results.late().key_by(first_letter).to(remember).to_sink(sink(3)),
         )
     )
     graph = graph_of(application)
@@ -186,6 +194,8 @@ def test_late_messages_have_an_edge_in_the_graph() -> None:
         ("texts", "Joined", ""),
         ("Joined", "shout", "late"),
         ("shout", "texts 2", ""),
+        ("Joined", "remember", "late · first_letter"),
+        ("remember", "texts 3", ""),
         ("Joined", "texts 1", ""),
     ]
 

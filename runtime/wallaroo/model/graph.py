@@ -135,12 +135,12 @@ class _Drawing:
         end = pipeline.sinks or (pipeline.name,)  # pipelines without sinks share no end
         for number, step in enumerate(branch.steps):
             if isinstance(step, KeyBy):
-                key = _name_of_key(step.key)
+                key = _label(key, step.key)
                 continue
             path = (_identity(branch.after(number - 1)), end)
             node = self._step(path, step, pipeline)
             if isinstance(step, Stateful) and step.key is not None:
-                key = _name_of_key(step.key)
+                key = _label(key, step.key)
             self._edge(last, node, key)
             last, key = node, ""
             nodes.append(node)
@@ -231,6 +231,12 @@ def _identity(branch: Branch) -> tuple[object, ...]:
         for step in branch.steps
     ]
     return (*steps, *map(_identity, branch.forks), branch.sinks)
+
+
+def _label(before: str, key: Callable[[Any], Any]) -> str:
+    """Return the label of an edge labelled *before* on which *key* is extracted."""
+    name = _name_of_key(key)
+    return " · ".join(filter(None, [_LATE, name])) if before == _LATE else name
 
 
 def _name_of_key(key: Callable[[Any], Any]) -> str:
