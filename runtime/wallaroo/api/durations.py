@@ -140,8 +140,7 @@ def duration_ns(name: str, value: Any) -> int:
         >>> duration_ns("range", 60)
         Traceback (most recent call last):
             ...
-        wallaroo.errors.WallarooParameterError: the range is 60, without a unit; write
-        wallaroo.seconds(60) or timedelta(seconds=60), or wallaroo.nanoseconds(60) ...
+        wallaroo.errors.WallarooParameterError: the range is 60, without a unit; write ...
     """
     if isinstance(value, timedelta):
         return value // _MICROSECOND * 1_000
