@@ -57,6 +57,7 @@ ALL = {
     "plain": _applied("plain", ["Plain"], "a1 b1 a2 c1", "a3 b2 d1"),
     "states": _applied("states", ["Chained", "Beside"], "a1 b1 a2 cc2 bb2", "a1 cc3 b2 ddd1"),
     "windows": _applied("windows", ["Windows"], "a0 b0 a1 a1 b3", "a1 a2 a4 b3 b5 b9"),
+    "sessions": _applied("sessions", ["Sessions"], "a0 b0 a1 a4 b3", "a2 a7 b8 b9 a1"),
     "classes": _applied("classes", ["Classes"], "a1 b5 a2", "a4 b1 c9"),
     "own": _applied("own", ["Own"], "a0 b0 a0 a1 b2", "a1 a2 b2 b7"),
     "keys": _odd_keys(),

@@ -141,6 +141,23 @@ def windows() -> DeclaredApplication:
     return wallaroo.build_application("Golden windows", ranges.merge(counted).to_sink(SINK))
 
 
+class GatherEarly(Gather):
+    def output(self, key: Any, accumulator: list[str], *window: Any) -> str:
+        ends = [time // CENTURY for time in (window[0].start_ns, window[0].end_ns)]
+        return f"{key} {ends}: {' '.join(sorted(accumulator))}"
+
+
+def sessions() -> DeclaredApplication:
+    """Sessions, and windows of a number of messages, both with early results."""
+    source = wallaroo.source("Sessions", SOURCE).key_by(letter)
+    sessions = wallaroo.session_windows(CENTURY * 2).with_delay(CENTURY)
+    sessions = sessions.with_event_time(event_time).with_early_results(messages=2)
+    visits = source.to(sessions.over(GatherEarly()))
+    counted = wallaroo.count_windows(3).with_early_results(every=CENTURY)
+    merged = visits.merge(source.to(counted.over(Gather)))
+    return wallaroo.build_application("Golden sessions", merged.to_sink(SINK))
+
+
 class ClassDecoder:
     def header_length(self) -> int:
         return 4
@@ -244,5 +261,12 @@ def keys() -> DeclaredApplication:
 
 
 def application_setup(args: Sequence[str]) -> DeclaredApplication:
-    made = {"plain": plain, "states": states, "windows": windows, "classes": classes, "keys": keys}
+    made = {
+        "plain": plain,
+        "states": states,
+        "windows": windows,
+        "sessions": sessions,
+        "classes": classes,
+        "keys": keys,
+    }
     return made[args[-1]]()
