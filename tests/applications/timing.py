@@ -8,7 +8,6 @@ from typing import NamedTuple
 import wallaroo
 
 SOURCE = "Readings"
-STEP_NS = wallaroo.milliseconds(700)
 TTL_NS = wallaroo.minutes(10)
 CALLS = 6
 """Calls of a timer that sets itself again."""
@@ -17,13 +16,15 @@ CALLS = 6
 class Reading(NamedTuple):
     key: str
     event: int
-    sets: bool
+    step_ns: int
+    """Time between the calls of its timer; 0 to set none."""
 
 
 class Calls:
     def __init__(self) -> None:
         self.messages = 0
         self.timers = 0
+        self.step_ns = 0
 
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
@@ -43,7 +44,7 @@ def event_time(reading: Reading) -> int:
 def again(name: str, calls: Calls, timers: wallaroo.Timers) -> str:
     calls.timers += 1
     if calls.timers < CALLS and name == "again":
-        timers.set_after(STEP_NS, name)
+        timers.set_after(calls.step_ns, name)
     if calls.timers == 2:
         raise ValueError(name)
     return f"{timers.key} {name} {timers.now} {calls.timers}"
@@ -54,10 +55,11 @@ def again(name: str, calls: Calls, timers: wallaroo.Timers) -> str:
 )
 def call(reading: Reading, calls: Calls, timers: wallaroo.Timers) -> str:
     calls.messages += 1
-    if reading.sets:
-        timers.set_after(STEP_NS, "again")
-        timers.set_after(2 * STEP_NS, "moved")
-        timers.set_after(3 * STEP_NS, "moved")
+    calls.step_ns = step_ns = reading.step_ns
+    if step_ns:
+        timers.set_after(step_ns, "again")
+        timers.set_after(2 * step_ns, "moved")
+        timers.set_after(3 * step_ns, "moved")
         timers.set_at(0, "cancelled")
         timers.cancel("cancelled")
     return f"{reading.key} {timers.now} {calls.messages}"

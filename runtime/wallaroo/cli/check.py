@@ -24,7 +24,7 @@ from wallaroo.system.printable import printable
 
 @click.command()
 @click.argument("app")
-@STATE_DIR.but(required=False, help="Also load every entity saved in this directory.")
+@STATE_DIR.but(required=False)
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Validate an application: report everything that is wrong with it, or else list its parts.
