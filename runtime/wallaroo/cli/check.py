@@ -18,6 +18,7 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
+from wallaroo.observability import logs
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable
 
@@ -42,6 +43,7 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
         for line in _lines(application):
             click.echo(printable(line), file=out)
         if state_dir is not None:
+            logs.configure("warning")
             for line in saved_state_lines(application, state_dir):
                 click.echo(printable(line), file=out)
 
