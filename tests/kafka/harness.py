@@ -18,6 +18,7 @@ from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.engine.gateway_api import Range
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.kafka.positions import Positions
+from wallaroo.gateway.database import connect
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -135,7 +136,7 @@ class Topics:
     def move_position(self, partition: int, offset: int) -> None:
         """Let the source have read a partition up to *offset*, while the gateway is stopped."""
         path = self._directory / "state" / "journal.db"
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        with contextlib.closing(connect(path)) as database:
             (stored,) = database.execute("SELECT position FROM reached").fetchone()
             positions = Positions.decoded(stored)
             moved = Positions(positions.topic_id, {**positions.offsets, partition: offset})

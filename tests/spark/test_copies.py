@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
 from wallaroo.errors import UsageError
 from wallaroo.gateway.consistency.agreement import read_held
+from wallaroo.gateway.database import connect
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
@@ -160,10 +161,10 @@ def test_what_a_crash_leaves_between_two_steps_starts(tmp_path: Path, copies: li
     last = progress_of(directory).batch
     (directory / "checkpoint" / "commits" / str(last)).unlink()
     _agree(directory)
-    with sqlite3.connect(directory / "outbox.db") as outbox:
+    with contextlib.closing(connect(directory / "outbox.db")) as outbox:
         outbox.execute("UPDATE batch SET number = number - 1")
     _agree(directory)
-    with sqlite3.connect(directory / "outbox.db") as outbox:
+    with contextlib.closing(connect(directory / "outbox.db")) as outbox:
         outbox.execute("UPDATE batch SET number = number - 1")
     with pytest.raises(UsageError, match="the outbox is lost or older than the checkpoint"):
         _agree(directory)
@@ -206,7 +207,7 @@ def test_lost_files_that_are_accepted_skip_nothing_new(
     if in_a_batch:  # which is gone with its messages
         (directory / "checkpoint" / "commits" / str(before.batch)).unlink()
         if ages[1] == NEWER:
-            with sqlite3.connect(directory / "outbox.db") as outbox:
+            with contextlib.closing(connect(directory / "outbox.db")) as outbox:
                 outbox.execute("UPDATE batch SET number = number - 1")
         counted = progress_of(directory).committed[JOURNAL]
     with (
