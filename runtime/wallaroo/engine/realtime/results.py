@@ -45,10 +45,12 @@ def _taken(metrics: TaskMetrics) -> TaskMetrics:
         metrics.windows,
         metrics.log_bytes,
         metrics.hot_keys,
+        metrics.expired,
     )
     for step in metrics.steps.values():
         for field in fields(StepMetrics):
             setattr(step, field.name, getattr(_ZERO, field.name))
     metrics.arrivals, metrics.entities, metrics.windows = {}, {}, {}
     metrics.log_bytes, metrics.hot_keys = {}, {}
+    metrics.expired = {}
     return taken

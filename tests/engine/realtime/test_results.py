@@ -1,0 +1,23 @@
+"""What a chunk has counted is reported with it, and only once."""
+
+from __future__ import annotations
+
+from wallaroo.dataflow.task_metrics import TaskMetrics
+from wallaroo.engine.realtime.results import ChunkResults
+
+
+def test_all_metrics_of_a_chunk_are_taken_once() -> None:
+    results = ChunkResults()
+    metrics = results.metrics
+    metrics.step("p", "s").note(3, 2, 0.5)
+    metrics.add_arrivals([(0, 1, 2)])
+    metrics.entities["counts", 1] = 4
+    metrics.log_bytes["counts", 1] = 5
+    metrics.add_hot_keys("counts", {"a": 6})
+    metrics.add_expired("counts")
+    counted = TaskMetrics.from_json(metrics.to_json())
+    assert all(vars(counted).values()), "a metric that this test does not count"
+    _, tally = results.take()
+    assert tally.metrics == counted
+    _, tally = results.take()
+    assert tally.metrics == TaskMetrics()
