@@ -59,9 +59,9 @@ def test_a_limit_is_a_share_of_what_is_available_and_ends(monkeypatch: pytest.Mo
     with memory.limited(0.5) as limit:
         assert limit == 200 * _MIB
         with pytest.raises(MemoryError):
-            bytes(220 * _MIB)
+            bytes(390 * _MIB)
         assert len(bytes(100 * _MIB)) == 100 * _MIB
-    assert len(bytes(220 * _MIB)) == 220 * _MIB
+    assert len(bytes(390 * _MIB)) == 390 * _MIB
 
 
 def test_nothing_is_limited_where_the_kernel_says_nothing(

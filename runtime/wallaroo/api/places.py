@@ -74,6 +74,11 @@ def is_application(file: str) -> bool:
     return not file.startswith((*_PYTHON, *_INSTALLED))
 
 
+def is_unnamed(file: str) -> bool:
+    """Whether *file*, the source of a frame, is no file, as what was typed into an interpreter."""
+    return file.startswith("<") and not file.startswith("<frozen")
+
+
 def is_library(file: str) -> bool:
     """Whether *file*, the source of a frame, is that of an installed package."""
     return file.startswith(_INSTALLED) and not file.startswith(RUNTIME)

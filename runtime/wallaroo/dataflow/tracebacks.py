@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NamedTuple
 
-from wallaroo.api.places import RUNTIME, Place, is_application, is_library
+from wallaroo.api.places import RUNTIME, Place, is_application, is_library, is_unnamed
 from wallaroo.model.raised import describe_error
 
 MAX_CHARACTERS = 4_000
@@ -31,7 +31,8 @@ class _Frame(NamedTuple):
 def place_of_failure(error: BaseException) -> Place | None:
     """Return the innermost line of the application in *error*'s traceback.
 
-    If it has none, it is the innermost line of an installed package; None if there is none either.
+    If it has none, it is the innermost line typed into an interpreter or a notebook, or else
+    that of an installed package; None if there is none either.
 
     Example:
         >>> import json
@@ -99,7 +100,7 @@ def _frames(found: TracebackType | None) -> tuple[_Frame, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _innermost(frames: tuple[_Frame, ...]) -> Place | None:
-    for accepted in (is_application, is_library):
+    for accepted in (is_application, is_unnamed, is_library):
         for frame in reversed(frames):
             if accepted(frame.file):
                 return Place(frame.file, frame.line)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.retries import Retries
-from wallaroo.model.application import Application, Branch, Compute
+from wallaroo.model.application import Application, Branch, Compute, Step, WindowCompute
 from wallaroo.model.callers import one_call
 
 
@@ -65,16 +65,17 @@ def retrying(function: Callable[[Any], Any], policy: Retries | None) -> Callable
 def without_pauses(application: Application) -> Application:
     """Return a copy of *application* that tries again at once, for simulations."""
 
+    def at_once(step: Step) -> Step:
+        if isinstance(step, Compute) and isinstance(step.function, Retrying):
+            function = dataclasses.replace(step.function, pause=lambda _seconds: None)
+            return dataclasses.replace(step, function=function)
+        if isinstance(step, WindowCompute) and step.late is not None:
+            return dataclasses.replace(step, late=of(step.late))
+        return step
+
     def of(branch: Branch) -> Branch:
-        steps = tuple(
-            dataclasses.replace(
-                step, function=dataclasses.replace(step.function, pause=lambda _seconds: None)
-            )
-            if isinstance(step, Compute) and isinstance(step.function, Retrying)
-            else step
-            for step in branch.steps
-        )
-        return Branch(steps, tuple(map(of, branch.forks)))
+        steps, forks = tuple(map(at_once, branch.steps)), tuple(map(of, branch.forks))
+        return dataclasses.replace(branch, steps=steps, forks=forks)
 
     pipelines = tuple(
         dataclasses.replace(pipeline, trunk=of(pipeline.trunk))
