@@ -48,8 +48,6 @@ from wallaroo.api.functions import (
     encoder,
     key_extractor,
     partition,
-    state_computation,
-    state_computation_multi,
 )
 from wallaroo.api.kafka import (
     CustomKafkaSinkCLIParser,
@@ -64,6 +62,7 @@ from wallaroo.api.kafka import (
 from wallaroo.api.migrations import migrate
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
 from wallaroo.api.retries import retries
+from wallaroo.api.state_functions import state_computation, state_computation_multi
 from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.windows import count_windows, range_windows, session_windows

@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.dataflow.harness import chunks, cut
 from wallaroo.dataflow.bucket_logs import Head
+from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed

@@ -9,7 +9,8 @@ import pytest
 
 from tests.dataflow.single_bucket import Log
 from wallaroo.dataflow.bucket_logs import Head, Stamp, check_age, checked, log_name
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.errors import RESTORE, DamagedFile
 
 NAME = log_name('{"id":"a-b"}', 1, 3)

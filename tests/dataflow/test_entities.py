@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.dataflow.single_bucket import Log
 from wallaroo.dataflow.bucket_logs import Head
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.model.savable import Codec
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.dataflow.graphs import isomorphic, reloaded
 from tests.dataflow.single_bucket import Log
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 
 
 class Open:

@@ -24,9 +24,10 @@ import pytest
 import wallaroo
 from tests.dataflow.harness import chunks
 from tests.helpers import MISBEHAVING, PATIENCE_S
+from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.process_health import note_connections, note_task

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.dataflow.harness import Driven, Sent, chunks, drive_all
 from tests.helpers import framing_of
+from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults, preview

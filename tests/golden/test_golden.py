@@ -14,7 +14,8 @@ import pytest
 
 from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities, real_time
 from tests.spark.in_process import InProcess
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
 from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS
 from wallaroo.errors import UsageError

@@ -11,8 +11,8 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import chunks, cut
+from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import Bucket
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.dataflow.harness import Driven, chunks
 from wallaroo.api.timers import Timers
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import ApplicationError, UsageError
 from wallaroo.model.application import Application

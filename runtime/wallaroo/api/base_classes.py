@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from wallaroo.api import functions
+from wallaroo.api import functions, state_functions
 
 
 class Computation(ABC):  # noqa: B024  (only the methods of a subclass matter)
@@ -45,8 +45,8 @@ OctetEncoder = Encoder
 
 Computation.register(functions.Computation)
 ComputationMulti.register(functions.MultiComputation)
-StateComputation.register(functions.StateComputation)
-StateComputationMulti.register(functions.MultiStateComputation)
+StateComputation.register(state_functions.StateComputation)
+StateComputationMulti.register(state_functions.MultiStateComputation)
 KeyExtractor.register(functions.KeyExtractor)
 Decoder.register(functions.Decoder)
 Encoder.register(functions.Encoder)

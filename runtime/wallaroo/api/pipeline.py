@@ -25,14 +25,13 @@ from wallaroo.api.configs import (
     TCPSourceConfig,
 )
 from wallaroo.api.connectors import SinkConfig, SourceConfig
-from wallaroo.api.functions import (
+from wallaroo.api.functions import Computation, MultiComputation
+from wallaroo.api.places import Place, calling_place
+from wallaroo.api.state_functions import (
     AnyStateComputation,
-    Computation,
-    MultiComputation,
     MultiStateComputation,
     StateComputation,
 )
-from wallaroo.api.places import Place, calling_place
 from wallaroo.api.windows import Windowing
 
 Message = TypeVar("Message")

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wallaroo.dataflow.bucket_logs import (
-    NO_LOG,
     NO_STAMP,
     BucketLog,
     Head,
@@ -29,9 +28,16 @@ from wallaroo.dataflow.bucket_logs import (
     extended,
     sealed_record,
 )
-from wallaroo.dataflow.open_windows import OpenWindows
+from wallaroo.dataflow.buckets import (
+    IN_USE,
+    Bucket,
+    Changes,
+    Kept,
+    Times,
+    Unloaded,
+    Where,
+)
 from wallaroo.dataflow.saved_entities import Saved
-from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.raised import describe_error, pass_interrupt
@@ -39,87 +45,8 @@ from wallaroo.model.savable import Codec, Unsavable, saved, too_large
 from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import FIRST, MigrationError, Versions
 
-_IN_USE = "in use"
-"""A version that no store has, so that entities of an uncommitted batch are not used."""
 _MAX_LOGGED = 10
 """Maximum number of unloadable entities of a bucket that are logged individually."""
-
-
-@dataclass(frozen=True)
-class Unloaded:
-    """An entity that could not be loaded, in its saved form, for later code that can load it."""
-
-    state: str
-    key: Any
-    saved: Saved
-    """The saved data, possibly with other entities; with a custom codec, the codec's result."""
-    error: str
-    version: int = FIRST
-    """Version of its class when it was saved."""
-
-    def __str__(self) -> str:
-        return (
-            f"state {self.state!r}, key {self.key!r:.100}: the entity, of class "
-            f"{self.saved.class_name()}, cannot be loaded: {self.error}; its saved data is kept"
-        )
-
-
-Where = tuple[int, Any]
-"""Partition number and key."""
-Times = Mapping[Where, KeyTime | None]
-"""The time of keys; None where it is forgotten."""
-Kept = tuple[Any, ...]
-"""The fields of a `Saved`, the keys of those of its entities that could not be loaded and, unless
-it is the first, the version of their class."""
-
-
-class Unloadable(Exception):
-    """The entity of a message's key cannot be loaded."""
-
-
-@dataclass
-class Bucket:
-    """The entities of one bucket in this process."""
-
-    entities: list[dict[Any, Any]]
-    """Entities by partition number and key."""
-    version: str | None = None
-    """Version of `entities`; `_IN_USE` while a batch is changing them."""
-    head: Head = NO_LOG
-    """Head of the log as of the last commit."""
-    timers: Timers | None = None
-    """When its windows close, its timers are due and its entities expire; None if not determined
-    yet."""
-    open_windows: OpenWindows | None = None
-    """Figures of its windows; None if not determined yet."""
-    times: dict[Where, KeyTime] = field(default_factory=dict)
-    """The time of each key, with its timers, where the state has any."""
-    unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
-    """Entities that could not be loaded, by partition number and key."""
-
-    def times_of(self, number: int) -> dict[Any, KeyTime]:
-        """The times of a partition by key."""
-        return {key: time for (partition, key), time in self.times.items() if partition == number}
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The changes of a batch to the entities of a bucket."""
-
-    changed: list[dict[Any, Any]]
-    """Changed entities, by partition number and key."""
-    forgotten: list[set[Any]]
-    """Keys whose entities were deleted, by partition number; some may be in `changed` again."""
-    times: dict[Where, KeyTime | None] = field(default_factory=dict)
-    """Changed times of keys. An entity of `changed` whose key is not here has none."""
-
-    @classmethod
-    def none(cls, partitions: int) -> Changes:
-        """Return empty changes."""
-        return cls([{} for _ in range(partitions)], [set() for _ in range(partitions)])
-
-    def __bool__(self) -> bool:
-        return any(self.changed) or any(self.forgotten) or bool(self.times)
 
 
 @dataclass
@@ -161,7 +88,7 @@ class EntityCache:
             bucket = self._buckets[number] = self.read(records)
         if bucket.unloaded != known_unloaded:
             _log([one for where, one in bucket.unloaded.items() if where not in known_unloaded])
-        bucket.version, bucket.head = _IN_USE, head or Head.of(stamp.log)
+        bucket.version, bucket.head = IN_USE, head or Head.of(stamp.log)
         return bucket
 
     def commit(
@@ -194,7 +121,7 @@ class EntityCache:
         missing = len(head.versions) - 1 - head.versions.index(bucket.version)
         if missing:
             bucket.open_windows = None
-            bucket.version, bucket.timers = _IN_USE, None  # invalid, in case a record is unreadable
+            bucket.version, bucket.timers = IN_USE, None  # invalid, in case a record is unreadable
             total = bucket.head.sum
             for place in range(head.count - missing, head.count):
                 record = log.record(place)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from wallaroo.dataflow.entities import Bucket, Changes, EntityCache
+from wallaroo.dataflow.buckets import Bucket, Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import StateCompute

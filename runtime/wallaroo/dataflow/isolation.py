@@ -35,7 +35,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
-from wallaroo.dataflow.entities import Changes
+from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entity_checks import Checks, Saving, Suspects
 from wallaroo.dataflow.guarding import guarded
 from wallaroo.dataflow.process_health import PROBLEMS, Health

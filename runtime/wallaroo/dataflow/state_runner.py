@@ -9,7 +9,7 @@ from itertools import repeat
 from time import perf_counter
 from typing import Any
 
-from wallaroo.dataflow.entities import Bucket, Changes, Unloadable
+from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.open_windows import OpenWindows, WindowFigures
 from wallaroo.dataflow.outgoing import Outgoing

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.api.timers import CallTimers
-from wallaroo.dataflow.entities import Bucket, Changes
+from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage

@@ -10,14 +10,10 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep, OtherKeys
-from wallaroo.api.functions import (
-    AnyComputation,
-    AnyStateComputation,
-    KeyExtractor,
-    StateComputation,
-)
+from wallaroo.api.functions import AnyComputation, KeyExtractor
 from wallaroo.api.places import Place, place_of
 from wallaroo.api.retries import Retries
+from wallaroo.api.state_functions import AnyStateComputation, StateComputation
 from wallaroo.api.windows import Windowing
 from wallaroo.model.application import (
     Branch,

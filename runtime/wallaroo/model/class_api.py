@@ -19,9 +19,8 @@ from wallaroo.api.functions import (
     KeyExtractor,
     LengthFormat,
     MultiComputation,
-    MultiStateComputation,
-    StateComputation,
 )
+from wallaroo.api.state_functions import MultiStateComputation, StateComputation
 from wallaroo.model.problems import missing_instance
 from wallaroo.model.raised import describe_error
 

@@ -6,17 +6,17 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from wallaroo.api import functions
+from wallaroo.api import functions, state_functions
 from wallaroo.api.places import Place, place_of
 
 _DECORATORS: dict[type, str] = {
     functions.Decoder: "decoder",
     functions.Computation: "computation",
     functions.MultiComputation: "computation_multi",
-    functions.StateComputation: "state_computation",
-    functions.MultiStateComputation: "state_computation_multi",
-    functions.TimedStateComputation: "state_computation",
-    functions.TimedMultiStateComputation: "state_computation_multi",
+    state_functions.StateComputation: "state_computation",
+    state_functions.MultiStateComputation: "state_computation_multi",
+    state_functions.TimedStateComputation: "state_computation",
+    state_functions.TimedMultiStateComputation: "state_computation_multi",
     functions.KeyExtractor: "partition",
     functions.Encoder: "encoder",
 }

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.builder import DeclaredStep
-from wallaroo.api.functions import AnyStateComputation
 from wallaroo.api.places import Place, place_of
+from wallaroo.api.state_functions import AnyStateComputation
 from wallaroo.model.problems import Problems, describe
 from wallaroo.model.timing import Timing
 

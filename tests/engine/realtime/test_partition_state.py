@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.model.timing import KeyTime

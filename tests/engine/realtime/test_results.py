@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wallaroo.dataflow.task_metrics import TaskMetrics
+from wallaroo.dataflow.task_metrics import TaskMetrics, WindowFigures
 from wallaroo.engine.realtime.results import ChunkResults
 
 
@@ -12,6 +12,7 @@ def test_all_metrics_of_a_chunk_are_taken_once() -> None:
     metrics.step("p", "s").note(3, 2, 0.5)
     metrics.add_arrivals([(0, 1, 2)])
     metrics.entities["counts", 1] = 4
+    metrics.windows["counts", 1] = WindowFigures(1, 2)
     metrics.log_bytes["counts", 1] = 5
     metrics.add_hot_keys("counts", {"a": 6})
     metrics.add_expired("counts")

@@ -10,7 +10,8 @@ import pytest
 
 from tests.engine.realtime.test_checkpoint import committed
 from tests.golden import ALL
-from wallaroo.dataflow.entities import Changes, EntityCache, Unloaded
+from wallaroo.dataflow.buckets import Changes, Unloaded
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import note_begun

@@ -9,8 +9,8 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from wallaroo.dataflow.bucket_logs import Head, Stamp, damaged, log_name
+from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.call_timeout import CallTimeout
-from wallaroo.dataflow.entities import Changes
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed

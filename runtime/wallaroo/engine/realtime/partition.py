@@ -6,7 +6,8 @@ import marshal
 import time
 
 from wallaroo.dataflow.bucket_logs import log_name
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.packing import Packed

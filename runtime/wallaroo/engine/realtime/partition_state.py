@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from wallaroo.dataflow.bucket_logs import Head, check_age, checked
-from wallaroo.dataflow.entities import Bucket, Changes, EntityCache, Unloaded, contents
+from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
+from wallaroo.dataflow.entities import EntityCache, contents
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
 

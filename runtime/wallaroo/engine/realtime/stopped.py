@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.dataflow.entities import Bucket, EntityCache, Unloaded, contents
+from wallaroo.dataflow.buckets import Bucket, Unloaded
+from wallaroo.dataflow.entities import EntityCache, contents
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import published_after

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from wallaroo.dataflow.entities import Changes, EntityCache
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import UsageError

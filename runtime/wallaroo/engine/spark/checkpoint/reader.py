@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.dataflow.entities import EntityCache, Unloaded
+from wallaroo.dataflow.buckets import Unloaded
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.engine.base import Commit
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.errors import cause_of

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.dataflow.entities import EntityCache, Unloaded
+from wallaroo.dataflow.buckets import Unloaded
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.spark.checkpoint.reader import last_commit, read_state
 from wallaroo.model.timing import KeyTime

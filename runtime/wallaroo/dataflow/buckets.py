@@ -1,0 +1,94 @@
+"""What a process has of a bucket in memory, and what a batch or a chunk has changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wallaroo.dataflow.bucket_logs import NO_LOG, Head
+from wallaroo.dataflow.open_windows import OpenWindows
+from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.dataflow.timers import Timers
+from wallaroo.model.timing import KeyTime
+from wallaroo.model.versions import FIRST
+
+IN_USE = "in use"
+"""A version that no store has, so that entities of an uncommitted batch are not used."""
+
+
+@dataclass(frozen=True)
+class Unloaded:
+    """An entity that could not be loaded, in its saved form, for later code that can load it."""
+
+    state: str
+    key: Any
+    saved: Saved
+    """The saved data, possibly with other entities; with a custom codec, the codec's result."""
+    error: str
+    version: int = FIRST
+    """Version of its class when it was saved."""
+
+    def __str__(self) -> str:
+        return (
+            f"state {self.state!r}, key {self.key!r:.100}: the entity, of class "
+            f"{self.saved.class_name()}, cannot be loaded: {self.error}; its saved data is kept"
+        )
+
+
+Where = tuple[int, Any]
+"""Partition number and key."""
+Times = Mapping[Where, KeyTime | None]
+"""The time of keys; None where it is forgotten."""
+Kept = tuple[Any, ...]
+"""The fields of a `Saved`, the keys of those of its entities that could not be loaded and, unless
+it is the first, the version of their class."""
+
+
+class Unloadable(Exception):
+    """The entity of a message's key cannot be loaded."""
+
+
+@dataclass
+class Bucket:
+    """The entities of one bucket in this process."""
+
+    entities: list[dict[Any, Any]]
+    """Entities by partition number and key."""
+    version: str | None = None
+    """Version of `entities`; `IN_USE` while a batch is changing them."""
+    head: Head = NO_LOG
+    """Head of the log as of the last commit."""
+    timers: Timers | None = None
+    """When its windows close, its timers are due and its entities expire; None if not determined
+    yet."""
+    open_windows: OpenWindows | None = None
+    """Figures of its windows; None if not determined yet."""
+    times: dict[Where, KeyTime] = field(default_factory=dict)
+    """The time of each key, with its timers, where the state has any."""
+    unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
+    """Entities that could not be loaded, by partition number and key."""
+
+    def times_of(self, number: int) -> dict[Any, KeyTime]:
+        """The times of a partition by key."""
+        return {key: time for (partition, key), time in self.times.items() if partition == number}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a batch to the entities of a bucket."""
+
+    changed: list[dict[Any, Any]]
+    """Changed entities, by partition number and key."""
+    forgotten: list[set[Any]]
+    """Keys whose entities were deleted, by partition number; some may be in `changed` again."""
+    times: dict[Where, KeyTime | None] = field(default_factory=dict)
+    """Changed times of keys. An entity of `changed` whose key is not here has none."""
+
+    @classmethod
+    def none(cls, partitions: int) -> Changes:
+        """Return empty changes."""
+        return cls([{} for _ in range(partitions)], [set() for _ in range(partitions)])
+
+    def __bool__(self) -> bool:
+        return any(self.changed) or any(self.forgotten) or bool(self.times)
