@@ -1,0 +1,14 @@
+# @state_computation without its arguments.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, built, word
+
+
+@wallaroo.state_computation
+def count(line, total):
+    total.count += 1
+    return total.count
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).to(count).to_sink(SINK))

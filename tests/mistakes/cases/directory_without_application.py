@@ -1,0 +1,3 @@
+# A directory without application.py.
+# $ wallaroo check empty
+# + empty/notes.txt: b""

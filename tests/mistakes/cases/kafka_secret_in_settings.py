@@ -1,0 +1,8 @@
+# A password in settings.
+# $ wallaroo check application.py
+import wallaroo
+from parts import SINK, built, decode
+
+
+def application_setup(args):
+    return built(wallaroo.source("lines", wallaroo.KafkaSourceConfig("lines", "broker:9092", decode, settings={"sasl.password": "x"})).to_sink(SINK))

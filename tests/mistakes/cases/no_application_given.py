@@ -1,0 +1,7 @@
+# A command without its application.
+# $ wallaroo run
+from parts import LINES, SINK, built
+
+
+def application_setup(args):
+    return built(LINES.to_sink(SINK))

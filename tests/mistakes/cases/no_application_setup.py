@@ -1,0 +1,6 @@
+# No application_setup.
+# $ wallaroo check application.py
+
+
+def main():
+    pass

@@ -1,0 +1,2 @@
+# A directory that does not exist.
+# $ wallaroo check ./no/such/directory

@@ -1,0 +1,7 @@
+# A policy that does not exist.
+# $ wallaroo run application.py --on-error ignore
+from parts import LINES, SINK, built
+
+
+def application_setup(args):
+    return built(LINES.to_sink(SINK))

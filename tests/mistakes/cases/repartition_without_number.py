@@ -1,0 +1,7 @@
+# repartition without the number.
+# $ wallaroo repartition application.py --state-dir nowhere
+from parts import LINES, SINK, built
+
+
+def application_setup(args):
+    return built(LINES.to_sink(SINK))

@@ -1,0 +1,14 @@
+# An instance in the place of a state class.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, Total, built, word
+
+
+@wallaroo.state_computation(name="count", state=Total())
+def count(line, total):
+    total.count += 1
+    return f"{line}: {total.count}"
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).to(count).to_sink(SINK))

@@ -1,0 +1,13 @@
+# A state computation with a parameter too few.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, Total, built, word
+
+
+@wallaroo.state_computation(name="count", state=Total)
+def count(line):
+    return line
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).to(count).to_sink(SINK))

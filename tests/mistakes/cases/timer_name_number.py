@@ -1,0 +1,19 @@
+# A timer whose name is a number.
+# $ wallaroo simulate application.py
+# < ada
+import wallaroo
+from parts import LINES, SINK, Total, built, word
+
+
+def end(name, total, timers):
+    return "over"
+
+
+@wallaroo.state_computation(name="count", state=Total, on_timer=end)
+def count(line, total, timers):
+    timers.set_after(wallaroo.seconds(1), 7)
+    return line
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).to(count).to_sink(SINK))

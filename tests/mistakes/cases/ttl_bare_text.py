@@ -1,0 +1,13 @@
+# A ttl that is a text.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, Total, built, word
+
+
+@wallaroo.state_computation(name="count", state=Total, ttl="1h")
+def count(line, total):
+    return line
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).to(count).to_sink(SINK))

@@ -1,0 +1,13 @@
+# A ttl of nothing.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, Total, built, word
+
+
+@wallaroo.state_computation(name="count", state=Total, ttl=wallaroo.seconds(0))
+def count(line, total):
+    return line
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).to(count).to_sink(SINK))

@@ -1,0 +1,7 @@
+# --ui without a port.
+# $ wallaroo run application.py --ui localhost
+from parts import LINES, SINK, built
+
+
+def application_setup(args):
+    return built(LINES.to_sink(SINK))

@@ -1,0 +1,13 @@
+# Windows over a function.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, built, word
+
+
+def count(messages):
+    return len(messages)
+
+
+def application_setup(args):
+    windows = wallaroo.range_windows(wallaroo.minutes(1)).over(count)
+    return built(LINES.key_by(word).to(windows).to_sink(SINK))

@@ -1,0 +1,35 @@
+"""Typical mistakes are answered with value, place and what to do, as the golden texts say.
+
+`python -m tests.mistakes.make` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.mistakes.mistake import CASES, golden_file, read, told
+
+PLACE = re.compile(r"\w\.py:\d+|--\w[\w-]+|'[^']+'|DIRECTORY|application\.py\b")
+"""A line of the application, an option, a value in quotes, or a file."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_answered_as_its_golden_text_says(name: str, tmp_path: Path) -> None:
+    assert told(read(name), tmp_path) == golden_file(name).read_text()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_answer_names_a_place_and_is_no_traceback(name: str) -> None:
+    answer = "\n".join(
+        line for line in golden_file(name).read_text().splitlines() if line.startswith(("1>", "2>"))
+    )
+    assert PLACE.search(answer)
+    assert "Traceback" not in answer
+
+
+def test_there_are_as_many_as_newcomers_make_and_no_text_is_left_over() -> None:
+    assert len(CASES) >= 60
+    assert sorted(file.stem for file in golden_file("any").parent.iterdir()) == CASES
