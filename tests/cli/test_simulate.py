@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_read_or_ends_within_a_frame_is_named(tmp_path: Pa
     missing, cut = tmp_path / "missing", tmp_path / "cut"
     app = str(APPS / "word_count")
     refused = simulate(app, "--from", str(missing))
-    assert (refused.exit_code, f"cannot read {missing}: No such file" in refused.stderr) == (
+    assert (refused.exit_code, f"cannot read '{missing}': No such file" in refused.stderr) == (
         2,
         True,
     )

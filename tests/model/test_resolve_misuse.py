@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a decorator without its arguments": (
         lambda: ended(unchecked.computation(plain)),
         ": to expects a function decorated with @computation, but got the result of @computation "
-        "without its arguments; write @computation(…)",
+        "without its arguments; write @computation(name='plain')",
     ),
     "a function for a name": (
         lambda: ended(unchecked.computation(name=plain)(plain)),

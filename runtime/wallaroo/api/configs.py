@@ -12,7 +12,9 @@ from wallaroo.api.class_api import DecoderClass, EncoderClass, PayloadDecoder
 from wallaroo.api.functions import Decoder, Encoder, In_contra, Result_co
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import calling_place
+from wallaroo.errors import WallarooParameterError
 
+_MAX_PORT = 65535
 _HOST_AND_PORT = 2
 """Number of parts of an address without a name."""
 Value = TypeVar("Value")
@@ -97,9 +99,12 @@ class TCPSourceConfig(Generic[Result_co]):
     ) -> None:
         self.name = name
         self.host = host
-        self.port = int(port)
+        self.port = _port(port)
         self.decoder = decoder
         self.max_size = max_size
+
+    # as TypeErrors of wrong arguments name them
+    _take.__qualname__ = _take_named.__qualname__ = "TCPSourceConfig"
 
     def to_tuple(self) -> tuple[str, str, int, Any]:
         """Return the configuration as the tuple that Wallaroo's builder accepts."""
@@ -220,7 +225,7 @@ class TCPSinkConfig(Generic[In_contra]):
         sequenced: bool = False,
     ) -> None:
         self.host = host
-        self.port = int(port)
+        self.port = _port(port)
         self.encoder = encoder
         self.sequenced = sequenced
         self.place = calling_place()
@@ -252,3 +257,20 @@ class FileSinkConfig(Generic[In_contra]):
         self.encoder = encoder
         self.framing = framing
         self.place = calling_place()
+
+
+def _port(port: Any) -> int:
+    """Return *port* as a number.
+
+    Raises:
+        TypeError: It is neither a number nor digits.
+        WallarooParameterError: There is no such port.
+    """
+    is_text = isinstance(port, str) and port.isascii() and port.isdigit()
+    if not is_text and (isinstance(port, bool) or not isinstance(port, int)):
+        msg = f"the port is {port!r}; expected a number, such as 7010"
+        raise TypeError(msg)
+    if not 0 <= int(port) <= _MAX_PORT:
+        msg = f"the port is {port}; expected a number from 0 to {_MAX_PORT}"
+        raise WallarooParameterError(msg)
+    return int(port)

@@ -120,6 +120,8 @@ class KafkaSourceConfig(Generic[Result_co]):
         self.settings = dict(settings or {})
         self.settings_file = None if settings_file is None else Path(settings_file).absolute()
 
+    _take.__qualname__ = "KafkaSourceConfig"  # as TypeErrors of wrong arguments name it
+
     def to_tuple(self) -> tuple[str, str, str, str, Any]:
         """Return the configuration as the tuple that Wallaroo's builder accepts."""
         return ("kafka", self.topic, self.brokers, self.log_level, self.decoder)
@@ -211,6 +213,8 @@ class KafkaSinkConfig(Generic[In_contra]):
         self.transactions = transactions
         self.settings = dict(settings or {})
         self.settings_file = None if settings_file is None else Path(settings_file).absolute()
+
+    _take.__qualname__ = "KafkaSinkConfig"  # as TypeErrors of wrong arguments name it
 
     def to_tuple(self) -> tuple[str, str, str, str, int | None, int | None, Any]:
         """Return the configuration as the tuple that Wallaroo's builder accepts."""

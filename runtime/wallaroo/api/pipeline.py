@@ -169,6 +169,7 @@ class Pipeline(Generic[Message]):
 
         If both have a common prefix, its messages pass through both branches.
         """
+        _check_pipeline(pipeline, "merge(pipeline)")
         ended = self._ended or pipeline._ended  # which is a mistake, and the only one
         after_end = self._calls_after_end(calling_place(), ended=ended)
         branches, sinks = self._branches + pipeline._branches, self._sinks + pipeline._sinks
@@ -268,8 +269,33 @@ def build_application(app_name: str, *pipelines: Pipeline[Any]) -> DeclaredAppli
     Args:
         app_name: Name of the application.
         pipelines: One or more pipelines, each with its sinks.
+
+    Raises:
+        TypeError: An argument is of another type.
     """
+    if not isinstance(app_name, str):
+        msg = (
+            f"the first argument of build_application is an object of class "
+            f"{type(app_name).__name__}; expected the name of the application, a str"
+        )
+        raise TypeError(msg)
+    for pipeline in pipelines:
+        _check_pipeline(pipeline, 'build_application("Name", pipeline, …)')
     return DeclaredApplication(app_name, calling_place(), _declared_pipelines(pipelines))
+
+
+def _check_pipeline(pipeline: Any, call: str) -> None:
+    """Check that *pipeline*, an argument of *call*, is one.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(pipeline, Pipeline):
+        msg = (
+            f"{call} is given an object of class {type(pipeline).__name__}; expected a pipeline, "
+            "which wallaroo.source(…) begins"
+        )
+        raise TypeError(msg)
 
 
 def _declared_pipelines(pipelines: Sequence[Pipeline[Any]]) -> list[DeclaredPipeline]:

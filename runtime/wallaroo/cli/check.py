@@ -18,6 +18,7 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
+from wallaroo.model.windowing import problem_of_accumulator
 from wallaroo.observability import logs
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable
@@ -60,6 +61,15 @@ def _lines(application: Application) -> Iterator[str]:
         yield f"  state {partition.name!r}: {', '.join(parts)}"
     for hint in application.hints:
         yield f"  hint: {hint}"
+    for pipeline in application.pipelines:
+        for step in pipeline.trunk.walk():
+            if not isinstance(step, WindowCompute):
+                continue
+            if (
+                problem := problem_of_accumulator(getattr(step.windows, "aggregation", None))
+            ) is not None:
+                where = f"pipeline {pipeline.name!r}, windows over {step.name}"
+                yield f"  hint: {step.place}: {where}: {problem}"
 
 
 def _times(partition: StatePartition, application: Application) -> Iterator[str]:

@@ -17,7 +17,7 @@ from wallaroo.api.places import Place
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
-from wallaroo.errors import UsageError
+from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.model.application import Application
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
@@ -123,7 +123,7 @@ def _messages(
 ) -> Iterator[tuple[str, Any]]:
     """The messages of *files*, with the names of their sources."""
     if not files and (reading := [s for s in application.sources if s.read(None) is not None]):
-        return itertools.chain.from_iterable(messages_of(application, s.name) for s in reading)
+        return itertools.chain.from_iterable(_read(application, s.name) for s in reading)
     found = [_source_and_file(application, text) for text in files or ("-",)]
     streams = [(source, _opened(file, opened), file) for source, file in found]
     return (
@@ -131,6 +131,22 @@ def _messages(
         for source, stream, file in streams
         for payload in _payloads(stream, framing, file)
     )
+
+
+def _read(application: Application, source: str) -> Iterator[tuple[str, Any]]:
+    """The messages of a source that reads them itself.
+
+    Raises:
+        RuntimeFailure: It fails.
+    """
+    try:
+        yield from messages_of(application, source)
+    except WallarooError:
+        raise
+    except Exception as error:
+        where = place_of_failure(error)
+        msg = f"source {source!r} failed{f' at {where}' if where else ''}: {describe_error(error)}"
+        raise RuntimeFailure(msg) from error
 
 
 def _source_and_file(application: Application, text: str) -> tuple[str, str]:
@@ -159,7 +175,7 @@ def _opened(file: str, opened: ExitStack) -> BinaryIO:
     try:
         return opened.enter_context(Path(file).open("rb"))
     except OSError as error:
-        msg = f"cannot read {file}: {error.strerror or error}"
+        msg = f"--from: cannot read {file!r}: {error.strerror or error}"
         raise UsageError(msg) from error
 
 
@@ -172,7 +188,11 @@ def _payloads(stream: BinaryIO, framing: FramingName, file: str) -> Iterator[byt
     if framing == "lines":
         yield payload(cutter.rest)
         return
-    msg = f"{file} ends with an incomplete frame of {len(cutter.rest)} bytes"
+    name = "standard input" if file == "-" else file
+    msg = (
+        f"{name} ends with an incomplete frame of {len(cutter.rest)} bytes; if each line is a "
+        "message, use --framing lines"
+    )
     raise UsageError(msg)
 
 
@@ -213,5 +233,7 @@ def _places(application: Application) -> Iterator[tuple[tuple[str, str], Place]]
     """Where the parts of the pipelines are defined, by the names of pipeline and part."""
     for pipeline in application.pipelines:
         yield (pipeline.name, "decoder"), pipeline.source.place
+        for sink in pipeline.sinks[:1]:
+            yield (pipeline.name, "encoder"), sink.place
         for step in pipeline.trunk.walk():
             yield (pipeline.name, step.name), step.place

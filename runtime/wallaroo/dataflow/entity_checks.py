@@ -18,6 +18,7 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import StateCompute
+from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.savable import RECENT, CheckedEntity, Unsavable, settle_all
 from wallaroo.model.windows import Failed, Windows
 
@@ -272,7 +273,7 @@ class _CheckedWindows:
 
 
 def _is_saved(result: Any) -> bool:
-    _, save = result
+    _, save = pair_of(result)
     return bool(save)
 
 

@@ -278,7 +278,7 @@ def as_bytes(encoded: Any) -> bytes:
         return encoded.encode()
     if isinstance(encoded, (bytes, bytearray, memoryview)):
         return bytes(encoded)
-    msg = f"the encoder returned {type(encoded).__name__}; expected bytes"
+    msg = f"the encoder returned {type(encoded).__name__}; expected bytes or a str"
     raise TypeError(msg)
 
 

@@ -14,7 +14,7 @@ from wallaroo.api.functions import AnyComputation, KeyExtractor
 from wallaroo.api.places import Place, place_of
 from wallaroo.api.retries import Retries
 from wallaroo.api.state_functions import AnyStateComputation, StateComputation
-from wallaroo.api.windows import Windowing
+from wallaroo.api.windows import AnyWindows, Windowing
 from wallaroo.model.application import (
     Branch,
     Compute,
@@ -28,7 +28,7 @@ from wallaroo.model.class_api import computation_of, key_extractor_of, state_com
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
 from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
-from wallaroo.model.problems import Problems, describe, missing_instance, name_of
+from wallaroo.model.problems import IMMUTABLE, Problems, describe, missing_instance, name_of
 from wallaroo.model.retrying import retrying
 from wallaroo.model.state_timing import DeclaredTimings, check_computation
 from wallaroo.model.versions import Versions
@@ -151,6 +151,7 @@ class BranchResolver:
             return Compute("?", only_key, multi=False, place=step.place)
         name, function, multi = computation.name, computation.function, computation.multi
         self._problems.check_arity(function, 1, f"{where}, step {name!r}", "message")
+        self._hint_at_other_function(function, f"{where}, step {name!r}", multi=multi)
         function = returning_list(function, name) if multi else function
         if not isinstance(computation.retry, Retries | None):
             retry = describe(computation.retry)
@@ -159,6 +160,15 @@ class BranchResolver:
             return Compute(name, function, multi, place_of(step.computation))
         function = retrying(function, computation.retry)
         return Compute(name, function, multi, place_of(step.computation))
+
+    def _hint_at_other_function(self, function: Any, label: str, *, multi: bool) -> None:
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            what = "it is declared with async def, and nothing awaits its result; write def"
+        elif inspect.isgeneratorfunction(function) and not multi:
+            what = "it contains yield; decorate it with @computation_multi"
+        else:
+            return
+        self._problems.add_hint(place_of(function), f"{label}: {what}")
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         if isinstance(step.computation, Windowing):
@@ -225,6 +235,10 @@ class BranchResolver:
         self, step: DeclaredStep, where: str, decorator: str, computation: Any
     ) -> None:
         kind = "to" if step.kind == "to_keyed" else step.kind
+        if isinstance(computation, AnyWindows):
+            sentence = f"{where}: {kind} is given windows without an aggregation; add .over(…)"
+            self._problems.add(step.place, sentence)
+            return
         self._problems.add(
             step.place,
             f"{where}: {kind} expects a function decorated with {decorator}, "
@@ -283,8 +297,17 @@ class BranchResolver:
             self._problems.check_arity(
                 state, 0, f"{label}: state class {state.__name__}", "no arguments"
             )
+            if state in IMMUTABLE:
+                self._problems.add_hint(
+                    step.place,
+                    f"{label}: an object of the state class {state.__name__} cannot be changed, so "
+                    "each entity keeps its first value; use a class with attributes",
+                )
             return state, entity_factory(state)
-        self._problems.add(step.place, f"{label}: the state is {describe(state)}; expected a class")
+        due = "expected a class"
+        if state is None:
+            due = "name its class in the decorator: state=…"
+        self._problems.add(step.place, f"{label}: the state is {describe(state)}; {due}")
         return object, object
 
     def _partition(

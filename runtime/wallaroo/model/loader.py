@@ -11,17 +11,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import inspect
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import wallaroo
-from wallaroo.api.places import Place
+from wallaroo.api.places import Place, place_of
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.model.application import Application, Serialization
 from wallaroo.model.resolve import resolve
@@ -83,12 +85,15 @@ class ApplicationRef:
             if not callable(setup):
                 msg = f"{module.__file__} has no function application_setup(args)"
                 raise ApplicationError(msg)
+            _check_parameters(setup)
             with _current_directory(self.directory):
                 try:
                     declared = setup(list(self.args))
                 except WallarooError:
                     raise
-                except Exception as error:
+                except (Exception, SystemExit) as error:
+                    if _is_done(error):
+                        raise
                     msg = f"application_setup raised {_describe_error(error, self.directory)}"
                     raise ApplicationError(msg) from error
             return resolve(declared, self.max_frame, _serialization(module))
@@ -99,7 +104,7 @@ class ApplicationRef:
             msg = f"the directory {self.app} has no application.py"
             raise UsageError(msg)
         if path.suffix == ".py" and not path.is_file():
-            msg = f"the file {self.app} does not exist"
+            msg = f"the file {self.app!r} does not exist"
             raise UsageError(msg)
         if not path.exists() and (
             os.sep in self.app or not self.app.replace(".", "").isidentifier()
@@ -122,7 +127,9 @@ class ApplicationRef:
                 raise UsageError(msg) from None
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            if _is_done(error):
+                raise
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
 
@@ -138,6 +145,26 @@ def _serialization(module: ModuleType) -> Serialization | None:
     if callable(serialize) and callable(deserialize):
         return Serialization(serialize, deserialize)
     return None
+
+
+def _is_done(error: BaseException) -> bool:
+    """Whether *error* ends the process on purpose, as after `--help` of an application."""
+    return isinstance(error, SystemExit) and error.code in {None, 0}
+
+
+def _check_parameters(setup: Callable[..., Any]) -> None:
+    """Check that *setup* can be called with the arguments of the application.
+
+    Raises:
+        ApplicationError: It cannot.
+    """
+    try:
+        inspect.signature(setup).bind([])
+    except TypeError as error:
+        msg = f"{place_of(setup)}: application_setup is called with (args): {error}"
+        raise ApplicationError(msg) from error
+    except ValueError:
+        return  # a builtin without a signature
 
 
 def _make_importable(directory: Path) -> None:

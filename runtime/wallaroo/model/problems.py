@@ -22,6 +22,10 @@ _DECORATORS: dict[type, str] = {
 }
 
 
+IMMUTABLE = frozenset({bool, bytes, complex, float, frozenset, int, str, type(None)})
+"""Classes whose objects cannot change."""
+
+
 class Problems:
     """Collects sentences, each with the line of user code that it refers to.
 
@@ -104,5 +108,13 @@ def describe(thing: Any) -> str:
     if inspect.isfunction(thing) and thing.__module__ == functions.__name__:
         decorator = thing.__qualname__.partition(".")[0]
         if decorator != name:  # an inner function, because the decorator was not called
-            return f"the result of @{decorator} without its arguments; write @{decorator}(…)"
+            return f"the result of @{decorator} without its arguments; write {_with_name(thing)}"
     return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
+
+
+def _with_name(thing: Any) -> str:
+    """The decorator whose inner function *thing* is, with a name for the function it was given."""
+    decorator = thing.__qualname__.partition(".")[0]
+    given = inspect.getclosurevars(thing).nonlocals.get("name")
+    name = getattr(given, "__name__", None)
+    return f"@{decorator}(name={name!r})" if name else f"@{decorator}(…)"

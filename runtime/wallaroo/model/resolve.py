@@ -33,7 +33,7 @@ def resolve(
     if not isinstance(declared, DeclaredApplication):
         msg = (
             f"application_setup returned {describe(declared)}; expected an application: "
-            "end it with `return builder.build()`"
+            "end it with `return wallaroo.build_application(…)` or `return builder.build()`"
         )
         raise ApplicationError(msg)
     problems = Problems()

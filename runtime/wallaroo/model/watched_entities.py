@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wallaroo.model.application import Application, StateCompute, Stateful
+from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import pass_interrupt
 from wallaroo.model.savable import RECENT, CheckedEntity, Unsavable, codec_of, saved, settle_all
 from wallaroo.model.windows import Windows
@@ -177,7 +178,7 @@ class Watch:
 
 
 def _is_saved(result: Any) -> bool:
-    _output, save = result
+    _output, save = pair_of(result)
     return bool(save)
 
 

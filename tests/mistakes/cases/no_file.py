@@ -1,0 +1,2 @@
+# An application that does not exist.
+# $ wallaroo check missing.py

@@ -1,0 +1,8 @@
+# Lines where frames are expected.
+# $ wallaroo simulate application.py --framing u32
+# < ada
+from parts import LINES, SINK, built
+
+
+def application_setup(args):
+    return built(LINES.to_sink(SINK))
