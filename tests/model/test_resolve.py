@@ -13,8 +13,10 @@ from tests.applications.counting import Count, as_line, count, decode, whole
 from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
-from wallaroo.model.application import Compute, CustomSource, StateCompute
+from wallaroo.model.application import Compute, CustomSource, StateCompute, TCPSource
 from wallaroo.model.resolve import resolve
+from wallaroo.wire.framing import Framing
+from wallaroo.wire.unframed import Delimited, FixedLength
 
 HERE = "test_resolve.py"
 unchecked: Any = wallaroo
@@ -435,6 +437,25 @@ def test_sources_and_sinks_say_where_they_are() -> None:
     assert [sink.where for sink in application.sinks] == ["127.0.0.1:1", "file /o", "Table"]
 
 
+@pytest.mark.parametrize("name", [(), ("name",)])
+@pytest.mark.parametrize("decoder", [decode, bytes.decode, Decoding()])
+def test_a_port_for_messages_without_headers_says_how_they_end(decoder: Any, name: Any) -> None:
+    due = {
+        "lines": Delimited(b"\n", 9, ends_with_stream=True),
+        b"\0": Delimited(b"\0", 9),
+        7: FixedLength(7, 9),
+    }
+    for framing, unframed in due.items():
+        address = (*name, "h", 0)
+        config = unchecked.TCPSourceConfig(*address, decoder, framing=framing, max_size=9)
+        (source,) = resolve(begun(config).done().build()).sources
+        assert isinstance(source, TCPSource)
+        assert source.unframed == unframed
+        assert source.at_port(5).unframed == unframed
+        assert source.framing == Framing(4, ">I", 9)
+        assert callable(source.decode)
+
+
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:
     small = wallaroo.TCPSourceConfig("n", "h", 0, decode, max_size=9)
     builder = begun(small).done().new_pipeline("large", SOURCE).done()
@@ -469,6 +490,23 @@ def test_a_generators_methods_take_what_they_are_given() -> None:
     told = problems(begun(unchecked.GenSourceConfig(Odd())).done())
     assert "pipeline 'lines': generator's initial_value is called with ()" in told[0]
     assert "pipeline 'lines': generator's apply is called with (previous)" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("framing", "told"),
+    [
+        ("line", "'line'; expected 'frames', 'lines', the bytes that end each message, or"),
+        (True, "True; expected 'frames'"),
+        (b"", "b''; a message ends with one byte at least"),
+        (0, "0; a message has 1 to 9 bytes"),
+        (10, "10; a message has 1 to 9 bytes"),
+    ],
+)
+def test_a_port_with_impossible_framing_is_told_with_its_line(framing: Any, told: str) -> None:
+    at = this_line() + 1
+    config = unchecked.TCPSourceConfig("n", "h", 0, bytes.decode, framing=framing, max_size=9)
+    problem = problems(begun(config).done())[0]
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': framing is {told}")
 
 
 def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> None:

@@ -19,10 +19,12 @@ _HOST_AND_PORT = 2
 """Number of parts of an address without a name."""
 Value = TypeVar("Value")
 """Type of a generator's values."""
+StreamFraming = Literal["frames", "lines"] | bytes | int
+"""How the messages of a connection are told apart, see `TCPSourceConfig`."""
 
 
 class TCPSourceConfig(Generic[Result_co]):
-    """A source that listens on a TCP address for framed messages.
+    """A source that listens on a TCP address for frames, lines, or other messages.
 
     Takes `(host, port, decoder)`, or `(name, host, port, decoder)` as the last Wallaroo versions
     do.
@@ -31,10 +33,16 @@ class TCPSourceConfig(Generic[Result_co]):
         name: Ignored: a source has the name of its pipeline.
         host: Address to bind; "0.0.0.0" for all interfaces.
         port: Port to bind; 0 to let the system choose one, which the `ready` event reports.
-        decoder: Decoder of the payloads, which also defines the layout of frames.
+        decoder: Decoder of the payloads. For frames, it also defines their layout; for everything
+            else any function from bytes will do.
+        framing: "frames" if a header precedes each payload; "lines" if each line is a message,
+            without its line feed, also the last one of a connection that ends without one; bytes
+            if each message ends with these bytes; a whole number if each message has that many
+            bytes.
         valid: Ignored; accepted for compatibility. Only one process listens.
         parallelism: Ignored; accepted for compatibility. Messages go to all workers.
-        max_size: Maximum length of a payload, in bytes; None for `wallaroo run --max-frame`.
+        max_size: Maximum length of a payload or line, in bytes; None for `wallaroo run
+            --max-frame`.
         max_received_count: Ignored; accepted for compatibility.
 
     Example:
@@ -44,6 +52,8 @@ class TCPSourceConfig(Generic[Result_co]):
         7010
         >>> TCPSourceConfig("Lines", "127.0.0.1", "7010", text, max_size=1000).max_size
         1000
+        >>> TCPSourceConfig("127.0.0.1", 7010, bytes.decode, framing="lines").framing
+        'lines'
     """
 
     @overload
@@ -53,6 +63,33 @@ class TCPSourceConfig(Generic[Result_co]):
         port: int | str,
         decoder: Decoder[Result_co | None] | DecoderClass[Result_co | None],
         parallelism: int = 10,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        host: str,
+        port: int | str,
+        decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
+        parallelism: int = 10,
+        *,
+        framing: StreamFraming,
+        max_size: int | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int | str,
+        decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
+        valid: bool = True,
+        parallelism: int = 10,
+        max_size: int | None = None,
+        max_received_count: int = 50,
+        *,
+        framing: StreamFraming,
     ) -> None: ...
 
     @overload
@@ -83,8 +120,11 @@ class TCPSourceConfig(Generic[Result_co]):
         port: int | str,
         decoder: Any,
         parallelism: int = 10,  # noqa: ARG002
+        *,
+        max_size: int | None = None,
+        framing: StreamFraming = "frames",
     ) -> None:
-        self._take_named("", host, port, decoder)
+        self._take_named("", host, port, decoder, max_size=max_size, framing=framing)
 
     def _take_named(
         self,
@@ -96,12 +136,15 @@ class TCPSourceConfig(Generic[Result_co]):
         parallelism: int = 10,  # noqa: ARG002
         max_size: int | None = None,
         max_received_count: int = 50,  # noqa: ARG002
+        *,
+        framing: StreamFraming = "frames",
     ) -> None:
         self.name = name
         self.host = host
         self.port = _port(port)
         self.decoder = decoder
         self.max_size = max_size
+        self.framing = framing
 
     # as TypeErrors of wrong arguments name them
     _take.__qualname__ = _take_named.__qualname__ = "TCPSourceConfig"

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import click
 
@@ -20,6 +20,7 @@ from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.system.binding import unresolved
 from wallaroo.system.tls import TLSFiles
 
+FileFraming = FramingName | Literal["raw-lines"]
 _READ_BYTES = 256 * 1024
 _PACE_S = 0.005
 """Seconds between the bursts in which messages are sent, if there is a rate."""
@@ -31,11 +32,12 @@ _CONNECT_TIMEOUT_S = 10.0
 @click.option("--to", "to", type=AddressType(), required=True, help="Address of the source.")
 @click.option(
     "--framing",
-    type=click.Choice(["u32", "lines", "raw"]),
+    type=click.Choice(["u32", "lines", "raw-lines", "raw"]),
     default="u32",
     show_default=True,
     help="Format of FILE. u32: frames with a big-endian 32-bit length, sent unchanged. "
     "lines: lines of text, each sent as such a frame, without its line ending. "
+    "raw-lines: lines of text, sent unchanged, to a source of lines. "
     "raw: bytes, sent unchanged; each piece read counts as one message.",
 )
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second.")
@@ -66,7 +68,7 @@ _CONNECT_TIMEOUT_S = 10.0
 def send(
     file: BinaryIO,
     to: Address,
-    framing: FramingName,
+    framing: FileFraming,
     rate: float | None,
     repeat: int,
     stream: str | None,
@@ -90,7 +92,8 @@ def send(
         msg = "--acked requires messages, which --framing raw does not separate"
         raise click.UsageError(msg)
     else:
-        _send_acked(to, tls, stream, _paced(_messages(file, framing, repeat), rate))
+        framed: FileFraming = "lines" if framing == "raw-lines" else framing  # it frames none
+        _send_acked(to, tls, stream, _paced(_messages(file, framed, repeat), rate))
 
 
 def _send_acked(
@@ -154,12 +157,12 @@ def _finish(connection: socket.socket) -> None:
             pass
 
 
-def _messages(file: BinaryIO, framing: FramingName, repeat: int) -> Iterator[list[bytes]]:
+def _messages(file: BinaryIO, framing: FileFraming, repeat: int) -> Iterator[list[bytes]]:
     """The messages of *file*, framed, in groups."""
     for repetition in range(repeat):
         if repetition:
             file.seek(0)
-        cutter = Cutter(framing)
+        cutter = Cutter("lines" if framing == "raw-lines" else framing)
         read = getattr(file, "read1", file.read)  # reads what a pipe has, without waiting for more
         while piece := read(_READ_BYTES):
             try:
@@ -175,7 +178,7 @@ def _messages(file: BinaryIO, framing: FramingName, repeat: int) -> Iterator[lis
             yield _framed([cutter.rest], framing)
 
 
-def _framed(messages: list[bytes], framing: FramingName) -> list[bytes]:
+def _framed(messages: list[bytes], framing: FileFraming) -> list[bytes]:
     if framing == "lines":
         return [U32.frame(line.rstrip(b"\r\n")) for line in messages]
     return messages

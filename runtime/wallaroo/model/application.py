@@ -14,6 +14,7 @@ from wallaroo.model.timing import Timing
 from wallaroo.model.versions import Versions
 from wallaroo.model.windows import Windows
 from wallaroo.wire.framing import Framing, MessageFormat
+from wallaroo.wire.unframed import Delimited, FixedLength
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class TCPSource(Source):
     framing: Framing
     host: str
     port: int
+    unframed: Delimited | FixedLength | None = None
+    """How messages come on plain connections, if not in the frames of the journal."""
 
     @property
     def where(self) -> str:  # noqa: D102

@@ -47,6 +47,7 @@ from wallaroo.model.kafka import (
 )
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.unframed import Delimited, FixedLength
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
 
@@ -90,9 +91,37 @@ class EndpointResolver:
     def _tcp_source(
         self, config: TCPSourceConfig[Any], declared: DeclaredPipeline, where: str
     ) -> Source:
-        framing, decode = self._framed(config, config.max_size, where)
-        place = place_of(config.decoder)
-        return TCPSource(declared.name, framing, decode, place, config.host, config.port)
+        unframed = None
+        if config.framing == "frames":
+            framing, decode = self._framed(config, config.max_size, where)
+        else:
+            max_size = self._max_frame if config.max_size is None else config.max_size
+            framing = Framing(4, ">I", max_size)
+            decode = self._decode(config.decoder, config.place, where)
+            unframed = self._unframed(config, max_size, where)
+        place, host, port = place_of(config.decoder), config.host, config.port
+        return TCPSource(declared.name, framing, decode, place, host, port, unframed)
+
+    def _unframed(
+        self, config: TCPSourceConfig[Any], max_size: int, where: str
+    ) -> Delimited | FixedLength | None:
+        """How the messages of *config* are told apart without headers."""
+        framing = config.framing
+        try:
+            if framing == "lines":
+                return Delimited(b"\n", max_size, ends_with_stream=True)
+            if isinstance(framing, bytes):
+                return Delimited(framing, max_size)
+            if type(framing) is int:
+                return FixedLength(framing, max_size)
+            problem = (
+                "expected 'frames', 'lines', the bytes that end each message, or the number of "
+                "bytes that each message has"
+            )
+        except ValueError as error:
+            problem = str(error)
+        self._problems.add(config.place, f"{where}: framing is {framing!r}; {problem}")
+        return None
 
     @_source.register(GenSourceConfig)
     def _generator_source(

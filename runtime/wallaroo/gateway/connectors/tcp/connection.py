@@ -7,6 +7,8 @@ that all connections read into in turn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import socket
 from typing import Any, Protocol, cast
 
@@ -17,6 +19,7 @@ from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Progress
 from wallaroo.model.application import TCPSource
 from wallaroo.wire.acknowledged import PREAMBLE
+from wallaroo.wire.unframed import Delimited, StreamFormat
 
 _GROWTH = 4
 """How many times larger the room for a large frame becomes when it is full: a sender that
@@ -53,6 +56,9 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._index = index
         self._source = source
+        unframed = source.unframed
+        self._cutter: StreamFormat = source.framing if unframed is None else unframed
+        self._delimited = unframed if isinstance(unframed, Delimited) else None
         self._transport: asyncio.Transport | None = None
         self._peer = f"{peer[0]}:{peer[1]}"
         self.host = str(peer[0])
@@ -63,7 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self._large: bytearray | None = None
         """Room for a frame that is larger than the shared buffer or trickles, while it comes."""
         self._needs = 0
-        """Bytes of that frame."""
+        """Bytes of that frame, or the most that it may have if only its end shows how many."""
         self._filled = 0
         """Bytes of `_large` that are there."""
         self._begun = False
@@ -117,15 +123,26 @@ class Connection(asyncio.BufferedProtocol):
         if self._large is None:
             self._cut(bytes(self._listener.buffer[: len(self._rest) + nbytes]))
             return
+        before = self._filled
         self._filled += nbytes
-        if self._filled == self._needs:
-            data, self._large = bytes(self._large), None
+        ends = self._delimited and self._delimited.ends_in(self._large, before, self._filled)
+        if ends or self._filled == self._needs:
+            data, self._large = bytes(self._large[: self._filled]), None
             self._cut(data)
         elif self._filled == len(self._large):
             self._grow(self._large)
 
     def eof_received(self) -> bool:
-        """Let the connection end."""
+        """Take the last message if the end of the connection ends it; let the connection end."""
+        if self._source.unframed is not None and self._rest and not self._begun:
+            self._begun, data, self._rest = True, self._rest, b""
+            self._cut(data)  # it only looked like the other protocol
+        if self._delimited is not None and self._left and not self._logged:
+            rest = self._rest if self._large is None else bytes(self._large[: self._filled])
+            if (last := self._delimited.last(rest)) is not None:
+                self._rest, self._large = b"", None
+                self._messages += 1
+                self._listener.take(self._index, 1, self._source.framing.frame(last))
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -174,6 +191,9 @@ class Connection(asyncio.BufferedProtocol):
             self.buffer_updated(count)
             if self._logged:
                 return
+        with contextlib.suppress(OSError):  # its sender has not ended it
+            if not os.read(file, 1):
+                self.eof_received()
 
     def _cut(self, data: bytes) -> None:
         if not self._begun:
@@ -183,16 +203,19 @@ class Connection(asyncio.BufferedProtocol):
                     self._become_acked(data[len(PREAMBLE) :])
                 return
             self._begun = True
-        scan, problem = self._source.framing.scan_until_error(data)
+        scan, problem = self._cutter.scan_until_error(data)
         if scan.frames:
             self._messages += scan.frames
             whole = data if scan.end == len(data) else data[: scan.end]
+            if self._source.unframed is not None:
+                whole = b"".join(map(self._source.framing.frame, self._cutter.split(whole)))
             self._listener.take(self._index, scan.frames, whole)
         was, self._rest = len(self._rest), data[scan.end :]
         rest = len(self._rest)
         trickles = rest >= _SLOW and not scan.frames and _GROWTH * (rest - was) < rest
         if problem is None and (trickles or scan.needs > len(self._listener.buffer)):
-            self._needs, self._filled = scan.needs, rest
+            self._needs = self._delimited.most if self._delimited else scan.needs
+            self._filled = rest
             self._grow(self._rest)
             self._rest = b""
             return
@@ -203,7 +226,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _grow(self, there: bytes | bytearray) -> None:
         """Make more room for a large frame, the beginning of which is *there*."""
-        least = len(self._listener.buffer) if self._needs > len(self._listener.buffer) else 0
+        large = not self._delimited and self._needs > len(self._listener.buffer)
+        least = len(self._listener.buffer) if large else 0
         size = min(self._needs, max(_GROWTH * len(there), least))
         if (problem := self._hold(size)) is not None:
             self.refuse(problem)
