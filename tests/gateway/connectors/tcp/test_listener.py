@@ -213,7 +213,7 @@ def test_a_frame_of_exactly_the_limit_is_accepted(running: RunningListener) -> N
 
 def test_bytes_that_are_no_frames_close_the_connection(running: RunningListener) -> None:
     with capture_logs() as logs, connect(running) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n")
+        connection.sendall(b"EHLO example.org\r\n")
         assert is_closed(connection)
     running.wait_until_idle()
     assert running.payloads() == []

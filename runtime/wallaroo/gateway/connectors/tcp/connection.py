@@ -14,9 +14,11 @@ from typing import Any, Protocol, cast
 
 import structlog
 
+from wallaroo.gateway.connectors.tcp import misdirected
 from wallaroo.gateway.connectors.tcp.acknowledged import AckedConnection, Host, Open
 from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Progress
+from wallaroo.gateway.connectors.tcp.misdirected import Misdirected
 from wallaroo.model.application import TCPSource
 from wallaroo.wire.acknowledged import PREAMBLE
 from wallaroo.wire.unframed import Delimited, StreamFormat
@@ -203,6 +205,11 @@ class Connection(asyncio.BufferedProtocol):
                     self._become_acked(data[len(PREAMBLE) :])
                 return
             self._begun = True
+            if self._source.unframed is None:
+                told = misdirected.http_request(data, self._source.framing)
+                if told is not None:
+                    self._turn_away(told)
+                    return
         scan, problem = self._cutter.scan_until_error(data)
         if scan.frames:
             self._messages += scan.frames
@@ -219,6 +226,8 @@ class Connection(asyncio.BufferedProtocol):
             self._grow(self._rest)
             self._rest = b""
             return
+        if problem is not None and not self._messages and self._source.unframed is None:
+            problem = misdirected.text(data, self._source.framing) or problem
         problem = problem or self._hold(len(self._rest))
         if problem is not None:
             self._rest = b""
@@ -243,6 +252,14 @@ class Connection(asyncio.BufferedProtocol):
 
     drop = refuse
     """The same: nothing is written to senders of plain frames."""
+
+    def _turn_away(self, told: Misdirected) -> None:
+        """Answer a client that speaks something else, and end the connection."""
+        self._log(told.reason)
+        if self._transport is not None:
+            self._transport.pause_reading()
+            self._transport.write(told.answer)
+            self._transport.close()
 
     def _hold(self, size: int) -> str | None:
         """Hold *size* bytes from now on; returns why that is not allowed, if it is not."""
