@@ -28,6 +28,7 @@ from wallaroo.api.configs import (
     FileSinkConfig,
     FileSourceConfig,
     GenSourceConfig,
+    HTTPSourceConfig,
     TCPSinkConfig,
     TCPSourceConfig,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "FileSourceConfig",
     "FrameError",
     "GenSourceConfig",
+    "HTTPSourceConfig",
     "KafkaRecord",
     "KafkaSinkConfig",
     "KafkaSourceConfig",

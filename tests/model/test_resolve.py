@@ -13,7 +13,7 @@ from tests.applications.counting import Count, as_line, count, decode, whole
 from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
-from wallaroo.model.application import Compute, CustomSource, StateCompute, TCPSource
+from wallaroo.model.application import Compute, CustomSource, HTTPSource, StateCompute, TCPSource
 from wallaroo.model.resolve import resolve
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
@@ -454,6 +454,23 @@ def test_a_port_for_messages_without_headers_says_how_they_end(decoder: Any, nam
         assert source.at_port(5).unframed == unframed
         assert source.framing == Framing(4, ">I", 9)
         assert callable(source.decode)
+
+
+def test_a_source_of_http_listens_and_takes_any_function_as_its_decoder() -> None:
+    config = wallaroo.HTTPSourceConfig("h", "7", bytes.decode, path="/in", max_size=9)
+    (source,) = resolve(begun(config).done().build()).sources
+    assert isinstance(source, HTTPSource)
+    assert (source.address, source.path, source.label) == (("h", 7), "/in", "HTTP source")
+    assert source.framing == Framing(4, ">I", 9)
+    assert source.at_port(8).address == ("h", 8)
+
+
+def test_a_source_of_http_without_a_path_is_told_with_its_line() -> None:
+    at = this_line() + 1
+    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path="in")
+    assert problems(begun(config).done())[0] == (
+        f"{HERE}:{at}: pipeline 'lines': path is 'in'; expected a text that begins with /"
+    )
 
 
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:

@@ -64,6 +64,7 @@ reveal_type(
     wallaroo.TCPSourceConfig("", 0, bytes.decode, framing="lines")
 )  # R: TCPSourceConfig[str]
 reveal_type(wallaroo.TCPSourceConfig("n", "", 0, len, framing=b"\0"))  # R: TCPSourceConfig[int]
+reveal_type(wallaroo.HTTPSourceConfig("", 0, bytes.decode))  # R: HTTPSourceConfig[str]
 reveal_type(wallaroo.FileSourceConfig("in", decode))  # R: FileSourceConfig[str]
 reveal_type(wallaroo.FileSourceConfig("in", bytes.decode, "lines"))  # R: FileSourceConfig[str]
 reveal_type(wallaroo.GenSourceConfig(Numbers()))  # R: GenSourceConfig[int]

@@ -154,6 +154,38 @@ class TCPSourceConfig(Generic[Result_co]):
         return ("tcp", self.host, self.port, self.decoder)
 
 
+class HTTPSourceConfig(Generic[Result_co]):
+    """A source that takes messages by HTTP POST, and answers when they are on disk.
+
+    Args:
+        host: Address to bind; "0.0.0.0" for all interfaces.
+        port: Port to bind; 0 to let the system choose one, which the `ready` event reports.
+        decoder: Decoder of the messages; any function from bytes will do.
+        path: The path that messages are posted to.
+        max_size: Maximum length of a body, in bytes; None for `wallaroo run --max-frame`.
+
+    Example:
+        >>> HTTPSourceConfig("127.0.0.1", 7010, bytes.decode, path="/orders").path
+        '/orders'
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int | str,
+        decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
+        *,
+        path: str = "/",
+        max_size: int | None = None,
+    ) -> None:
+        self.host = host
+        self.port = int(port)
+        self.decoder = decoder
+        self.path = path
+        self.max_size = max_size
+        self.place = calling_place()
+
+
 class Generator(Protocol[Value]):
     """The type that `GenSourceConfig` expects: each value is computed from the previous one.
 

@@ -21,6 +21,7 @@ from wallaroo.api.configs import (
     FileSinkConfig,
     FileSourceConfig,
     GenSourceConfig,
+    HTTPSourceConfig,
     TCPSinkConfig,
     TCPSourceConfig,
 )
@@ -45,6 +46,7 @@ In = TypeVar("In")
 
 AnySource = (
     TCPSourceConfig[Message]
+    | HTTPSourceConfig[Message]
     | FileSourceConfig[Message]
     | GenSourceConfig[Message]
     | SourceConfig[Message]

@@ -89,6 +89,32 @@ class TCPSource(Source):
 
 
 @dataclass(frozen=True)
+class HTTPSource(Source):
+    """A source that takes messages by POST."""
+
+    framing: Framing
+    host: str
+    port: int
+    path: str
+    """Where messages are posted to."""
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return f"{self.host}:{self.port}"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "HTTP source"
+
+    @property
+    def address(self) -> tuple[str, int]:  # noqa: D102
+        return self.host, self.port
+
+    def at_port(self, port: int) -> HTTPSource:  # noqa: D102
+        return replace(self, port=port)
+
+
+@dataclass(frozen=True)
 class CustomSource(Source):
     """A source that is read by Python code."""
 

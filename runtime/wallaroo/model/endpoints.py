@@ -17,6 +17,7 @@ from wallaroo.api.configs import (
     FileSinkConfig,
     FileSourceConfig,
     GenSourceConfig,
+    HTTPSourceConfig,
     TCPSinkConfig,
     TCPSourceConfig,
 )
@@ -27,6 +28,7 @@ from wallaroo.api.places import Place, place_of
 from wallaroo.model.application import (
     CustomSink,
     CustomSource,
+    HTTPSource,
     Serialization,
     Sink,
     Source,
@@ -122,6 +124,21 @@ class EndpointResolver:
             problem = str(error)
         self._problems.add(config.place, f"{where}: framing is {framing!r}; {problem}")
         return None
+
+    @_source.register(HTTPSourceConfig)
+    def _http_source(
+        self, config: HTTPSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        if not (isinstance(config.path, str) and config.path.startswith("/")):
+            problem = f"{where}: path is {config.path!r}; expected a text that begins with /"
+            self._problems.add(config.place, problem)
+        framing = Framing(4, ">I", self._max_frame if config.max_size is None else config.max_size)
+        decode, place = (
+            self._decode(config.decoder, config.place, where),
+            place_of(config.decoder),
+        )
+        host, port = config.host, config.port
+        return HTTPSource(declared.name, framing, decode, place, host, port, config.path)
 
     @_source.register(GenSourceConfig)
     def _generator_source(

@@ -13,6 +13,7 @@ from wallaroo.gateway.connectors.base import (
     SourceConnector,
     SourceState,
 )
+from wallaroo.gateway.connectors.http.sources import HTTPSources
 from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.gateway.connectors.kafka.source import KafkaSources
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
@@ -21,7 +22,15 @@ from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.application import CustomSink, CustomSource, Sink, Source, TCPSink, TCPSource
+from wallaroo.model.application import (
+    CustomSink,
+    CustomSource,
+    HTTPSource,
+    Sink,
+    Source,
+    TCPSink,
+    TCPSource,
+)
 from wallaroo.model.kafka import KafkaSink, KafkaSource
 
 
@@ -54,6 +63,13 @@ _KINDS = [
         TCPSink,
         lambda context, index, sink: TCPSender(
             index, sink, context.outbox, context.on_failure, context.sink_tls
+        ),
+    ),
+    ConnectorKind(
+        "HTTP",
+        HTTPSource,
+        lambda context, sources: HTTPSources(
+            sources, context.journal, context.limits, context.source_tls
         ),
     ),
     ConnectorKind(

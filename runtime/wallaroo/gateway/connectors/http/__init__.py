@@ -1,0 +1,1 @@
+"""HTTP: messages in, by POST."""

@@ -1,0 +1,62 @@
+"""What a request to an HTTP source says: its messages, or why there are none."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+NDJSON = "application/x-ndjson"
+"""Content type of bodies with a message on each line."""
+
+
+class Unacceptable(Exception):
+    """A request that gets no further.
+
+    Args:
+        status: Status of the answer.
+        reason: Text of the answer.
+        headers: Further headers of the answer.
+    """
+
+    def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = headers or {}
+
+
+def check_head(request: Request, path: str, most: int) -> None:
+    """Look at everything that comes before the body.
+
+    Args:
+        request: The request.
+        path: The only path that there is.
+        most: Largest body, in bytes.
+
+    Raises:
+        Unacceptable: It is not a POST to *path*, or its body can only be refused.
+    """
+    if request.url.path != path:
+        raise Unacceptable(404, f"There is nothing at this path; send messages to {path}.")
+    if request.method != "POST":
+        raise Unacceptable(405, "Send messages by POST.", {"Allow": "POST"})
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Unacceptable(415, "Send bodies without a Content-Encoding.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise Unacceptable(413, f"The body has {length} bytes; the limit is {most}.")
+
+
+def messages_of(request: Request, body: bytes) -> list[bytes]:
+    """The messages of *body*.
+
+    Raises:
+        Unacceptable: There are none.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != NDJSON:
+        if not body:
+            raise Unacceptable(400, "The body is empty; it must be a message.")
+        return [body]
+    lines = [line.removesuffix(b"\r") for line in body.split(b"\n")]
+    if messages := [line for line in lines if line]:
+        return messages
+    raise Unacceptable(400, "The body has no lines; each must be a message.")

@@ -1,0 +1,185 @@
+"""The server of one HTTP source: it answers a request when its messages are on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections import deque
+
+import structlog
+import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from wallaroo.gateway.connectors.http.requests import Unacceptable, check_head, messages_of
+from wallaroo.gateway.connectors.tcp.limits import Load, SourceLimits
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
+from wallaroo.model.application import HTTPSource
+
+_RETRY_S = 1
+"""Seconds after which a client may try again when the journal is full."""
+_ACCEPT_S = 30.0
+"""Seconds that a client waits for the disk, and requests in progress have at a stop."""
+_IDLE_S = 75
+"""Seconds that a connection stays open between requests, if the limits set none."""
+_STREAM = "HTTP"
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class HTTPServer:
+    """Serves one source in a thread of its own.
+
+    The messages of all its requests are one stream of the acknowledged protocol to the journal,
+    which reports how much of the stream is on disk.
+
+    Args:
+        index: Index of the source.
+        source: The source.
+        listener: Socket that is bound to its address.
+        journal: Takes the messages.
+        limits: Limits for senders.
+        tls: Encrypts connections; None for plain HTTP.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        source: HTTPSource,
+        listener: socket.socket,
+        journal: Journal,
+        limits: SourceLimits,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._index = index
+        self._source = source
+        self._journal = journal
+        self._limits = limits
+        self._load = Load(limits)
+        self.name = StreamName(index, _STREAM)
+        """The stream of all messages."""
+        self._taken = journal.stream_positions.open(self.name, Opener(None, _STREAM), {self.name})
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Requests by the number of their last message, in order."""
+        self.paused = False
+        """Whether the journal is full."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        config = uvicorn.Config(
+            self._answer,
+            log_config=None,
+            access_log=False,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=limits.connections,
+            timeout_keep_alive=int(limits.idle_s) or _IDLE_S,
+            timeout_graceful_shutdown=int(_ACCEPT_S),
+        )
+        config.load()
+        config.ssl = tls
+        self._server = uvicorn.Server(config)
+        self._socket = listener
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name=f"HTTP {source.name}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return len(self._server.server_state.connections)
+
+    def stop(self) -> None:
+        """Accept no more requests; returns when those in progress are answered."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def accepted(self, last: int) -> None:
+        """Answer the requests whose messages are on disk, up to number *last*; for any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._note_accepted, last)
+
+    def _note_accepted(self, last: int) -> None:
+        while self._waiting and self._waiting[0][0] <= last:
+            _, on_disk = self._waiting.popleft()
+            if not on_disk.done():
+                on_disk.set_result(None)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; for uvicorn."""
+        self._loop = asyncio.get_running_loop()
+        request = Request(scope, receive)
+        try:
+            count = await self._take(request)
+        except Unacceptable as refused:
+            response = PlainTextResponse(f"{refused}\n", refused.status, refused.headers)
+        except ClientDisconnect:
+            return
+        else:
+            response = PlainTextResponse(f"{count} accepted\n", 202)
+        await response(scope, receive, send)
+
+    async def _take(self, request: Request) -> int:
+        """Take the messages of a request; returns how many, once they are on disk.
+
+        Raises:
+            Unacceptable: It has none that can be taken.
+            ClientDisconnect: The client has gone before the end of its body.
+        """
+        most = self._source.framing.max_frame
+        check_head(request, self._source.path, most)
+        if self.paused:
+            raise self._full()
+        body = await self._body(request, most)
+        messages = messages_of(request, body)
+        if self.paused:  # meanwhile
+            raise self._full()
+        self._taken += len(messages)
+        on_disk = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._taken, on_disk))
+        data = b"".join(map(self._source.framing.frame, messages))
+        position: StreamPosition = (self.name, self._taken)
+        if not self._journal.submit(self._index, len(messages), data, position):
+            self.paused = True
+            log.info("source paused", source=self._source.name, reason="the journal is full")
+        try:
+            async with asyncio.timeout(_ACCEPT_S):
+                await on_disk
+        except TimeoutError:
+            reason = "The disk did not take the messages in time; they may be accepted later."
+            raise Unacceptable(503, reason) from None
+        return len(messages)
+
+    async def _body(self, request: Request, most: int) -> bytes:
+        pieces, size = list[bytes](), 0
+        peer = request.client.host if request.client is not None else ""
+        try:
+            async with asyncio.timeout(self._limits.frame_s or None):
+                async for piece in request.stream():
+                    problem = self._load.hold(peer, size, size + len(piece))
+                    size += len(piece)
+                    if problem is not None:
+                        raise Unacceptable(503, f"Try again later: {problem}.")
+                    if size > most:
+                        reason = f"The body has more than {most} bytes, which is the limit."
+                        raise Unacceptable(413, reason)
+                    pieces.append(piece)
+        except TimeoutError:
+            reason = f"The body was not complete after {self._limits.frame_s:g} s."
+            raise Unacceptable(408, reason, {"Connection": "close"}) from None
+        finally:
+            self._load.hold(peer, size, 0)
+        return b"".join(pieces)
+
+    def _full(self) -> Unacceptable:
+        reason = "Too many messages wait to be processed; try again later."
+        return Unacceptable(429, reason, {"Retry-After": str(_RETRY_S)})

@@ -1,0 +1,91 @@
+"""The HTTP sources of an application: each has a server in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping
+
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.base import SourceConnector, SourceState
+from wallaroo.gateway.connectors.http.server import HTTPServer
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.stream_positions import StreamName
+from wallaroo.model.application import HTTPSource
+from wallaroo.system.binding import why_not_bound
+
+_BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+
+
+class HTTPSources(SourceConnector):
+    """Takes messages by POST.
+
+    Args:
+        sources: The sources by their indices.
+        journal: Takes the messages.
+        limits: Limits for senders.
+        tls: Encrypts connections and verifies senders; None for plain HTTP.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[int, HTTPSource],
+        journal: Journal,
+        limits: SourceLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._sources = sources
+        self._journal = journal
+        self._limits = limits or SourceLimits()
+        self._tls = tls
+        self._servers: dict[StreamName, HTTPServer] = {}
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Addresses that are bound, by index of the source."""
+
+    async def start(self) -> None:
+        """See `SourceConnector.start`."""
+        for index, source in self._sources.items():
+            family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
+            try:
+                listener = socket.create_server(
+                    (source.host, source.port), family=family, backlog=_BACKLOG
+                )
+            except (OSError, UnicodeError) as error:
+                msg = (
+                    f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
+                    f"{why_not_bound(error, source.host, '--in')}"
+                )
+                raise RuntimeFailure(msg) from error
+            self.addresses[index] = listener.getsockname()[:2]
+            server = HTTPServer(index, source, listener, self._journal, self._limits, self._tls)
+            self._servers[server.name] = server
+
+    async def stop(self) -> None:
+        """See `SourceConnector.stop`."""
+        stops = [asyncio.to_thread(server.stop) for server in self._servers.values()]
+        await asyncio.gather(*stops)
+        self._servers.clear()
+
+    def status(self, index: int) -> SourceState:
+        """See `SourceConnector.status`."""
+        host, port = self.addresses[index]
+        return SourceState(f"{host}:{port}")
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return sum(server.connections for server in list(self._servers.values()))
+
+    def on_room(self) -> None:
+        """See `SourceConnector.on_room`."""
+        for server in list(self._servers.values()):
+            server.paused = False
+
+    def on_accepted(self, positions: Mapping[StreamName, int]) -> None:
+        """See `SourceConnector.on_accepted`."""
+        for name, last in positions.items():
+            if (server := self._servers.get(name)) is not None:
+                server.accepted(last)
