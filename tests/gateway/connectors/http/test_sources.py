@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -232,3 +232,19 @@ def test_an_address_in_use_is_named(tmp_path: Path) -> None:
         with pytest.raises(RuntimeFailure, match=f"source 'more' cannot listen on {host}:{port}"):
             loop.run(HTTPSources({1: source}, running.journal).start())
         loop.close()
+
+
+def test_room_that_comes_before_the_journal_is_known_to_be_full_is_not_missed(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = running.journal.submit
+
+    def full_for_a_moment(*arguments: Any) -> bool:
+        assert submit(*arguments)
+        running.sources.on_room()
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.journal, "submit", full_for_a_moment)
+        assert running.post(b"one").status == 202
+    assert running.post(b"two").status == 202

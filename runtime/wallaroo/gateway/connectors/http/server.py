@@ -8,6 +8,8 @@ import socket
 import ssl
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 import structlog
 import uvicorn
@@ -66,8 +68,8 @@ class HTTPServer:
         self._taken = journal.stream_positions.open(self.name, Opener(None, _STREAM), {self.name})
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Requests by the number of their last message, in order."""
-        self.paused = False
-        """Whether the journal is full."""
+        self._paused = False
+        """Whether the journal is full; only the loop changes it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         config = uvicorn.Config(
             self._answer,
@@ -102,11 +104,22 @@ class HTTPServer:
         self._thread.join()
         self._socket.close()
 
+    def resume(self) -> None:
+        """Take messages: the journal has room again; for any thread."""
+        self._call(self._note_room)
+
     def accepted(self, last: int) -> None:
         """Answer the requests whose messages are on disk, up to number *last*; for any thread."""
+        self._call(partial(self._note_accepted, last))
+
+    def _call(self, act: Callable[[], None]) -> None:
+        """Let the loop call *act*, after what it does now."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._note_accepted, last)
+                self._loop.call_soon_threadsafe(act)
+
+    def _note_room(self) -> None:
+        self._paused = False
 
     def _note_accepted(self, last: int) -> None:
         while self._waiting and self._waiting[0][0] <= last:
@@ -137,11 +150,11 @@ class HTTPServer:
         """
         most = self._source.framing.max_frame
         check_head(request, self._source.path, most)
-        if self.paused:
+        if self._paused:
             raise self._full()
         body = await self._body(request, most)
         messages = messages_of(request, body)
-        if self.paused:  # meanwhile
+        if self._paused:  # meanwhile
             raise self._full()
         self._taken += len(messages)
         on_disk = asyncio.get_running_loop().create_future()
@@ -149,7 +162,7 @@ class HTTPServer:
         data = b"".join(map(self._source.framing.frame, messages))
         position: StreamPosition = (self.name, self._taken)
         if not self._journal.submit(self._index, len(messages), data, position):
-            self.paused = True
+            self._paused = True
             log.info("source paused", source=self._source.name, reason="the journal is full")
         try:
             async with asyncio.timeout(_ACCEPT_S):

@@ -82,7 +82,7 @@ class HTTPSources(SourceConnector):
     def on_room(self) -> None:
         """See `SourceConnector.on_room`."""
         for server in list(self._servers.values()):
-            server.paused = False
+            server.resume()
 
     def on_accepted(self, positions: Mapping[StreamName, int]) -> None:
         """See `SourceConnector.on_accepted`."""
