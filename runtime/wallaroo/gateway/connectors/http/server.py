@@ -26,7 +26,9 @@ from wallaroo.model.application import HTTPSource
 _RETRY_S = 1
 """Seconds after which a client may try again when the journal is full."""
 _ACCEPT_S = 30.0
-"""Seconds that a client waits for the disk, and requests in progress have at a stop."""
+"""Seconds that a client waits for the disk."""
+_STOP_S = 5
+"""Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
 _IDLE_S = 75
 """Seconds that a connection stays open between requests, if the limits set none."""
 _STREAM = "HTTP"
@@ -82,7 +84,7 @@ class HTTPServer:
             server_header=False,
             limit_concurrency=limits.connections,
             timeout_keep_alive=int(limits.idle_s) or _IDLE_S,
-            timeout_graceful_shutdown=int(_ACCEPT_S),
+            timeout_graceful_shutdown=_STOP_S,
         )
         config.load()
         config.ssl = tls
