@@ -60,9 +60,8 @@ reveal_type(wallaroo.TCPSourceConfig("", 0, decode))  # R: TCPSourceConfig[str]
 reveal_type(wallaroo.TCPSourceConfig("name", "", "7010", decode))  # R: TCPSourceConfig[str]
 reveal_type(wallaroo.TCPSourceConfig("", 0, LineDecoder()))  # R: TCPSourceConfig[str]
 wallaroo.TCPSourceConfig("", 0, len)  # E: No overload variant of "TCPSourceConfig"
-reveal_type(
-    wallaroo.TCPSourceConfig("", 0, bytes.decode, framing="lines")
-)  # R: TCPSourceConfig[str]
+in_lines = wallaroo.TCPSourceConfig("", 0, bytes.decode, framing="lines")
+reveal_type(in_lines)  # R: TCPSourceConfig[str]
 reveal_type(wallaroo.TCPSourceConfig("n", "", 0, len, framing=b"\0"))  # R: TCPSourceConfig[int]
 reveal_type(wallaroo.HTTPSourceConfig("", 0, bytes.decode))  # R: HTTPSourceConfig[str]
 reveal_type(wallaroo.FileSourceConfig("in", decode))  # R: FileSourceConfig[str]
