@@ -20,6 +20,8 @@ _DECORATORS: dict[type, str] = {
     functions.KeyExtractor: "partition",
     functions.Encoder: "encoder",
 }
+_MODULES = (functions.__name__, state_functions.__name__)
+"""Modules of the decorators."""
 
 
 IMMUTABLE = frozenset({bool, bytes, complex, float, frozenset, int, str, type(None)})
@@ -105,7 +107,7 @@ def describe(thing: Any) -> str:
     name = getattr(thing, "__name__", None)
     if type(thing) in _DECORATORS:
         return f"the @{_DECORATORS[type(thing)]} {name or type(thing.function).__name__}"
-    if inspect.isfunction(thing) and thing.__module__ == functions.__name__:
+    if inspect.isfunction(thing) and thing.__module__ in _MODULES:
         decorator = thing.__qualname__.partition(".")[0]
         if decorator != name:  # an inner function, because the decorator was not called
             return f"the result of @{decorator} without its arguments; write {_with_name(thing)}"

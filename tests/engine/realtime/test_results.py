@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wallaroo.dataflow.task_metrics import TaskMetrics, WindowFigures
+from wallaroo.dataflow.open_windows import WindowFigures
+from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.realtime.results import ChunkResults
 
 
