@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
+from urllib.error import HTTPError
 
 import pytest
 
 from tests.helpers import ROOT
-from wallaroo.testing import load, simulate
+from wallaroo.model.application import CustomSink
+from wallaroo.testing import load, messages_of, simulate
 
 PAGE = (ROOT / "docs" / "recipes.md").read_text()
 COMMON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
@@ -36,6 +42,12 @@ def test_an_application_of_the_page_of_state_does_what_it_shows(
     check_recipe(recipe, common, tmp_path / f"state_{IN_STATE.index(recipe)}.py")
 
 
+def test_the_application_of_the_page_of_concepts_does_what_it_shows(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "concepts.md").read_text()
+    ((code, shown),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    check_recipe(("Votes", code, shown), "", tmp_path / "votes.py")
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe[0])
 def test_a_recipe_does_what_it_shows(recipe: tuple[str, str, str], tmp_path: Path) -> None:
     check_recipe(recipe, COMMON, tmp_path / f"recipe_{RECIPES.index(recipe)}.py")
@@ -47,17 +59,68 @@ def check_recipe(recipe: tuple[str, str, str], common: str, file: Path) -> None:
     now_ns, messages, expected = 0, [], []
     for line in shown.splitlines():
         if line.startswith("< "):
-            expected.append(f"{line[2:]}\n".encode())
+            expected.append(line[2:])
         elif line.startswith("+"):
             now_ns += int(line[1:].removesuffix(" s")) * SECOND_NS
         else:
             name, payload = line.split("> ", 1)
             messages.append((name, payload.encode(), now_ns))
     result = simulate(load(str(file)), messages, until_ns=now_ns)
-    assert result.outputs == expected
+    assert [output.decode().removesuffix("\n") for output in result.outputs] == expected
     assert not result.set_aside
 
 
+def recipe_of(title: str, file: Path) -> Path:
+    """The application of the recipe whose title begins with *title*, in *file*."""
+    (code,) = (code for name, code, _ in RECIPES if name.startswith(title))
+    file.write_text(COMMON + code)
+    return file
+
+
+def test_the_backfill_reads_the_file_and_the_other_run_the_port(tmp_path: Path) -> None:
+    file = recipe_of("Backfill", tmp_path / "totals.py")
+    old = tmp_path / "old-orders.txt"
+    old.write_text('{"item": "nut", "count": 2}\n{"item": "nut", "count": 3}\n')
+    backfill, live = load(file, ["--backfill", str(old)]), load(file)
+    outputs = simulate(backfill, messages_of(backfill, "orders")).outputs
+    assert [json.loads(output)["total"] for output in outputs] == [2, 5]
+    assert (live.name, set(live.partitions)) == (backfill.name, set(backfill.partitions))
+    assert [source.where for source in live.sources] == ["127.0.0.1:7010"]
+
+
+class _Service(BaseHTTPRequestHandler):
+    """Keeps what it is sent, and refuses the first request."""
+
+    received: ClassVar[list[tuple[str | None, bytes]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.received.append((self.headers["Idempotency-Key"], body))
+        self.send_response(200 if len(self.received) > 1 else 503)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+def test_the_webhook_posts_each_output_with_its_number(tmp_path: Path) -> None:
+    file = recipe_of("Call an HTTP service", tmp_path / "webhook.py")
+    with HTTPServer(("127.0.0.1", 0), _Service) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            sink = load(file, [f"http://127.0.0.1:{server.server_port}/"]).sinks[0]
+            assert isinstance(sink, CustomSink)
+            sink.writer.open("shop")
+            with pytest.raises(HTTPError, match="503"):
+                sink.writer.write(7, [b"a", b"b"])
+            sink.writer.write(7, [b"a", b"b"])
+        finally:
+            server.shutdown()
+            thread.join()
+    assert _Service.received == [("shop-7", b"a"), ("shop-7", b"a"), ("shop-8", b"b")]
+
+
 def test_the_recipes_are_found() -> None:
-    assert len(RECIPES) == 7
+    assert len(RECIPES) == 11
     assert len(IN_STATE) == 4
