@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ def test_the_tree_has_no_folder_that_contributors_are_not_told_of() -> None:
     ).stdout.split()
     folders = {Path(file).parts[2] for file in tracked if len(Path(file).parts) > 3}
     assert {folder for folder in folders if f"      {folder}/" not in told} <= {"experimental"}
+
+
+def test_operations_says_what_to_do_about_each_alert() -> None:
+    rules = (ROOT / "helm" / "wallaroo" / "files" / "alerts.yaml").read_text()
+    page = (ROOT / "docs" / "operations.md").read_text()
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    assert alerts
+    assert re.findall(r"^\| `(Wallaroo\w+)` \|", page, re.MULTILINE) == alerts
+
+
+def test_installation_lists_all_extras() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "installation.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(extras["optional-dependencies"])
 
 
 _LOADERS = {"load", "loads", "Unpickler", "read_pickle"}
