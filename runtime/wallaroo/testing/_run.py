@@ -1,29 +1,13 @@
-"""Runs an application in one process, message by message, without Spark or sockets.
-
-The result is the same as that of the engine for the same messages in the same order. Use it to test
-applications; it is also the reference for the engine's own tests.
-
-Example:
-    >>> from wallaroo.testing import simulate
-    >>> import wallaroo
-    >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(lambda bs: bs.decode())
-    >>> shout = wallaroo.computation(name="shout")(str.upper)
-    >>> builder = wallaroo.ApplicationBuilder("Shout")
-    >>> _ = builder.new_pipeline("Shouting", wallaroo.TCPSourceConfig("", 0, text)).to(shout)
-    >>> _ = builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
-    >>> simulate(builder.build(), [("Shouting", b"hello")]).outputs
-    [b'HELLO']
-"""
+"""The simulation itself: one message after the other, with a clock and dead letters."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
-import pathlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,18 +29,14 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.keys.buckets import stable_hash
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions
-from wallaroo.model.resolve import resolve
 from wallaroo.model.retrying import without_pauses
 from wallaroo.model.simulated_times import SimulatedTimes
 from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late, overdue
-
-__all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
 
 
 class UnlistedKeysWarning(UserWarning):
@@ -81,135 +61,12 @@ class Simulation:
     """Entities by state and key, after the last message."""
 
 
-def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
-    """Load an application as `wallaroo run` does.
-
-    Args:
-        app: Directory, `.py` file or module name.
-        args: Arguments of its `application_setup`. If empty, `--in` and `--out` are passed with
-            eight addresses each.
+def source_of(application: Application, name: str) -> Source:
+    """Return the source *name*.
 
     Raises:
-        UsageError: The application does not exist.
-        ApplicationError: It cannot be loaded, or is invalid.
+        UsageError: It does not exist.
     """
-    addresses = ",".join(["127.0.0.1:0"] * 8)
-    args = tuple(args or ("--in", addresses, "--out", addresses))
-    return ApplicationRef(str(app), args).load()
-
-
-def simulate(
-    application: Any,
-    messages: Iterable[tuple[str, Any] | tuple[str, Any, int]],
-    *,
-    until_ns: int | None = None,
-) -> Simulation:
-    """Run *application* over *messages*, one after the other.
-
-    The clock advances to the arrival time of each message, and windows close accordingly.
-
-    If user code raises, the message is dead-lettered, whatever the exception. Only
-    `KeyboardInterrupt` itself (Ctrl-C) ends the simulation.
-
-    If an entity cannot be saved at the end, the messages are processed again with a check of that
-    entity after each: the messages that cause this are dead-lettered in the step at fault.
-
-    Args:
-        application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
-        messages: Name of a source (that of its pipeline), a payload and optionally the time of
-            arrival, in nanoseconds since the Unix epoch. Without a time the clock does not advance;
-            it starts at 0. Payloads exclude the header of a frame, or the line feed of a line; the
-            payload of a generator is the value itself.
-        until_ns: Time to which the clock advances after the last message.
-
-    Raises:
-        ApplicationError: The application is invalid.
-        UsageError: A source does not exist.
-
-    Warns:
-        UnlistedKeysWarning: Most messages of a source were dropped because of unlisted keys.
-    """
-    resolved, recorded = _resolved(application), list[tuple[Any, ...]]()
-    suspects = Suspects()
-    run = _run(resolved, _recording(messages, recorded), until_ns, suspects)
-    while run.has_new_suspects():
-        run = _run(resolved, recorded, until_ns, suspects)
-    run.warn_of_unlisted()
-    return run.result
-
-
-def _run(
-    application: Application,
-    messages: Iterable[tuple[Any, ...]],
-    until_ns: int | None,
-    suspects: Suspects,
-) -> _Run:
-    """Run *application* over *messages* once.
-
-    Args:
-        application: The application.
-        messages: The messages.
-        until_ns: Time to which the clock advances at the end.
-        suspects: Entities to check after each message.
-    """
-    run = _Run(application, suspects)
-    for source, payload, *arrived in messages:
-        if arrived:
-            run.advance_clock(int(arrived[0]))
-        run.take(source, payload)
-    if until_ns is not None:
-        run.advance_clock(until_ns)
-    return run
-
-
-def _recording(
-    messages: Iterable[tuple[Any, ...]], recorded: list[tuple[Any, ...]]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield *messages*, and append each to *recorded*."""
-    for message in messages:
-        recorded.append(message)
-        yield message
-
-
-def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
-    """Yield the available messages of a generator, a file or a custom source, for `simulate`.
-
-    Args:
-        application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
-        source: Name of the source.
-        position: Position after which to start; None for the beginning.
-
-    Raises:
-        ApplicationError: The application is invalid.
-        UsageError: The source does not exist, or listens on a port.
-
-    Example:
-        >>> import itertools, wallaroo
-        >>> class Numbers:
-        ...     def initial_value(self):
-        ...         return 1
-        ...     def apply(self, previous):
-        ...         return previous + 1
-        >>> builder = wallaroo.ApplicationBuilder("Count")
-        >>> _ = builder.new_pipeline("Numbers", wallaroo.GenSourceConfig(Numbers())).done()
-        >>> list(itertools.islice(messages_of(builder.build(), "Numbers"), 3))
-        [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
-    """
-    found = _source_of(_resolved(application), source)
-    if (items := found.read(position)) is None:
-        msg = f"source {source!r} listens on {found.where}, so it has no messages to read"
-        raise UsageError(msg)
-    for item in items:
-        if item is None:
-            return
-        yield source, found.decode(item[0]) if found.gives_messages else item[0]
-
-
-def _resolved(application: Any) -> Application:
-    return application if isinstance(application, Application) else resolve(application)
-
-
-def _source_of(application: Application, name: str) -> Source:
     for source in application.sources:
         if source.name == name:
             return source
@@ -222,7 +79,14 @@ class _Raised(Exception):
     """User code raised, and the message has been dead-lettered."""
 
 
-class _Run:
+class Run:
+    """A simulation in progress.
+
+    Args:
+        application: The application.
+        suspects: Entities to check after each message.
+    """
+
     def __init__(self, application: Application, suspects: Suspects) -> None:
         self._watch = Watch(application, suspects)
         guard = functools.partial(raising_exceptions, interruptible=True)
@@ -262,7 +126,7 @@ class _Run:
 
     def take(self, name: str, payload: Any) -> None:
         """Run one message through all pipelines of the source *name*."""
-        source = _source_of(self._application, name)
+        source = source_of(self._application, name)
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue

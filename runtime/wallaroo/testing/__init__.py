@@ -1,0 +1,159 @@
+"""Runs an application in one process, message by message, without Spark or sockets.
+
+The result is the same as that of the engine for the same messages in the same order. Use it to test
+applications; it is also the reference for the engine's own tests.
+
+Example:
+    >>> from wallaroo.testing import simulate
+    >>> import wallaroo
+    >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(lambda bs: bs.decode())
+    >>> shout = wallaroo.computation(name="shout")(str.upper)
+    >>> builder = wallaroo.ApplicationBuilder("Shout")
+    >>> _ = builder.new_pipeline("Shouting", wallaroo.TCPSourceConfig("", 0, text)).to(shout)
+    >>> _ = builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
+    >>> simulate(builder.build(), [("Shouting", b"hello")]).outputs
+    [b'HELLO']
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from wallaroo.errors import UsageError
+from wallaroo.model.application import Application
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.resolve import resolve
+from wallaroo.model.watched_entities import Suspects
+from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_of
+
+__all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
+
+
+def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
+    """Load an application as `wallaroo run` does.
+
+    Args:
+        app: Directory, `.py` file or module name.
+        args: Arguments of its `application_setup`. If empty, `--in` and `--out` are passed with
+            eight addresses each.
+
+    Raises:
+        UsageError: The application does not exist.
+        ApplicationError: It cannot be loaded, or is invalid.
+    """
+    addresses = ",".join(["127.0.0.1:0"] * 8)
+    args = tuple(args or ("--in", addresses, "--out", addresses))
+    return ApplicationRef(str(app), args).load()
+
+
+def simulate(
+    application: Any,
+    messages: Iterable[tuple[str, Any] | tuple[str, Any, int]],
+    *,
+    until_ns: int | None = None,
+) -> Simulation:
+    """Run *application* over *messages*, one after the other.
+
+    The clock advances to the arrival time of each message, and windows close accordingly.
+
+    If user code raises, the message is dead-lettered, whatever the exception. Only
+    `KeyboardInterrupt` itself (Ctrl-C) ends the simulation.
+
+    If an entity cannot be saved at the end, the messages are processed again with a check of that
+    entity after each: the messages that cause this are dead-lettered in the step at fault.
+
+    Args:
+        application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
+        messages: Name of a source (that of its pipeline), a payload and optionally the time of
+            arrival, in nanoseconds since the Unix epoch. Without a time the clock does not advance;
+            it starts at 0. Payloads exclude the header of a frame, or the line feed of a line; the
+            payload of a generator is the value itself.
+        until_ns: Time to which the clock advances after the last message.
+
+    Raises:
+        ApplicationError: The application is invalid.
+        UsageError: A source does not exist.
+
+    Warns:
+        UnlistedKeysWarning: Most messages of a source were dropped because of unlisted keys.
+    """
+    resolved, recorded = _resolved(application), list[tuple[Any, ...]]()
+    suspects = Suspects()
+    run = _run(resolved, _recording(messages, recorded), until_ns, suspects)
+    while run.has_new_suspects():
+        run = _run(resolved, recorded, until_ns, suspects)
+    run.warn_of_unlisted()
+    return run.result
+
+
+def _run(
+    application: Application,
+    messages: Iterable[tuple[Any, ...]],
+    until_ns: int | None,
+    suspects: Suspects,
+) -> Run:
+    """Run *application* over *messages* once.
+
+    Args:
+        application: The application.
+        messages: The messages.
+        until_ns: Time to which the clock advances at the end.
+        suspects: Entities to check after each message.
+    """
+    run = Run(application, suspects)
+    for source, payload, *arrived in messages:
+        if arrived:
+            run.advance_clock(int(arrived[0]))
+        run.take(source, payload)
+    if until_ns is not None:
+        run.advance_clock(until_ns)
+    return run
+
+
+def _recording(
+    messages: Iterable[tuple[Any, ...]], recorded: list[tuple[Any, ...]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield *messages*, and append each to *recorded*."""
+    for message in messages:
+        recorded.append(message)
+        yield message
+
+
+def messages_of(application: Any, source: str, position: Any = None) -> Iterator[tuple[str, Any]]:
+    """Yield the available messages of a generator, a file or a custom source, for `simulate`.
+
+    Args:
+        application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
+        source: Name of the source.
+        position: Position after which to start; None for the beginning.
+
+    Raises:
+        ApplicationError: The application is invalid.
+        UsageError: The source does not exist, or listens on a port.
+
+    Example:
+        >>> import itertools, wallaroo
+        >>> class Numbers:
+        ...     def initial_value(self):
+        ...         return 1
+        ...     def apply(self, previous):
+        ...         return previous + 1
+        >>> builder = wallaroo.ApplicationBuilder("Count")
+        >>> _ = builder.new_pipeline("Numbers", wallaroo.GenSourceConfig(Numbers())).done()
+        >>> list(itertools.islice(messages_of(builder.build(), "Numbers"), 3))
+        [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
+    """
+    found = source_of(_resolved(application), source)
+    if (items := found.read(position)) is None:
+        msg = f"source {source!r} listens on {found.where}, so it has no messages to read"
+        raise UsageError(msg)
+    for item in items:
+        if item is None:
+            return
+        yield source, found.decode(item[0]) if found.gives_messages else item[0]
+
+
+def _resolved(application: Any) -> Application:
+    return application if isinstance(application, Application) else resolve(application)
