@@ -6,7 +6,6 @@ import inspect
 import os
 import sys
 import sysconfig
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,11 +81,3 @@ def is_unnamed(file: str) -> bool:
 def is_library(file: str) -> bool:
     """Whether *file*, the source of a frame, is that of an installed package."""
     return file.startswith(_INSTALLED) and not file.startswith(RUNTIME)
-
-
-def place_of_error(error: BaseException) -> Place | None:
-    """Return the innermost line of user code in *error*'s traceback; None if there is none."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if is_application(frame.filename):
-            return Place(frame.filename, frame.lineno or 0)
-    return None

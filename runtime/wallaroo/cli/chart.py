@@ -11,8 +11,9 @@ import click
 
 from wallaroo import __version__
 from wallaroo.cli.options import application_without_addresses
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
+from wallaroo.system.new_directory import new_directory
 from wallaroo.system.shipped_files import shipped_file
 
 _MODEL = "helm/word-count"
@@ -54,11 +55,8 @@ def chart(
     application = application_without_addresses(str(app), app_args)
     name = _name(application.name)
     directory = directory or Path(name)
-    try:
+    with new_directory(directory):
         _write(directory, name, application, repository or f"localhost/{name}", app_args)
-    except OSError as error:
-        msg = f"cannot create {directory}: {error.strerror or error}"
-        raise RuntimeFailure(msg) from error
     click.echo(f"created the chart {name} in {directory}")
     click.echo(f"  sources and test  {directory / 'values.yaml'}")
     click.echo(f"  install it        helm install {name} {_as_path(directory)}")
@@ -93,10 +91,6 @@ def _as_path(directory: Path) -> str:
 def _write(
     directory: Path, name: str, application: Application, image: str, app_args: tuple[str, ...]
 ) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    if any(directory.iterdir()):
-        msg = f"{directory} exists and is not empty; choose another --directory"
-        raise UsageError(msg)
     model, library = shipped_file(_MODEL), shipped_file("helm/wallaroo")
     shutil.copytree(model / "templates", directory / "templates")
     shutil.copytree(library, directory / "charts" / "wallaroo")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import UsageError
+from wallaroo.system.new_directory import new_directory
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _SUFFIX = ".template"
@@ -39,11 +40,8 @@ def new(name: str, directory: Path | None) -> None:
         )
         raise UsageError(msg)
     directory = directory or Path(name)
-    try:
+    with new_directory(directory):
         written = _write(name, directory)
-    except OSError as error:
-        msg = f"cannot create {directory}: {error.strerror or error}"
-        raise RuntimeFailure(msg) from error
     click.echo(f"created an application in {directory}: {', '.join(written)}")
     click.echo(f"  test it   python -m pytest {directory}")
     click.echo(f"  check it  wallaroo check {directory}")
@@ -52,10 +50,6 @@ def new(name: str, directory: Path | None) -> None:
 
 def _write(name: str, directory: Path) -> list[str]:
     """Write the files of the application *name* into *directory*; returns their names."""
-    directory.mkdir(parents=True, exist_ok=True)
-    if any(directory.iterdir()):
-        msg = f"{directory} exists and is not empty; choose another --directory"
-        raise UsageError(msg)
     written = []
     for template in resources.files("wallaroo.cli").joinpath("template").iterdir():
         file = template.name.removesuffix(_SUFFIX)

@@ -15,7 +15,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.options import AddressType
 from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
-from wallaroo.system.binding import why_not_bound
+from wallaroo.system.binding import listening_socket, why_not_bound
 from wallaroo.system.printable import printable, printable_lines
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
@@ -58,8 +58,7 @@ def receive(
     reception = _Reception(framing, sequenced, to, count)
     host, port = listen
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, int(port)), family=family)
+        listener = listening_socket(host, int(port))
     except (OSError, UnicodeError) as error:
         msg = f"cannot listen on {host}:{port}: {why_not_bound(error, host, '--listen')}"
         raise RuntimeFailure(msg) from error

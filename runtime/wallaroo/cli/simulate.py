@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -88,15 +87,15 @@ def simulate(
     with reserved_stdout() as out, ExitStack() as opened:
         application = application_without_addresses(app, app_args)
         found = _messages(application, files, framing, opened)
+        numbers = itertools.count()
         messages = (
-            (source, payload, int(number * interval * 1e9))
-            for number, (source, payload) in enumerate(itertools.islice(found, count))
+            (source, payload, int(next(numbers) * interval * 1e9))
+            for source, payload in itertools.islice(found, count)
         )
-        taken = Counter[str]()
         end = None if until is None else int(until * 1e9)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            result = run(application, _counted(messages, taken), until_ns=end)
+            result = run(application, messages, until_ns=end)
         data = b"".join(result.outputs)
         if out.isatty():
             data = printable_lines(data.decode("utf-8", "surrogateescape")).encode()
@@ -107,15 +106,7 @@ def simulate(
         out.flush()
     for warning in warned:
         click.echo(f"warning: {printable(warning.message)}", err=True)
-    _report(application, taken.total(), result)
-
-
-def _counted(
-    messages: Iterator[tuple[str, Any, int]], taken: Counter[str]
-) -> Iterator[tuple[str, Any, int]]:
-    for message in messages:
-        taken[message[0]] += 1
-        yield message
+    _report(application, next(numbers), result)
 
 
 def _messages(

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import math
-import socket
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
+from wallaroo.system.binding import listening_socket
 
 _STATIC = Path(__file__).parent / "static"
 _KEEP_ALIVE_S = 5.0
@@ -78,8 +78,7 @@ class DashboardServer:
         """Time of the last snapshot that was sent, and its event."""
         self._changeable = token is not None
         host, port = address
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, int(port)), family=family)
+        self._socket = listening_socket(host, int(port))
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{port}/"

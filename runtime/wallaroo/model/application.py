@@ -339,12 +339,16 @@ class Branch:
 
     def walk(self) -> Iterator[Step]:
         """Yield every step of this branch, of its forks, and for late messages."""
-        for step in self.steps:
-            yield step
+        return (step for step, _ in self.walk_on())
+
+    def walk_on(self) -> Iterator[tuple[Step, Branch]]:
+        """Yield the steps that `walk` yields, each with what follows it."""
+        for number, step in enumerate(self.steps):
+            yield step, self.after(number)
             if isinstance(step, WindowCompute) and step.late is not None:
-                yield from step.late.walk()
+                yield from step.late.walk_on()
         for fork in self.forks:
-            yield from fork.walk()
+            yield from fork.walk_on()
 
 
 @dataclass(frozen=True)

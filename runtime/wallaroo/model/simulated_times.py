@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from wallaroo.api.timers import CallTimers
-from wallaroo.model.application import Application, Branch, Pipeline, StateCompute, WindowCompute
+from wallaroo.model.application import Application, Branch, Pipeline, StateCompute
 from wallaroo.model.timing import Due, KeyTime, Timing, checked_event_time
 
 OnTimer = Callable[[str, Any, Due, CallTimers], None]
@@ -35,7 +35,9 @@ class SimulatedTimes:
         self._times: dict[str, dict[Any, KeyTime]] = {name: {} for name in self._timings}
         self._owners: dict[str, tuple[Pipeline, StateCompute, Branch]] = {}
         for pipeline in application.pipelines:
-            self._find_owners(pipeline, pipeline.trunk)
+            for step, rest in pipeline.trunk.walk_on():
+                if isinstance(step, StateCompute) and step.on_timer is not None:
+                    self._owners.setdefault(step.partition, (pipeline, step, rest))
 
     def contains(self, state: str) -> bool:
         """Whether *state* has timers or a time to live."""
@@ -95,12 +97,3 @@ class SimulatedTimes:
                 return
             timers = CallTimers(key, due.at, time.timers, in_timer=True)
             self._on_timer(state, key, due, timers)
-
-    def _find_owners(self, pipeline: Pipeline, branch: Branch) -> None:
-        for number, step in enumerate(branch.steps):
-            if isinstance(step, StateCompute) and step.on_timer is not None:
-                self._owners.setdefault(step.partition, (pipeline, step, branch.after(number)))
-            if isinstance(step, WindowCompute) and step.late is not None:
-                self._find_owners(pipeline, step.late)
-        for fork in branch.forks:
-            self._find_owners(pipeline, fork)

@@ -43,3 +43,24 @@ def why_not_bound(error: Exception, host: str, option: str) -> str:
     number = getattr(error, "errno", None) or 0
     reason = os.strerror(number) if number > 0 else str(error)
     return f"{reason}; {_REMEDIES.get(number, _REMEDY).format(option=option)}"
+
+
+def listening_socket(host: str, port: int, backlog: int | None = None) -> socket.socket:
+    """Return a socket that listens on *host*, an IPv6 address if it has a colon, and *port*.
+
+    Args:
+        host: A name or an address of this machine.
+        port: The port; 0 lets the system choose.
+        backlog: Connections that may wait to be accepted; None for the system's default.
+
+    Raises:
+        OSError: It cannot be bound (see `why_not_bound`).
+        UnicodeError: The host is not a name.
+
+    Example:
+        >>> with listening_socket("127.0.0.1", 0) as listener:
+        ...     listener.getsockname()[0]
+        '127.0.0.1'
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=backlog)

@@ -97,7 +97,9 @@ class Run:
         self._windows: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
         """For each partition with windows, a pipeline and step that use it, and what follows."""
         for pipeline in application.pipelines:
-            self._find_windows(pipeline, pipeline.trunk)
+            for step, rest in pipeline.trunk.walk_on():
+                if isinstance(step, WindowCompute):
+                    self._windows.setdefault(step.partition, (pipeline, step, rest))
         self._processed: Counter[tuple[str, str]] = Counter()
         """Messages that reached an entity, by pipeline and step."""
         self._unlisted: Counter[tuple[str, str]] = Counter()
@@ -107,15 +109,6 @@ class Run:
             state={name: {} for name in application.partitions},
         )
         self._times = SimulatedTimes(application, self.result.state, self._call_timer)
-
-    def _find_windows(self, pipeline: Pipeline, branch: Branch) -> None:
-        for number, step in enumerate(branch.steps):
-            if isinstance(step, WindowCompute):
-                self._windows.setdefault(step.partition, (pipeline, step, branch.after(number)))
-                if step.late is not None:
-                    self._find_windows(pipeline, step.late)
-        for fork in branch.forks:
-            self._find_windows(pipeline, fork)
 
     def warn_of_unlisted(self) -> None:
         """Warn if most messages of a source were dropped because of their keys."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 from wallaroo.engine.realtime.channel import PROOF_BYTES, keep_alive, proof
 from wallaroo.engine.realtime.frames import Stream
 from wallaroo.errors import RuntimeFailure
-from wallaroo.system.binding import why_not_bound
+from wallaroo.system.binding import listening_socket, why_not_bound
 from wallaroo.system.strangers import Strangers
 from wallaroo.system.tls_stream import TLSStream
 
@@ -74,9 +74,8 @@ class Listener:
         if token is None:
             msg = "the port for chunks requires a token: name its file with --token-file"
             raise RuntimeFailure(msg)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            return cls(socket.create_server((host, port), family=family), token, context)
+            return cls(listening_socket(host, port), token, context)
         except OSError as error:
             reason = why_not_bound(error, host, "--chunks-port")
             msg = f"the port {port} for chunks cannot be bound on {host}: {reason}"

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import structlog
 
 from wallaroo.api.connectors import OutputSink
-from wallaroo.api.places import place_of_error
 from wallaroo.dataflow.records import Outputs
+from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import CustomSink
 from wallaroo.model.raised import describe_error
@@ -129,7 +129,7 @@ class PythonSinkWriter:
 
 
 def _reason(error: BaseException) -> str:
-    place = place_of_error(error)
+    place = place_of_failure(error)
     return describe_error(error) + (f" ({place})" if place else "")
 
 

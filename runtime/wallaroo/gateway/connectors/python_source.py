@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from wallaroo.api.places import place_of_error
+from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
@@ -169,7 +169,7 @@ class PythonSourceReader:
         return True
 
     def _failed(self, error: BaseException) -> None:
-        place = place_of_error(error)
+        place = place_of_failure(error)
         at = f" ({place})" if place else ""
         self.failures += 1
         self.problem = f"{describe_error(error)}{at}"

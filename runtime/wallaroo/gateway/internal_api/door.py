@@ -21,6 +21,7 @@ from typing import cast
 import structlog
 
 from wallaroo.observability.logs import Repeats
+from wallaroo.system.binding import listening_socket
 from wallaroo.system.strangers import Strangers
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -70,8 +71,7 @@ class Door:
         sum_bytes: int = SUM_BYTES,
         most_known: int = MOST_KNOWN,
     ) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = listening_socket(host, port, _BACKLOG)
         self.port = int(listener.getsockname()[1])
         """The port that is bound."""
         self._inner, self._stranger_s, self._context = inner, stranger_s, context

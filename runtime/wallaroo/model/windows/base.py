@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -77,6 +78,19 @@ class Aggregating:
     takes_window: bool
     """Whether the aggregation's `output` has a parameter for the window."""
     early: EarlyResults | None
+
+    @abstractmethod
+    def close_due_ns(self, entity: Any) -> int | None:
+        """Return the wall clock at which the next window closes if no message arrives, or None."""
+
+    def due_ns(self, entity: Any) -> int | None:
+        """Return when the clock closes the next window, or early results are due."""
+        due = self.close_due_ns(entity)
+        if self.early is None or self.early.every_ns is None:
+            return due
+        if (early := early_of(entity)) is None:
+            return due
+        return early if due is None else min(due, early)
 
     def output(self, key: Any, accumulator: Any, window: Window) -> list[Any]:
         """Return the output of *window*, if there is one.

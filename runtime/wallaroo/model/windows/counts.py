@@ -76,21 +76,12 @@ class CountWindows(Aggregating):
         """Close the window if its key has been silent for too long, or emit an early result."""
         outputs: list[Any] = []
         while (due := self.due_ns(entity)) is not None and due <= now_ns:
-            if due == self._close_due(entity):
+            if due == self.close_due_ns(entity):
                 outputs += self._close(entity, key, failed)
             else:
                 entity.early_ns = None
                 outputs += self._result(entity, key, failed, is_final=False)
         return outputs
-
-    def due_ns(self, entity: CountEntity) -> int | None:
-        """Return when the timeout closes the window, or an early result is due."""
-        due = self._close_due(entity)
-        if self.early is None or self.early.every_ns is None:
-            return due
-        if (early := early_of(entity)) is None:
-            return due
-        return early if due is None else min(due, early)
 
     def is_disposable(self, entity: CountEntity) -> bool:
         """Whether the window is empty."""
@@ -114,7 +105,8 @@ class CountWindows(Aggregating):
         converted.accumulator = convert(entity.accumulator)
         return converted
 
-    def _close_due(self, entity: CountEntity) -> int | None:
+    def close_due_ns(self, entity: CountEntity) -> int | None:
+        """Return when the timeout closes the window."""
         if self.timeout_ns is None or not entity.messages:
             return None
         return entity.seen_ns + self.timeout_ns

@@ -101,7 +101,7 @@ class TimeWindows(Aggregating):
         """Emit what is due, in order, and advance the key's time as far as that requires."""
         outputs: list[Any] = []
         while (due := self.due_ns(entity)) is not None and due <= now_ns:
-            if due == self._close_due(entity):
+            if due == self.close_due_ns(entity):
                 watermark = max(entity.watermark, self.next_close(entity))
                 outputs += self._advance(entity, key, watermark, failed)
             else:
@@ -109,21 +109,12 @@ class TimeWindows(Aggregating):
                 entity.early_ns = None
         return outputs
 
-    def due_ns(self, entity: Any) -> int | None:
-        """Return when the clock closes the next window, or early results are due."""
-        closes = self.next_close(entity)
-        due = None if closes is None else entity.seen_ns + closes - entity.latest
-        if self.early is None or self.early.every_ns is None:
-            return due
-        if (early := early_of(entity)) is None:
-            return due
-        return early if due is None else min(due, early)
-
     def watermark(self, entity: Any) -> int | None:
         """Return the watermark of the key."""
         return entity.watermark  # type: ignore[no-any-return]
 
-    def _close_due(self, entity: Any) -> int | None:
+    def close_due_ns(self, entity: Any) -> int | None:
+        """Return when the clock closes the next window."""
         closes = self.next_close(entity)
         return None if closes is None else entity.seen_ns + closes - entity.latest
 

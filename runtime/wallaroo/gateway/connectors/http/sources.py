@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Mapping
 
-from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.connectors.http.server import HTTPServer
+from wallaroo.gateway.connectors.listening import socket_of
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.model.application import HTTPSource
-from wallaroo.system.binding import why_not_bound
-
-_BACKLOG = 1024
-"""Connections that may wait to be accepted."""
 
 
 class HTTPSources(SourceConnector):
@@ -48,17 +43,7 @@ class HTTPSources(SourceConnector):
     async def start(self) -> None:
         """See `SourceConnector.start`."""
         for index, source in self._sources.items():
-            family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
-            try:
-                listener = socket.create_server(
-                    (source.host, source.port), family=family, backlog=_BACKLOG
-                )
-            except (OSError, UnicodeError) as error:
-                msg = (
-                    f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
-                    f"{why_not_bound(error, source.host, '--in')}"
-                )
-                raise RuntimeFailure(msg) from error
+            listener = socket_of(source)
             self.addresses[index] = listener.getsockname()[:2]
             server = HTTPServer(index, source, listener, self._journal, self._limits, self._tls)
             self._servers[server.name] = server

@@ -20,8 +20,8 @@ from typing import Any
 
 import structlog
 
-from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
+from wallaroo.gateway.connectors.listening import BACKLOG, socket_of
 from wallaroo.gateway.connectors.tcp.acknowledged import Open, Streams
 from wallaroo.gateway.connectors.tcp.connection import Connection
 from wallaroo.gateway.connectors.tcp.drain import Drain
@@ -30,14 +30,11 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
 from wallaroo.model.application import TCPSource
 from wallaroo.observability.logs import Repeats
-from wallaroo.system.binding import why_not_bound
 
 HANDSHAKE_S = 10.0
 """Seconds that a sender has to begin TLS."""
 _READ_BYTES = 256 * 1024
 """Bytes taken from a socket at a time."""
-_BACKLOG = 1024
-"""Connections that may wait to be accepted."""
 _PAUSE_S = 1.0
 """Pause when no file descriptors are left for connections."""
 _LOOKS_PER_IDLE_TIME = 4
@@ -99,17 +96,7 @@ class TCPListener(SourceConnector):
     async def start(self) -> None:
         """See `SourceConnector.start`."""
         for index, source in self._sources.items():
-            family = socket.AF_INET6 if ":" in source.host else socket.AF_INET
-            try:
-                listener = socket.create_server(
-                    (source.host, source.port), family=family, backlog=_BACKLOG
-                )
-            except (OSError, UnicodeError) as error:
-                msg = (
-                    f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
-                    f"{why_not_bound(error, source.host, '--in')}"
-                )
-                raise RuntimeFailure(msg) from error
+            listener = socket_of(source)
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones have it
             for option, value in _KEEPALIVE.items():
@@ -190,7 +177,7 @@ class TCPListener(SourceConnector):
         for index, listener in self._listeners.items():
             with contextlib.suppress(OSError):
                 # connections that wait to be accepted may have delivered, too
-                for _ in range(_BACKLOG):
+                for _ in range(BACKLOG):
                     accepted, peer = listener.accept()
                     accepted.setblocking(False)
                     if self._tls is None:
@@ -239,7 +226,7 @@ class TCPListener(SourceConnector):
 
     def _accept(self, index: int, source: TCPSource, listener: socket.socket) -> None:
         """Take the connections that wait."""
-        for _ in range(_BACKLOG):
+        for _ in range(BACKLOG):
             if len(self._connections) + len(self._opening) >= self._most_open:
                 self._let_wait(index, source, listener, "too few file descriptors are left")
                 return
