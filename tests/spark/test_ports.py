@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -41,12 +42,20 @@ def documented(engine: str) -> Counter[str]:
     )
 
 
+def connections(pid: int, kind: str) -> list[Any]:
+    """What process *pid* has open, and nothing once it has ended: workers come and go."""
+    try:
+        return psutil.Process(pid).net_connections(kind)
+    except psutil.NoSuchProcess:
+        return []
+
+
 def listening(running: BackgroundRun) -> Iterator[tuple[str, str, int]]:
     """Kind of process, address and port of what listens in *running*."""
     root = running.process.pid
     for pid, command in (processes_below(root) | {root: " wallaroo run "}).items():
         kinds = [kind for kind in ("gateway", "java", "run") if re.search(rf"\b{kind}\b", command)]
-        for connection in psutil.Process(pid).net_connections("tcp"):
+        for connection in connections(pid, "tcp"):
             if connection.status == psutil.CONN_LISTEN:
                 address = str(connection.laddr.ip).removeprefix("::ffff:")
                 yield kinds[0] if kinds else command, address, connection.laddr.port
@@ -103,7 +112,7 @@ def refusing(running: BackgroundRun) -> int:
 
 def unix_sockets(running: BackgroundRun) -> Iterator[Path]:
     for pid in [running.process.pid, *processes_below(running.process.pid)]:
-        for connection in psutil.Process(pid).net_connections("unix"):
+        for connection in connections(pid, "unix"):
             path = Path(str(connection.laddr))
             if path.is_absolute() and path.exists():
                 yield path
