@@ -103,8 +103,11 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
     }
 
 
-def test_the_state_of_a_killed_application_is_what_its_outputs_say(tmp_path: Path) -> None:
+def test_the_state_of_a_killed_application_is_what_its_outputs_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The state store lacks what was published since the last epoch."""
+    monkeypatch.setenv("WALLAROO_PACE", "quiet_s=600,epoch_first_s=600")  # none ends by itself
     first, second = tmp_path / "first", tmp_path / "second"
     at = ("--state-dir", str(first))
     with Receiver("lines") as receiver:
