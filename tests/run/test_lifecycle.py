@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.helpers import WORD_COUNT
 from wallaroo.engine.base import Batch
+from wallaroo.run import lifecycle
 from wallaroo.run.lifecycle import Lifecycle
 from wallaroo.run.settings import DashboardSettings
 
@@ -38,12 +41,13 @@ class Parts(Lifecycle):
         self.events: list[str] = []
         self._interrupted = interrupted
 
-    def _start(self) -> None:
+    def _start(self) -> dict[str, Any]:
         self._stack.callback(self.events.append, "first stopped")
         if self._interrupted:
             signal.raise_signal(signal.SIGTERM)
         self._stack.callback(self._fail)
         self._stopped = {}
+        return {"parts": 2}
 
     def _fail(self) -> None:
         self.events.append("second failed")
@@ -58,7 +62,8 @@ def test_a_part_that_fails_to_stop_does_not_keep_the_others_running() -> None:
     with capture_logs() as logged, pytest.raises(OSError), parts:  # noqa: PT011
         assert parts.start()
     assert parts.events == ["second failed", "first stopped"]
-    assert logged == []  # it has not stopped in good order
+    ready = {"event": "ready", "parts": 2, "log_level": "info"}
+    assert logged == [ready]  # it has not stopped in good order
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -67,6 +72,19 @@ def test_a_start_that_a_signal_interrupts_stops_what_has_started() -> None:
         assert not parts.start()
     assert parts.events == ["first stopped"]
     assert logged[-1] == {"event": "stopped", "during": "start", "log_level": "info"}
+
+
+def test_a_signal_as_soon_as_ready_is_logged_does_not_break_off_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class SignalsOnce:
+        def info(self, event: str, **_fields: object) -> None:
+            if event == "ready":
+                signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(lifecycle, "log", SignalsOnce())
+    with contextlib.suppress(OSError), Parts() as parts:
+        assert parts.start()
 
 
 def test_pyspark_is_not_loaded_before_java_starts(tmp_path: Path) -> None:

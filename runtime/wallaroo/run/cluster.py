@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import structlog
 
@@ -74,7 +75,7 @@ class ClusterRun(Lifecycle):
                 _TERMINATION_LOG.write_text(str(error))
         super().__exit__(kind, error, trace)
 
-    def _start(self) -> None:
+    def _start(self) -> dict[str, Any]:
         settings = self._settings
         application = self._load(settings.engine.application)
         self._status = DriverStatus(application.name, settings.partitions)
@@ -123,13 +124,12 @@ class ClusterRun(Lifecycle):
             self._stack.callback(self._worker_count.stop)
         dashboard = self._serve_dashboard(application, location)
         self._status.enter("running")
-        log.info(
-            "ready",
-            application=application.name,
-            gateway=location,
-            workers=workers,
+        return {
+            "application": application.name,
+            "gateway": location,
+            "workers": workers,
             **({} if dashboard is None else {"dashboard": dashboard.url}),
-        )
+        }
 
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}

@@ -83,15 +83,20 @@ class Lifecycle(ABC):
         """
         try:
             with self._signals.during_start():
-                self._start()
+                ready = self._start()
         except StartInterrupted:
             self._stopped = {"during": "start"}
             return False
+        log.info("ready", **ready)  # from here on, a signal lets everything be processed
         return True
 
     @abstractmethod
-    def _start(self) -> None:
-        """Start all parts; a stop signal raises `StartInterrupted` in here."""
+    def _start(self) -> dict[str, Any]:
+        """Start all parts; a stop signal raises `StartInterrupted` in here.
+
+        Returns:
+            Fields of the event `ready`.
+        """
 
     @abstractmethod
     def _on_batch(self, batch: Batch) -> None:

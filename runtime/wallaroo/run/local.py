@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 from rich.console import Console
@@ -72,7 +73,7 @@ class LocalRun(Lifecycle):
         self._gateway_command = gateway_command
         self._gateway_pids: set[int] = set()
 
-    def _start(self) -> None:
+    def _start(self) -> dict[str, Any]:
         settings = self._settings
         limit_s = settings.drain_timeout_s + _CLOSING_S
         self._stack.enter_context(StopDeadline(self._signals, limit_s))
@@ -103,14 +104,13 @@ class LocalRun(Lifecycle):
         dashboard = self._serve_dashboard(application, gateway.location)
         if dashboard is not None:
             self._show_live(application, dashboard)
-        log.info(
-            "ready",
-            application=application.name,
-            sources={s.name: s.where for s in self.status().sources},
-            sinks={s.name: s.where for s in application.sinks},
-            gateway=gateway.location,
+        return {
+            "application": application.name,
+            "sources": {s.name: s.where for s in self.status().sources},
+            "sinks": {s.name: s.where for s in application.sinks},
+            "gateway": gateway.location,
             **({} if dashboard is None else {"dashboard": dashboard.url}),
-        )
+        }
 
     def _check(self, application: Application) -> None:
         """Refuse settings that do not fit *application*, before anything is written.
