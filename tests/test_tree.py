@@ -10,6 +10,7 @@ ACROSS_MODULES = {
     "dashboard/test_page.py": "the page, which is not Python",
     "dataflow/test_dead_letters.py": "failed messages, from the first stage to the report",
     "dataflow/test_graphs.py": "what is saved of any object and loaded again",
+    "dataflow/test_joins.py": "joins of all kinds in both stages",
     "dataflow/test_odd_keys.py": "unusual keys in both stages",
     "dataflow/test_odd_states.py": "unusual state classes in both stages",
     "dataflow/test_plain_python.py": "unusual user code in both stages",

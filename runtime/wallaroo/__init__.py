@@ -50,6 +50,7 @@ from wallaroo.api.functions import (
     key_extractor,
     partition,
 )
+from wallaroo.api.joins import asof_join, interval_join, table_join
 from wallaroo.api.kafka import (
     CustomKafkaSinkCLIParser,
     CustomKafkaSourceCLIParser,
@@ -117,6 +118,7 @@ __all__ = [
     "WallarooParameterError",
     "Window",
     "WindowedPipeline",
+    "asof_join",
     "build_application",
     "computation",
     "computation_multi",
@@ -124,6 +126,7 @@ __all__ = [
     "decoder",
     "encoder",
     "hours",
+    "interval_join",
     "kafka_parse_sink_options",
     "kafka_parse_source_options",
     "key_extractor",
@@ -140,6 +143,7 @@ __all__ = [
     "source",
     "state_computation",
     "state_computation_multi",
+    "table_join",
     "tcp_parse_input_addrs",
     "tcp_parse_output_addrs",
 ]

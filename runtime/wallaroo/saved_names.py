@@ -33,7 +33,7 @@ def saved_as(name: str) -> Callable[[type[T]], type[T]]:
 def __getattr__(name: str) -> Any:
     """Return the saved class *name*, importing its module if necessary."""
     if not name.startswith("_"):
-        from wallaroo.model import windows  # noqa: F401  (its classes register themselves)
+        from wallaroo.model import joins, windows  # noqa: F401  (their classes register themselves)
     try:
         return globals()[name]
     except KeyError:

@@ -202,7 +202,7 @@ def test_pipelines_that_are_merged_after_their_ends_are_one_problem() -> None:
     with pytest.raises(ApplicationError) as found:
         resolve(wallaroo.build_application("merged", merged))
     (told,) = found.value.problems
-    assert "pipelines 'left', 'right', 'third' are merged after an end: call merge(…) bef" in told
+    assert "pipelines 'left', 'right', 'third' are merged or joined after an end: call" in told
 
 
 def test_a_step_needs_a_pipeline() -> None:

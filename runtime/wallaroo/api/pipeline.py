@@ -27,6 +27,7 @@ from wallaroo.api.configs import (
 )
 from wallaroo.api.connectors import SinkConfig, SourceConfig
 from wallaroo.api.functions import Computation, MultiComputation
+from wallaroo.api.joins import Join, JoinCall, JoinInput
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.state_functions import (
     AnyStateComputation,
@@ -56,12 +57,15 @@ AnySink = TCPSinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """One call of `to`, `key_by`, `collect` or `late`, shared by the branches that contain it."""
+    """One call of `to`, `key_by`, `collect` or `late`, or one input of a `join`.
+
+    It is shared by the branches that contain it.
+    """
 
     kind: Literal["to", "key_by", "collect", "late"]
     place: Place
     function: Any = None
-    """Computation, windows or key extractor."""
+    """Computation, windows, input of a join or key extractor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +176,28 @@ class Pipeline(Generic[Message]):
         If both have a common prefix, its messages pass through both branches.
         """
         _check_pipeline(pipeline, "merge(pipeline)")
-        ended = self._ended or pipeline._ended  # which is a mistake, and the only one
-        after_end = self._calls_after_end(calling_place(), ended=ended)
-        branches, sinks = self._branches + pipeline._branches, self._sinks + pipeline._sinks
-        return Pipeline(branches, sinks, ended=ended, after_end=(*after_end, *pipeline._after_end))
+        return self._merged(pipeline, calling_place(), Pipeline)
+
+    def join(
+        self, pipeline: Pipeline[Other], join: Join[Message, Other, Next | None]
+    ) -> WindowedPipeline[Next, Message | Other]:
+        """Join the messages of this pipeline, the left ones, with those of another, by key.
+
+        Both need a `key_by` before it, of the same keys. Outputs have the key of their messages.
+
+        Args:
+            pipeline: The pipeline of the right messages.
+            join: A function decorated with `table_join`, `asof_join` or `interval_join`.
+
+        Raises:
+            TypeError: *pipeline* is no pipeline.
+        """
+        _check_pipeline(pipeline, "join(pipeline, function)")
+        place = calling_place()
+        call = JoinCall(join, place)
+        right = pipeline._with_stage(_Stage("to", place, JoinInput(call, is_left=False)))
+        left: Pipeline[Any] = self._with_stage(_Stage("to", place, JoinInput(call, is_left=True)))
+        return left._merged(right, place, WindowedPipeline)  # type: ignore[return-value]
 
     def clone(self) -> Self:
         """Return the same pipeline: pipelines are immutable, so no copy is necessary."""
@@ -193,6 +215,14 @@ class Pipeline(Generic[Message]):
         """Return one declared pipeline per source."""
         return _declared_pipelines([self])
 
+    def _merged(
+        self, pipeline: Pipeline[Any], place: Place, kind: type[Pipeline[Any]]
+    ) -> Pipeline[Any]:
+        ended = self._ended or pipeline._ended  # which is a mistake, and the only one
+        after_end = self._calls_after_end(place, ended=ended)
+        branches, sinks = self._branches + pipeline._branches, self._sinks + pipeline._sinks
+        return kind(branches, sinks, ended=ended, after_end=(*after_end, *pipeline._after_end))
+
     def _with_sinks(self, sinks: Sequence[Any], place: Place) -> Pipeline[Message]:
         after_end = self._calls_after_end(place, ended=self._ended)
         return Pipeline(self._branches, sinks, ended=True, after_end=after_end)
@@ -209,10 +239,10 @@ class Pipeline(Generic[Message]):
 
 
 class WindowedPipeline(Pipeline[Message], Generic[Message, In]):
-    """A pipeline that ends with windows; returned by `Pipeline.to`."""
+    """A pipeline that ends with windows or a join; `Pipeline.to` and `Pipeline.join` return it."""
 
     def late(self) -> Pipeline[In]:
-        """Return a pipeline of the messages that came too late for these windows.
+        """Return a pipeline of the messages that came too late for these windows or this join.
 
         They keep their key. Without this, and with the late data policy `"drop"`, they are only
         counted. Merge the two pipelines again, or give each its own sink in `build_application`.
@@ -380,15 +410,27 @@ def _declared(stage: _Stage, names: dict[_Stage, str]) -> DeclaredStep:
 def _state_names(branches: Sequence[_Branch]) -> dict[_Stage, str]:
     """Name the state of each stateful stage after its computation, with a number if necessary."""
     names: dict[_Stage, str] = {}
+    of_joins: dict[JoinCall, str] = {}
     for stage in (stage for branch in branches for stage in branch.stages):
-        if stage not in names and isinstance(stage.function, (AnyStateComputation, Windowing)):
-            base = _name_of(stage.function)
-            taken = sum(name.split("#")[0] == base for name in names.values())
-            names[stage] = f"{base}#{taken + 1}" if taken else base
+        function = stage.function
+        if stage in names or not isinstance(function, (AnyStateComputation, Windowing, JoinInput)):
+            continue
+        if isinstance(function, JoinInput) and function.call in of_joins:
+            names[stage] = of_joins[function.call]
+            continue
+        base = _name_of(function)
+        taken = {name for name in names.values() if name.split("#")[0] == base}
+        names[stage] = f"{base}#{len(taken) + 1}" if taken else base
+        if isinstance(function, JoinInput):
+            of_joins[function.call] = names[stage]
     return names
 
 
-def _name_of(function: AnyStateComputation[Any, Any, Any] | Windowing[Any, Any]) -> str:
+def _name_of(
+    function: AnyStateComputation[Any, Any, Any] | Windowing[Any, Any] | JoinInput,
+) -> str:
+    if isinstance(function, JoinInput):
+        return str(getattr(function.call.join, "name", "join"))
     if isinstance(function, AnyStateComputation):
         return function.name
     aggregation = function.aggregation

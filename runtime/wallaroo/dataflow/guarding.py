@@ -21,6 +21,7 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
+from wallaroo.model.joins import Join
 from wallaroo.model.windows import CountWindows, RangeWindows, SessionWindows, Windows
 
 Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -148,6 +149,8 @@ class _Guarding:
         return guarded if self._checks is None else self._checks.windows(guarded, partition)
 
     def _guarded_windows(self, windows: Windows) -> Windows:
+        if isinstance(windows, Join):
+            return windows.guarded(self._guard)
         assert isinstance(windows, (RangeWindows, SessionWindows, CountWindows))
         aggregation = _GuardedAggregation(windows.aggregation, self._guard)
         if isinstance(windows, CountWindows):

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep, OtherKeys
 from wallaroo.api.functions import AnyComputation, KeyExtractor
+from wallaroo.api.joins import Join, JoinInput
 from wallaroo.api.places import Place, place_of
 from wallaroo.api.retries import Retries
 from wallaroo.api.state_functions import AnyStateComputation, StateComputation
@@ -25,6 +26,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.class_api import computation_of, key_extractor_of, state_computation_of
+from wallaroo.model.joining import resolve_join
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
 from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
@@ -171,7 +173,7 @@ class BranchResolver:
         self._problems.add_hint(place_of(function), f"{label}: {what}")
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
-        if isinstance(step.computation, Windowing):
+        if isinstance(step.computation, (Windowing, JoinInput)):
             return self._windows(step, step.computation, where, key)
         computation = self._computation(step, where, state_computation_of)
         if not isinstance(computation, AnyStateComputation):
@@ -205,14 +207,23 @@ class BranchResolver:
         )
 
     def _windows(
-        self, step: DeclaredStep, windowing: Windowing[Any, Any], where: str, key: Key | None
+        self,
+        step: DeclaredStep,
+        windowing: Windowing[Any, Any] | JoinInput,
+        where: str,
+        key: Key | None,
     ) -> Step:
-        resolved = resolve_windowing(windowing, where, self._problems)
+        kind: object = windowing
+        if isinstance(windowing, JoinInput):
+            resolved, what = resolve_join(windowing, where, self._problems), "join"
+            kind = windowing.call
+        else:
+            resolved, what = resolve_windowing(windowing, where, self._problems), "windows over"
         if resolved is None:
             return Compute("?", only_key, multi=False, place=step.place)
         name, windows, place = resolved
-        label = f"{where}, windows over {name}"
-        partition = self._partition(step, windowing, windows.new_entity, label, windows)
+        label = f"{where}, {what} {name}"
+        partition = self._partition(step, kind, windows.new_entity, label, windows)
         return WindowCompute(name, windows, partition, key, place)
 
     def _computation(self, step: DeclaredStep, where: str, convert: Callable[[Any], Any]) -> Any:
@@ -238,6 +249,12 @@ class BranchResolver:
         if isinstance(computation, AnyWindows):
             sentence = f"{where}: {kind} is given windows without an aggregation; add .over(…)"
             self._problems.add(step.place, sentence)
+            return
+        if isinstance(computation, Join):
+            sentence = (
+                f"{where}: {kind} is given {describe(computation)}, which takes messages of two"
+            )
+            self._problems.add(step.place, f"{sentence} pipelines; write left.join(right, …)")
             return
         self._problems.add(
             step.place,

@@ -27,6 +27,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.branch import only_key
+from wallaroo.model.joins import Join
 from wallaroo.model.retrying import Retrying
 from wallaroo.model.windows.base import duration
 
@@ -34,7 +35,7 @@ NodeKind = Literal["source", "step", "stateful step", "state", "sink"]
 
 
 _LATE = "late"
-"""Label of an edge for messages that came too late for windows."""
+"""Label of an edge for messages that came too late for windows or a join."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,10 @@ class _Drawing:
         else:
             single = all(step.key is only_key for _, step in users)
             keys = "one entity" if single else "any key"
-        kind = "windows" if partition.windows else _named(partition.new_entity)
+        if partition.windows is not None:
+            kind = "join" if isinstance(partition.windows, Join) else "windows"
+        else:
+            kind = _named(partition.new_entity)
         state = self._node(
             partition.name,
             "state",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from wallaroo.api import functions, state_functions
+from wallaroo.api import functions, joins, state_functions
 from wallaroo.api.places import Place, place_of
 
 _DECORATORS: dict[type, str] = {
@@ -19,8 +19,11 @@ _DECORATORS: dict[type, str] = {
     state_functions.TimedMultiStateComputation: "state_computation_multi",
     functions.KeyExtractor: "partition",
     functions.Encoder: "encoder",
+    joins.TableJoin: "table_join",
+    joins.AsOfJoin: "asof_join",
+    joins.IntervalJoin: "interval_join",
 }
-_MODULES = (functions.__name__, state_functions.__name__)
+_MODULES = (functions.__name__, joins.__name__, state_functions.__name__)
 """Modules of the decorators."""
 
 

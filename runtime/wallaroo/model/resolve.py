@@ -94,8 +94,8 @@ class _Resolver:
             if len(ended) > 1:
                 which = ", ".join(map(repr, ended))
                 what = (
-                    f"pipelines {which} are merged after an end: call merge(…) before to_sink(…), "
-                    "to_sinks(…) and done(), which then end all of them"
+                    f"pipelines {which} are merged or joined after an end: call merge(…) and "
+                    "join(…) before to_sink(…), to_sinks(…) and done(), which then end all of them"
                 )
             self._problem(place, what)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from wallaroo.api import windows as api
 from wallaroo.api.aggregations import Aggregation
 from wallaroo.api.places import Place, place_of
+from wallaroo.model.joins import Join
 from wallaroo.model.problems import IMMUTABLE, Problems, describe, name_of
 from wallaroo.model.windows import CountWindows, RangeWindows, SessionWindows, Windows
 
@@ -93,6 +94,8 @@ ignored; return an object that can change, such as a list'
 
 def why_never_late(windows: Windows) -> str | None:
     """Return why no message is ever too late for *windows*; None if messages can be."""
+    if isinstance(windows, Join):
+        return windows.why_never_late
     if isinstance(windows, (RangeWindows, SessionWindows)):
         if windows.late != "drop":
             return f"the late data policy {windows.late!r} aggregates them"

@@ -15,8 +15,9 @@ class Late(Exception):
     """A message arrived after all its windows had closed, and is not aggregated."""
 
 
-Failed = Callable[[str, BaseException], None]
-"""Called with a description of a window whose output failed, and the exception of user code."""
+Failed = Callable[[Any, BaseException], None]
+"""Called with what failed, a description of a window or a pair of messages, and the exception of
+user code."""
 
 
 class Windows(Protocol):

@@ -29,6 +29,9 @@ _WINDOWS = {
     "RangeEntity": "windows of time",
     "SessionEntity": "sessions",
     "CountEntity": "windows of a number of messages",
+    "TableEntity": "a table join",
+    "AsOfEntity": "an as-of join",
+    "IntervalEntity": "an interval join",
 }
 """Windows by the class of their entities."""
 _WIDER = {("int", "float"), ("bool", "int")}

@@ -1,0 +1,371 @@
+"""Decorators for functions that join a message of one pipeline with a message of another.
+
+`Pipeline.join` takes the decorated function: `orders.join(customers, enrich)`. Messages are joined
+if they have the same key. The pipeline on which `join` is called is the left one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, overload
+
+from wallaroo.api.durations import AnyDuration, duration_ns
+from wallaroo.api.functions import Decorated, Result, Result_co
+from wallaroo.api.places import Place
+from wallaroo.api.windows import EventTime
+from wallaroo.errors import WallarooParameterError
+
+How = Literal["inner", "left"]
+"""What becomes of a left message without a match: nothing, or an output without a right one."""
+Left = TypeVar("Left")
+"""Type of the messages of the left pipeline."""
+Right = TypeVar("Right")
+"""Type of the messages of the right pipeline."""
+Left_contra = TypeVar("Left_contra", contravariant=True)
+"""The same, contravariant: a function that accepts a type accepts its subtypes, too."""
+Right_contra = TypeVar("Right_contra", contravariant=True)
+"""The same for the right one."""
+
+
+class Join(
+    Decorated[[Left_contra, Right_contra], Result_co],
+    Generic[Left_contra, Right_contra, Result_co],
+):
+    """A function of a left and a right message; the base class of what the decorators make.
+
+    Attributes:
+        decorator: Name of the decorator.
+        name: Name of the step in logs, metrics and errors.
+        how: What becomes of a left message without a match.
+    """
+
+    decorator: ClassVar[str]
+
+    def __init__(
+        self, function: Callable[[Left_contra, Right_contra], Result_co], name: str, how: How
+    ) -> None:
+        super().__init__(function)
+        self.name = name
+        self.how = how
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """From a message to its time, and how late it may come."""
+
+    left: EventTime
+    right: EventTime
+    delay_ns: int
+    """How long a message is waited for, in nanoseconds."""
+
+
+class TableJoin(Join[Left_contra, Right_contra, Result_co]):
+    """Joins each left message with the last right one that has come; see `table_join`."""
+
+    decorator = "table_join"
+
+    def __init__(
+        self,
+        function: Callable[[Left_contra, Right_contra], Result_co],
+        name: str,
+        how: How,
+        ttl_ns: int | None,
+    ) -> None:
+        super().__init__(function, name, how)
+        self.ttl_ns = ttl_ns
+
+
+class AsOfJoin(Join[Left_contra, Right_contra, Result_co]):
+    """Joins each left message with the right one of its time; see `asof_join`."""
+
+    decorator = "asof_join"
+
+    def __init__(
+        self,
+        function: Callable[[Left_contra, Right_contra], Result_co],
+        name: str,
+        how: How,
+        tolerance_ns: int,
+        times: EventTimes,
+    ) -> None:
+        super().__init__(function, name, how)
+        self.tolerance_ns = tolerance_ns
+        self.times = times
+
+
+class IntervalJoin(Join[Left_contra, Right_contra, Result_co]):
+    """Joins all messages whose times are near each other; see `interval_join`."""
+
+    decorator = "interval_join"
+
+    def __init__(
+        self,
+        function: Callable[[Left_contra, Right_contra], Result_co],
+        name: str,
+        how: How,
+        before_ns: int,
+        after_ns: int,
+        times: EventTimes | None,
+    ) -> None:
+        super().__init__(function, name, how)
+        self.before_ns = before_ns
+        self.after_ns = after_ns
+        self.times = times
+
+
+@dataclass(frozen=True, eq=False)
+class JoinCall:
+    """One call of `Pipeline.join`."""
+
+    join: Any
+    """A `Join`, if the application is valid."""
+    place: Place
+
+
+@dataclass(frozen=True)
+class JoinInput:
+    """One of the two inputs of a join, as a step of the pipeline that it comes from."""
+
+    call: JoinCall
+    is_left: bool
+
+
+@overload
+def table_join(
+    name: str, *, how: Literal["inner"] = "inner", ttl: AnyDuration | None = None
+) -> Callable[[Callable[[Left, Right], Result]], TableJoin[Left, Right, Result]]: ...
+
+
+@overload
+def table_join(
+    name: str, *, how: Literal["left"], ttl: AnyDuration | None = None
+) -> Callable[[Callable[[Left, Right | None], Result]], TableJoin[Left, Right, Result]]: ...
+
+
+def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None) -> Any:
+    """Declare a join of each left message with the last right message of its key that has come.
+
+    Right messages only update what left ones are joined with. The order of arrival counts.
+
+    Args:
+        name: Name of the step.
+        how: `"inner"` to drop a left message whose key has no right one; `"left"` to call the
+            function with None for it.
+        ttl: Time for which a right message is kept while neither side has a message of its key: a
+            `timedelta`, or the result of `seconds` or a similar function. None keeps it.
+
+    Returns:
+        A decorator for a function of a left and a right message, which returns the output, or None
+        for none. It must not change the right message, which is kept.
+
+    Raises:
+        TypeError: The *ttl* is no duration.
+        WallarooParameterError: The *ttl* is not positive, or *how* is something else.
+
+    Example:
+        >>> @table_join(name="add country", how="left")
+        ... def add_country(order, customer):
+        ...     return (order, customer["country"] if customer else "unknown")
+        >>> add_country(7, None)
+        (7, 'unknown')
+    """
+    _check_how(how)
+    ttl_ns = None if ttl is None else _positive_ns("ttl", ttl)
+    return lambda function: TableJoin(function, name, how, ttl_ns)
+
+
+@overload
+def asof_join(
+    name: str,
+    *,
+    tolerance: AnyDuration,
+    left_time: EventTime,
+    right_time: EventTime,
+    delay: AnyDuration,
+    how: Literal["inner"] = "inner",
+) -> Callable[[Callable[[Left, Right], Result]], AsOfJoin[Left, Right, Result]]: ...
+
+
+@overload
+def asof_join(
+    name: str,
+    *,
+    tolerance: AnyDuration,
+    left_time: EventTime,
+    right_time: EventTime,
+    delay: AnyDuration,
+    how: Literal["left"],
+) -> Callable[[Callable[[Left, Right | None], Result]], AsOfJoin[Left, Right, Result]]: ...
+
+
+def asof_join(
+    name: str,
+    *,
+    tolerance: AnyDuration,
+    left_time: EventTime,
+    right_time: EventTime,
+    delay: AnyDuration,
+    how: Any = "inner",
+) -> Any:
+    """Declare a join of each left message with the latest right one that is not later than it.
+
+    The times in the messages count, not the order in which they come.
+
+    Args:
+        name: Name of the step.
+        tolerance: How much earlier than the left message the right one may be.
+        left_time: Function from a left message to its time: an int, nanoseconds since the Unix
+            epoch, or a datetime with a time zone.
+        right_time: The same for right messages.
+        delay: How long a left message waits for right ones of its time. 0, as of `seconds(0)`,
+            joins it at once with what has come.
+        how: `"inner"` to drop a left message without a match; `"left"` to call the function with
+            None for it.
+
+    Returns:
+        A decorator for a function of a left and a right message, which returns the output, or None
+        for none. It must not change the right message, which is kept.
+
+    Raises:
+        TypeError: An argument has another type.
+        WallarooParameterError: A duration is negative or has no unit, or *how* is something else.
+
+    Example:
+        >>> from wallaroo.api.durations import seconds
+        >>> @asof_join(
+        ...     name="value",
+        ...     tolerance=seconds(10),
+        ...     left_time=lambda trade: trade["time"],
+        ...     right_time=lambda quote: quote["time"],
+        ...     delay=seconds(1),
+        ... )
+        ... def value(trade, quote):
+        ...     return trade["amount"] * quote["price"]
+        >>> value({"time": 3, "amount": 2}, {"time": 1, "price": 5})
+        10
+    """
+    _check_how(how)
+    tolerance_ns = _duration("tolerance", tolerance)
+    times = EventTimes(left_time, right_time, _duration("delay", delay))
+    return lambda function: AsOfJoin(function, name, how, tolerance_ns, times)
+
+
+@overload
+def interval_join(
+    name: str,
+    *,
+    before: AnyDuration,
+    after: AnyDuration,
+    how: Literal["inner"] = "inner",
+    left_time: EventTime | None = None,
+    right_time: EventTime | None = None,
+    delay: AnyDuration | None = None,
+) -> Callable[[Callable[[Left, Right], Result]], IntervalJoin[Left, Right, Result]]: ...
+
+
+@overload
+def interval_join(
+    name: str,
+    *,
+    before: AnyDuration,
+    after: AnyDuration,
+    how: Literal["left"],
+    left_time: EventTime | None = None,
+    right_time: EventTime | None = None,
+    delay: AnyDuration | None = None,
+) -> Callable[[Callable[[Left, Right | None], Result]], IntervalJoin[Left, Right, Result]]: ...
+
+
+def interval_join(
+    name: str,
+    *,
+    before: AnyDuration,
+    after: AnyDuration,
+    how: Any = "inner",
+    left_time: EventTime | None = None,
+    right_time: EventTime | None = None,
+    delay: AnyDuration | None = None,
+) -> Any:
+    """Declare a join of all pairs of messages of a key whose times are near each other.
+
+    Args:
+        name: Name of the step.
+        before: How much earlier than the left message a right one may be.
+        after: How much later than the left message a right one may be.
+        how: `"inner"` for pairs alone; `"left"` to call the function also for a left message that
+            has no match and can no longer get one, with None as the right message.
+        left_time: Function from a left message to its time: an int, nanoseconds since the Unix
+            epoch, or a datetime with a time zone. Without it, the time of arrival counts.
+        right_time: The same for right messages; give both or neither.
+        delay: With these times, how much longer messages are kept than the bounds require, for
+            messages that come late. `seconds(0)` keeps them no longer.
+
+    Returns:
+        A decorator for a function of a left and a right message, which returns the output, or None
+        for none. It must not change the messages, which are kept.
+
+    Raises:
+        TypeError: An argument has another type.
+        WallarooParameterError: A duration is negative or has no unit, *how* is something else, or
+            the times and the delay do not go together.
+
+    Example:
+        >>> from wallaroo.api.durations import minutes, seconds
+        >>> @interval_join(name="paid", before=seconds(0), after=minutes(5), how="left")
+        ... def paid(order, payment):
+        ...     return f"{order}: {'paid' if payment else 'not paid'}"
+        >>> paid("order 7", None)
+        'order 7: not paid'
+    """
+    _check_how(how)
+    before_ns, after_ns = _duration("bound before", before), _duration("bound after", after)
+    times = None
+    if left_time is not None and right_time is not None:
+        if delay is None:
+            msg = (
+                "with left_time and right_time, say with delay=… how late messages may come: "
+                "wallaroo.seconds(0) if they never do"
+            )
+            raise WallarooParameterError(msg)
+        times = EventTimes(left_time, right_time, _duration("delay", delay))
+    elif left_time is not None or right_time is not None:
+        given, other = ("left", "right") if right_time is None else ("right", "left")
+        msg = (
+            f"interval_join is given {given}_time without {other}_time; give both, or neither to "
+            "join by the time of arrival"
+        )
+        raise WallarooParameterError(msg)
+    elif delay is not None:
+        msg = (
+            "delay has no effect without left_time and right_time, as no message is late by its "
+            "time of arrival; omit it"
+        )
+        raise WallarooParameterError(msg)
+    return lambda function: IntervalJoin(function, name, how, before_ns, after_ns, times)
+
+
+def _check_how(how: Any) -> None:
+    if how not in get_args(How):
+        expected = " or ".join(map(repr, get_args(How)))
+        hint = ""
+        if how == "right":
+            hint = "; for a right join, call join on the other pipeline"
+        msg = f"how is {how!r}; expected {expected}{hint}"
+        raise WallarooParameterError(msg)
+
+
+def _duration(name: str, duration: Any) -> int:
+    ns = duration_ns(name, duration)
+    if ns < 0:
+        msg = f"the {name} is {ns} ns; it must not be negative"
+        raise WallarooParameterError(msg)
+    return ns
+
+
+def _positive_ns(name: str, duration: Any) -> int:
+    ns = duration_ns(name, duration)
+    if ns <= 0:
+        msg = f"the {name} is {ns} ns; it must be positive"
+        raise WallarooParameterError(msg)
+    return ns

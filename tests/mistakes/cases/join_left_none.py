@@ -1,0 +1,16 @@
+# A left join whose function does not expect None.
+# $ wallaroo simulate application.py --from lines=- --until 60
+# < a
+import wallaroo
+from parts import LINES, SINK, built, decode, word
+
+WORDS = wallaroo.source("words", wallaroo.TCPSourceConfig("127.0.0.1", 7011, decode))
+
+
+@wallaroo.table_join(name="both", how="left")
+def both(line, other):
+    return line + other
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).join(WORDS.key_by(word), both).to_sink(SINK))

@@ -1,0 +1,21 @@
+# The name of a field as a time.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, built, decode, word
+
+WORDS = wallaroo.source("words", wallaroo.TCPSourceConfig("127.0.0.1", 7011, decode))
+
+
+@wallaroo.asof_join(
+    name="both",
+    tolerance=wallaroo.seconds(5),
+    left_time="time",
+    right_time=len,
+    delay=wallaroo.seconds(0),
+)
+def both(line, other):
+    return line + other
+
+
+def application_setup(args):
+    return built(LINES.key_by(word).join(WORDS.key_by(word), both).to_sink(SINK))

@@ -1,0 +1,15 @@
+# A join of pipelines without key_by.
+# $ wallaroo check application.py
+import wallaroo
+from parts import LINES, SINK, built, decode, word
+
+WORDS = wallaroo.source("words", wallaroo.TCPSourceConfig("127.0.0.1", 7011, decode))
+
+
+@wallaroo.table_join(name="both")
+def both(line, other):
+    return line + other
+
+
+def application_setup(args):
+    return built(LINES.join(WORDS, both).to_sink(SINK))
