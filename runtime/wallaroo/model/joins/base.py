@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from wallaroo.model.callers import time_limited
 from wallaroo.model.windows import Failed
+from wallaroo.saved_names import saved_as
 
 _REMEMBERED_NS = 3600 * 10**9
 """Clock for which a key is remembered, at least, after its last message was freed, so that messages
@@ -85,6 +86,7 @@ class Joining(Join):
         return self.joined(left, None, failed) if self.keeps_left else []
 
 
+@saved_as("JoinClock")
 @dataclass(slots=True)
 class Clock:
     """How far one side of a key has come, in event time and by the clock."""

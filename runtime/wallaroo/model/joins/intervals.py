@@ -84,7 +84,8 @@ class IntervalJoin(Joining):
 
     def __str__(self) -> str:
         kind = " (left)" if self.keeps_left else ""
-        return f"interval join{kind}, {duration(self.before_ns)} to {duration(self.after_ns)}"
+        before, after = (duration(ns) if ns else "0 s" for ns in (self.before_ns, self.after_ns))
+        return f"interval join{kind}, {before} before to {after} after"
 
     @property
     def why_never_late(self) -> str | None:
