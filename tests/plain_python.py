@@ -8,6 +8,7 @@ not functions of their payload alone. A module that `wallaroo` can load, as `ran
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -233,7 +234,27 @@ def growing(message: Any) -> Iterator[Any]:
         made.append(len(made))
 
 
-STATELESS: list[Any] = [note_in_place, note_then_fail, same_twice, growing, None]
+@wallaroo.computation_async(name="note while others wait", concurrency=4)
+async def note_async(message: Any) -> Any:
+    for _ in range(number_of(message) % 3):
+        await asyncio.sleep(0)
+    if number_of(message) % 9 == 0:
+        raise Oddity(number_of(message))
+    return with_note(message, "a")
+
+
+@wallaroo.computation_batch(name="note many", max=3)
+def note_many(messages: list[Any]) -> list[Any]:
+    if any(number_of(message) % 8 == 0 for message in messages):
+        raise Oddity(len(messages))
+    return [with_note(message, "m") for message in messages]
+
+
+STATELESS: list[Any] = [
+    *(note_in_place, note_then_fail, same_twice, growing),
+    *(note_async, note_many),
+    None,
+]
 
 
 # State.

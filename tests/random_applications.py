@@ -7,6 +7,7 @@ every step.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,22 @@ def no_fives(message: Message) -> Message:
 def twice(message: Message) -> list[Message | None] | None:
     key, number = message
     return None if number % 3 == 0 else [message, None, (key, number + 10)]
+
+
+@wallaroo.computation_async(name="ask", concurrency=3)
+async def ask(message: Message) -> Message | None:
+    for _ in range(message[1] % 4):  # answers overtake each other
+        await asyncio.sleep(0)
+    if message[1] % 11 == 0:
+        raise Oddity(message)
+    return None if message[1] % 6 == 0 else (message[0], message[1] + 2)
+
+
+@wallaroo.computation_batch(name="score", max=4)
+def score(messages: list[Message]) -> list[Message | None]:
+    if any(number % 13 == 0 for _, number in messages):
+        raise Oddity(messages)
+    return [None if number % 8 == 0 else (key, number + 3) for key, number in messages]
 
 
 @dataclass
@@ -105,7 +122,7 @@ def event_time(message: Message) -> int:
     return hours(message[1])
 
 
-STATELESS: list[Any] = [add_one, no_fives, twice]
+STATELESS: list[Any] = [add_one, no_fives, twice, ask, score]
 STATEFUL: list[Any] = [note, note_and_split, moody]
 WINDOWS = [
     wallaroo.count_windows(3).over(Gather),

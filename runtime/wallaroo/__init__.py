@@ -50,6 +50,7 @@ from wallaroo.api.functions import (
     key_extractor,
     partition,
 )
+from wallaroo.api.gathered_functions import computation_async, computation_batch
 from wallaroo.api.joins import asof_join, interval_join, table_join
 from wallaroo.api.kafka import (
     CustomKafkaSinkCLIParser,
@@ -68,6 +69,7 @@ from wallaroo.api.state_functions import state_computation, state_computation_mu
 from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.windows import count_windows, range_windows, session_windows
+from wallaroo.api.worker_objects import once_per_worker
 from wallaroo.errors import (
     ApplicationError,
     FrameError,
@@ -121,6 +123,8 @@ __all__ = [
     "asof_join",
     "build_application",
     "computation",
+    "computation_async",
+    "computation_batch",
     "computation_multi",
     "count_windows",
     "decoder",
@@ -135,6 +139,7 @@ __all__ = [
     "milliseconds",
     "minutes",
     "nanoseconds",
+    "once_per_worker",
     "partition",
     "range_windows",
     "retries",

@@ -16,6 +16,7 @@ from tests.random_applications import (
     WINDOWS,
     Gather,
     add_one,
+    ask,
     declared,
     decode,
     encode,
@@ -23,6 +24,7 @@ from tests.random_applications import (
     moody,
     note,
     parity,
+    score,
 )
 from wallaroo.dataflow.levels import Hop, Levels
 from wallaroo.model.application import Application
@@ -98,12 +100,16 @@ def test_steps_of_one_key_share_a_level_and_other_keys_get_the_next() -> None:
 
     assert levels(pipeline(letter, note, add_one, moody, WINDOWS[0])) == [1, 1, 1]
     assert levels(pipeline(letter, note, parity, moody, letter, note)) == [1, 2, 3]
+    assert levels(pipeline(letter, note, ask, moody, score, note)) == [1, 2, 3]
 
 
 SINK = wallaroo.TCPSinkConfig("", 0, encode)
 
 
-@given(st.lists(st.builds(Hop, st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=8))
+partitions = st.integers(0, 4)
+
+
+@given(st.lists(st.builds(Hop, partitions, partitions, st.booleans(), st.booleans()), max_size=8))
 def test_a_hop_leads_to_a_later_level_or_stays_where_the_bucket_does(hops: list[Hop]) -> None:
     levels = Levels(5, hops)
     for hop in hops:

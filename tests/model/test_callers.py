@@ -6,6 +6,7 @@ where such a function has lost its mark, or another one has come to call the app
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import pickle
 import sys
@@ -18,7 +19,7 @@ import pytest
 import wallaroo
 from tests.dataflow.harness import Driven, chunks, tick
 from wallaroo.dataflow.guarding import guarded as guarded_application
-from wallaroo.dataflow.isolation import _Calls
+from wallaroo.dataflow.isolated_calls import Calls as CountedCalls
 from wallaroo.model.application import Application, Serialization
 from wallaroo.model.callers import RunningStep, call_at, running_step, runs_step
 from wallaroo.model.resolve import resolve
@@ -123,6 +124,28 @@ def generate(message: Message) -> Iterator[Message]:
     yield message
 
 
+@wallaroo.computation_async(name="ask")
+@looks
+async def ask(message: Message) -> Message:
+    look()
+    await asyncio.sleep(0)
+    look()
+    return await asyncio.create_task(answer(message))
+
+
+@looks
+async def answer(message: Message) -> Message:
+    look()
+    return message
+
+
+@wallaroo.computation_batch(name="score", retry=wallaroo.retries(1))
+@looks
+def score(messages: list[Message]) -> list[Message]:
+    look()
+    return messages
+
+
 @wallaroo.key_extractor
 @looks
 def key(message: Message) -> Any:
@@ -204,7 +227,7 @@ def application() -> Application:
     behind = pipeline("behind").key_by(key).to(compute).to(generate).key_by(key).to(generate_state)
     behind = behind.to(compute_after)
     behind = behind.key_by(key).to(windows.over(Gather))
-    behind = behind.key_by(key).to(wallaroo.count_windows(1).over(Gather))
+    behind = behind.key_by(key).to(wallaroo.count_windows(1).over(Gather)).to(ask).to(score)
     return resolve(wallaroo.build_application("Called", direct.merge(behind).to_sink(sink)))
 
 
@@ -220,7 +243,10 @@ def listed() -> Application:
 
 def guarded() -> Application:
     """The same, as it is run to find a message that ends its process."""
-    return guarded_application(application(), _Calls({}).guard)
+    counted = CountedCalls({})
+    return guarded_application(
+        application(), counted.guard, guard_gathering=counted.guard_gathering
+    )
 
 
 @looks
@@ -256,6 +282,9 @@ SPEAKERS = {
     "compute_state": {STATE},
     "compute_after": {AFTER},
     "generate_state": {STATES},
+    "ask": {("behind", "ask")},
+    "answer": {("behind", "ask")},
+    "score": {("behind", "score")},
     "event_time": {WINDOWS},
     "Gather.initial_accumulator": {WINDOWS},
     "Gather.update": {WINDOWS},

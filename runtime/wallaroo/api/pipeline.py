@@ -27,6 +27,7 @@ from wallaroo.api.configs import (
 )
 from wallaroo.api.connectors import SinkConfig, SourceConfig
 from wallaroo.api.functions import Computation, MultiComputation
+from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
 from wallaroo.api.joins import Join, JoinCall, JoinInput
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.state_functions import (
@@ -136,6 +137,14 @@ class Pipeline(Generic[Message]):
         self,
         computation: MultiComputation[Message, Iterable[Next | None] | None]
         | MultiComputationClass[Message, Iterable[Next | None] | None],
+    ) -> Pipeline[Next]: ...
+
+    @overload
+    def to(self, computation: AsyncComputation[Message, Next | None]) -> Pipeline[Next]: ...
+
+    @overload
+    def to(
+        self, computation: BatchComputation[Message, Iterable[Next | None]]
     ) -> Pipeline[Next]: ...
 
     @overload

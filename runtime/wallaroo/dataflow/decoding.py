@@ -83,6 +83,7 @@ class Router:
             for collected in self._collected.values():
                 if collected.keys:
                     exchange.add(collected.stage, collected.taken())
+        self._paths.finish()
         self._paths.count()
         self._results.settle()
         self._results.metrics.add_arrivals(arrived)

@@ -21,11 +21,16 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
+from wallaroo.model.gathering import Gathering
 from wallaroo.model.joins import Join
 from wallaroo.model.windows import CountWindows, RangeWindows, SessionWindows, Windows
 
 Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Wraps a function."""
+
+
+GatheringGuard = Callable[[Gathering], Callable[[Any], Any]]
+"""Wraps the function of a step that is called for many messages at a time."""
 
 
 class Checks(Protocol):
@@ -41,9 +46,22 @@ class Checks(Protocol):
         """Wrap a *function* that takes no entity, but may hold a part of one, with a check."""
 
 
-def guarded(application: Application, guard: Guard, checks: Checks | None = None) -> Application:
-    """Return a copy of *application* with guarded functions, whose entities *checks* checks."""
-    return _Guarding(guard, checks).application(application)
+def guarded(
+    application: Application,
+    guard: Guard,
+    checks: Checks | None = None,
+    guard_gathering: GatheringGuard | None = None,
+) -> Application:
+    """Return a copy of *application* with guarded functions, whose entities *checks* checks.
+
+    Args:
+        application: The application.
+        guard: Wraps its functions.
+        checks: Checks entities; None for no checks.
+        guard_gathering: Wraps the functions of steps that are called for many messages at a time;
+            None to call *guard*, so that they are called for one.
+    """
+    return _Guarding(guard, checks, guard_gathering).application(application)
 
 
 class _GuardedAggregation(Aggregation[Any, Any, Any]):
@@ -69,8 +87,11 @@ class _GuardedAggregation(Aggregation[Any, Any, Any]):
 class _Guarding:
     """Creates guarded copies of the parts of an application, one of each."""
 
-    def __init__(self, guard: Guard, checks: Checks | None) -> None:
+    def __init__(
+        self, guard: Guard, checks: Checks | None, guard_gathering: GatheringGuard | None
+    ) -> None:
         self._guard = guard
+        self._guard_gathering = guard_gathering or guard
         self._checks = checks
         self._other = guard if checks is None else lambda function: guard(checks.other(function))
         """For functions that take no entity."""
@@ -112,6 +133,9 @@ class _Guarding:
 
     def _step(self, step: Step) -> Step:
         guard, other = self._guard, self._other
+        if isinstance(step, Compute) and isinstance(step.function, Gathering):
+            # no check: its messages are copies, which hold no part of an entity
+            return dataclasses.replace(step, function=self._guard_gathering(step.function))
         if isinstance(step, Compute):
             return dataclasses.replace(step, function=other(step.function))
         if isinstance(step, KeyBy):

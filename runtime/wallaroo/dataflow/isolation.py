@@ -22,15 +22,12 @@ copies find the calls at fault (see `entity_checks`), which are skipped as well.
 
 from __future__ import annotations
 
-import functools
 import mmap
 import os
 import pickle
 import signal
-import struct
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
@@ -38,25 +35,26 @@ from typing import IO, Any, NamedTuple, TypeVar
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entity_checks import Checks, Saving, Suspects
 from wallaroo.dataflow.guarding import guarded
+from wallaroo.dataflow.isolated_awaiting import longest_await_s
+from wallaroo.dataflow.isolated_calls import (
+    DAMAGE,
+    FINISHED,
+    NUMBER,
+    NUMBERS,
+    SAVING,
+    Calls,
+    is_awaiting,
+    is_no_call,
+)
 from wallaroo.dataflow.process_health import PROBLEMS, Health
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import log_event
-from wallaroo.model.callers import time_limited
-from wallaroo.model.raised import raising_exceptions
 from wallaroo.model.savable import SkippedCall, Unsavable
 from wallaroo.system.lifeline import die_with_parent
 from wallaroo.system.memory import MemoryKills, limited
 from wallaroo.system.process_end import signal_name
 
-_NUMBERS = struct.Struct("=QQQQQ")
-"""The running call; whether the copy has finished; a call that returned in a nested fork; how the
-copy is damaged, an index of `PROBLEMS`; the call after which it is, 0 if that is not known."""
-_NUMBER = struct.Struct("=Q")
-_SAVING = 2**64 - 1
-"""Instead of the number of a call: the entities are being saved."""
-_FINISHED, _FORKED, _DAMAGE = _NUMBER.size, 2 * _NUMBER.size, 3 * _NUMBER.size
-"""Places in `_NUMBERS`."""
 _exit, _getpid = os._exit, os.getpid  # user code may replace them
 _POLL_S = 0.01
 _CONFIRMATIONS = 2
@@ -95,7 +93,7 @@ def run_isolated(
     """
     with limited(_MEMORY_SHARE) as limit_bytes:
         skipped = _find_fatal_calls(program, (limit_s, limit_bytes), run, saves)
-        return run(_guarded(program, _Calls(skipped, limit_bytes)), results)
+        return run(_guarded(program, Calls(skipped, limit_bytes)), results)
 
 
 class _Report(NamedTuple):
@@ -120,20 +118,26 @@ def _find_fatal_calls(
     last, times = 0, 0
     watches = False
     """Whether copies look for damage after each call."""
+    one_by_one = False
+    """Whether calls of async steps are made one at a time."""
     with tempfile.TemporaryFile() as file:
         for _ in range(_MAX_COPIES):
             # for each copy: a process that an earlier one has forked may return only now
-            with mmap.mmap(-1, _NUMBERS.size) as shared:
-                calls = _Calls(skipped, limit_bytes, shared, watches=watches)
+            with mmap.mmap(-1, NUMBERS.size) as shared:
+                calls = Calls(skipped, limit_bytes, shared, watches=watches, one_by_one=one_by_one)
                 copy = _Copy(program, calls, shared, file, (suspects, closely))
                 reason = copy.run(limit_s, run, saves)
-                number, _, forked, damage, damaging = _NUMBERS.unpack_from(shared)
+                number, _, forked, damage, damaging = NUMBERS.unpack_from(shared)
             if _skip_at_once(skipped, forked, damaging, PROBLEMS[damage]):
+                last, times = 0, 0
+                continue
+            if reason is not None and is_awaiting(number) and not one_by_one:
+                one_by_one = True
                 last, times = 0, 0
                 continue
             if reason is not None and not watches:
                 watches = True
-                last, times = number, 0 if damage or number in {0, _SAVING} else 1
+                last, times = number, 0 if damage or is_no_call(number) else 1
                 continue
             if reason is None:
                 report = _read_report(file)
@@ -148,11 +152,11 @@ def _find_fatal_calls(
                 if not report.is_incomplete:
                     _log_findings(skipped)
                     break
-            elif number == _SAVING and not suspects.all:
+            elif number == SAVING and not suspects.all:
                 suspects = Suspects(all=True)  # saving one of them ends the process
                 skipped.clear()
                 last, times = 0, 0
-            elif damage or number in {0, _SAVING} or number in skipped:
+            elif damage or is_no_call(number) or number in skipped:
                 break  # not caused by a function of the application
             else:
                 last, times = number, times + 1 if number == last else 1
@@ -201,7 +205,7 @@ class _Copy:
     Args:
         program: The program.
         calls: Counts calls and skips some.
-        shared: Shared memory with `_NUMBERS`.
+        shared: Shared memory with `NUMBERS`.
         file: Receives the report.
         suspects: Entities to check, and those to check after every call.
     """
@@ -209,7 +213,7 @@ class _Copy:
     def __init__(
         self,
         program: Program,
-        calls: _Calls,
+        calls: Calls,
         shared: mmap.mmap,
         file: IO[bytes],
         suspects: tuple[Suspects, Suspects],
@@ -236,12 +240,12 @@ class _Copy:
             finally:
                 health = self._calls.health
                 if health is not None and (problem := health.problem()):
-                    _NUMBER.pack_into(self._shared, _DAMAGE, problem)
+                    NUMBER.pack_into(self._shared, DAMAGE, problem)
                 else:
-                    _NUMBER.pack_into(self._shared, _FINISHED, 1)
+                    NUMBER.pack_into(self._shared, FINISHED, 1)
                 _exit(0)  # the task itself will raise the same exception
         reason = self._wait(child, limit_s, kills)
-        _, finished, *_ = _NUMBERS.unpack_from(self._shared)
+        _, finished, *_ = NUMBERS.unpack_from(self._shared)
         return None if finished else reason
 
     def _run_here(self, run: Run[Any], saves: Saves | None) -> None:
@@ -251,7 +255,7 @@ class _Copy:
             return
         checks = Checks(self._program, saves.saving, *self._suspects, self._calls)
         result = run(_guarded(self._program, self._calls, checks), results)
-        _NUMBER.pack_into(self._shared, 0, _SAVING)
+        NUMBER.pack_into(self._shared, 0, SAVING)
         unsaved = saves.saving.unsaved(checks.current_changes(saves.changes(result)))
         report = unsaved, checks.changed_outside(), checks.findings, checks.is_incomplete
         self._file.write(pickle.dumps(report, protocol=5))
@@ -260,19 +264,28 @@ class _Copy:
     def _wait(self, child: int, limit_s: float, kills: MemoryKills) -> str:
         """Wait for the end of the copy; returns how it ended."""
         last, since = 0, time.monotonic()
+        longest_s = max(limit_s, longest_await_s(self._program.application))
         while True:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 return _describe_exit(status, kills)
-            (number,) = _NUMBER.unpack_from(self._shared)
+            (number,) = NUMBER.unpack_from(self._shared)
             now = time.monotonic()
             if number != last:
                 last, since = number, now
-            elif limit_s and number != _SAVING and now - since > limit_s:
+            elif (
+                limit_s
+                and number != SAVING
+                and now - since > (longest_s if self._awaits(number) else limit_s)
+            ):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 return f"the call took longer than {limit_s:g} s"
             time.sleep(_POLL_S)
+
+    def _awaits(self, number: int) -> bool:
+        """Whether calls of async steps are, or may be, awaited."""
+        return is_awaiting(number) or self._calls.one_by_one
 
 
 def _describe_exit(status: int, kills: MemoryKills) -> str:
@@ -284,76 +297,7 @@ def _describe_exit(status: int, kills: MemoryKills) -> str:
     return f"the call ended its process (exit code {code})"
 
 
-@time_limited
-class _Calls:
-    """Counts calls of functions of an application, and skips some.
-
-    Args:
-        skipped: The calls to skip, by number, with the exception to raise instead.
-        limit_bytes: Memory that calls may take; None for no limit.
-        shared: Shared memory for the number of the running call.
-        watches: Whether to end the process after a call that has damaged it.
-    """
-
-    def __init__(
-        self,
-        skipped: Mapping[int, SkippedCall],
-        limit_bytes: int | None = None,
-        shared: mmap.mmap | None = None,
-        *,
-        watches: bool = False,
-    ) -> None:
-        self.number = 0
-        """Number of the last call."""
-        self._skipped = skipped
-        self._limit_bytes = limit_bytes
-        self._shared = shared
-        self._watches = watches
-        self.health: Health | None = None
-        """How to find out whether this process is damaged; None if it is no copy."""
-
-    def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap *function*."""
-        call = raising_exceptions(function, interruptible=False)
-
-        def guarded(*arguments: Any) -> Any:
-            self.number += 1
-            if self._shared is not None:
-                _NUMBER.pack_into(self._shared, 0, self.number)
-            if (error := self._skipped.get(self.number)) is not None:
-                raise error
-            process, number = _getpid(), self.number
-            try:
-                return call(*arguments)
-            except MemoryError as shortage:
-                self._end_shortage(shortage)
-                raise
-            finally:
-                if _getpid() != process:
-                    if self._shared is not None:
-                        _NUMBER.pack_into(self._shared, _FORKED, number)
-                    _exit(1)
-                if self._watches and self.health is not None:
-                    self._end_if_damaged(number)
-
-        functools.update_wrapper(guarded, function, updated=())
-        return guarded
-
-    def _end_shortage(self, error: MemoryError) -> None:
-        """Free what a call that ran out of memory had allocated, and say how much it was."""
-        traceback.clear_frames(error.__traceback__)
-        if self._limit_bytes is not None and not error.args:
-            error.args = (f"the call takes more than the {self._limit_bytes // _MIB:,} MiB it may",)
-
-    def _end_if_damaged(self, number: int) -> None:
-        assert self.health is not None
-        assert self._shared is not None
-        if problem := self.health.problem():
-            _NUMBERS.pack_into(self._shared, 0, number, 0, 0, problem, number)
-            _exit(1)
-
-
-def _guarded(program: Program, calls: _Calls, checks: Checks | None = None) -> Program:
+def _guarded(program: Program, calls: Calls, checks: Checks | None = None) -> Program:
     """Return a copy of *program* with all functions of the application guarded."""
-    application = guarded(program.application, calls.guard, checks)
+    application = guarded(program.application, calls.guard, checks, calls.guard_gathering)
     return Program(application, program.buckets, program.repeated)

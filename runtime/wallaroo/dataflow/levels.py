@@ -2,8 +2,9 @@
 
 Within a level, every bucket processes its messages in order of arrival, each to completion before
 the next. A hop between two partitions stays within a level if the key stays the same, because the
-bucket does, too. State that forms a cycle has no order of levels and runs in one bucket: correct,
-but not parallel.
+bucket does, too. It does not if messages wait on the way, as before an async step: those that
+arrive there otherwise would overtake them. State that forms a cycle has no order of levels and runs
+in one bucket: correct, but not parallel.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class Hop:
     to: int
     same_key: bool
     """Whether messages keep their key."""
+    waits: bool = False
+    """Whether messages wait on the way until others have been processed."""
 
 
 class Levels:
@@ -80,7 +83,7 @@ class Levels:
         for hop in self._hops:
             if hop.to in cycle and hop.origin not in cycle:
                 level_before = self._level_of(self._cycles[hop.origin])
-                stays = hop.same_key and self._same_buckets(hop)
+                stays = hop.same_key and not hop.waits and self._same_buckets(hop)
                 level = max(level, level_before if stays else level_before + 1)
         return level
 

@@ -140,6 +140,22 @@ def copied(message: Any) -> Any:
     return message if type(message) in PLAIN else restored(snapshot(message))
 
 
+def waiting(copy: Callable[[Any], Any], message: Any) -> Any:
+    """Copy *message*, which is to wait for an async or a batched step, with *copy*.
+
+    Raises:
+        Exception: It cannot be copied.
+    """
+    try:
+        return copy(message)
+    except Unsendable as error:
+        msg = (
+            f"a message of class {type(message).__qualname__} cannot wait for this step, because "
+            f"it cannot be pickled: {describe_error(error.__cause__ or error)}"
+        )
+        raise Unsendable(msg) from error.__cause__
+
+
 def packed(taken: Sequence[Snapshot]) -> Parcel:
     """Pack snapshots."""
     kinds = set(map(type, [*taken]))  # the copy loads them all into the processor's cache

@@ -16,12 +16,14 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.api.places import place_of
+from wallaroo.dataflow.message_snapshots import waiting
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
 from wallaroo.dataflow.task_metrics import StepMetrics
 from wallaroo.model.application import Compute, KeyBy, Sink
 from wallaroo.model.callers import runs_step, time_limited
+from wallaroo.model.gathering import Failed, Gathering
 
 At = int | Stamp | None
 """The origin of a message: its offset or its stamp; None if neither is known."""
@@ -45,6 +47,8 @@ class Paths:
         results: Collects outputs and failed messages.
         arrival: Returns the path for messages that arrive at a stage.
         fresh: Whether the messages have not passed through state yet.
+        here: Level whose stages must get each message before the next one is processed; None if
+            all stages come later. Before them, no step collects messages.
     """
 
     def __init__(
@@ -54,11 +58,15 @@ class Paths:
         arrival: Callable[[StatefulStage], Path],
         *,
         fresh: bool,
+        here: int | None = None,
     ) -> None:
         self._program = program
         self._results = results
         self._arrival = arrival
         self._fresh = fresh
+        self._here = here
+        self._collecting: list[Callable[[], bool]] = []
+        """Run what steps have collected, and return whether that was anything; last steps first."""
         self._counters: list[Callable[[], None]] = []
 
     def of(self, chain: OperatorChain, *, stamped: bool) -> Path:
@@ -72,11 +80,18 @@ class Paths:
         for step in reversed(chain.steps):
             if isinstance(step, KeyBy):
                 path = self._keyed(chain, step, path)
+            elif isinstance(step.function, Gathering) and not self._leads_here(chain):
+                path = self._gathered(chain, step, step.function, path)
             elif step.multi:
                 path = self._computed_multi(chain, step, path, stamped=stamped)
             else:
                 path = self._computed(chain, step, path)
         return path
+
+    def finish(self) -> None:
+        """Run the messages that steps have collected; call it after the last message."""
+        while any([run() for run in reversed(self._collecting)]):  # noqa: C419 - all of them
+            continue
 
     def count(self) -> None:
         """Add the counts of the paths to the metrics."""
@@ -139,6 +154,56 @@ class Paths:
 
         self._counters.append(add_counts)
         return computed
+
+    @runs_step("chain", "step")
+    def _gathered(
+        self, chain: OperatorChain, step: Compute, function: Gathering, then: Path
+    ) -> Path:
+        """Collect messages as they are now, and run many at a time; results keep the order."""
+        failed, count, most = self.failed, self._count_of(chain, step), function.most
+        copied = self._program.carrier.copied
+        collected: list[tuple[At, Any, Any]] = []
+
+        def gathered(at: At, key: Any, message: Any) -> None:
+            try:
+                message = waiting(copied, message)
+            except (Exception, SystemExit) as error:
+                count.add(1, 0)
+                failed(chain, step, message, error, at)
+                return
+            collected.append((at, key, message))
+            if len(collected) >= most:
+                run_collected()
+
+        def run_collected() -> bool:
+            if not collected:
+                return False
+            taken = collected.copy()
+            collected.clear()
+            began = perf_counter()
+            results = function.run([message for _, _, message in taken])
+            seconds = perf_counter() - began
+            left = 0
+            for (at, key, message), result in zip(taken, results, strict=True):
+                if type(result) is Failed:
+                    failed(chain, step, message, result.error, at)
+                elif result is not None:
+                    left += 1
+                    then(at, key, result)
+            count.note(len(taken), left, seconds)
+            return True
+
+        self._collecting.append(run_collected)
+        return gathered
+
+    def _leads_here(self, chain: OperatorChain) -> bool:
+        """Whether a stage of the level that is running follows *chain*."""
+        if self._here is None:
+            return False
+        if chain.stage is not None:
+            partition = self._program.stages[chain.stage].partition
+            return self._program.levels.level(partition) == self._here
+        return any(map(self._leads_here, chain.forks))
 
     @runs_step("chain", "step")
     def _computed_multi(

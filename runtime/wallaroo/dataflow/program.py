@@ -50,8 +50,10 @@ class OperatorChain:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it consists of computations only, without forks."""
-        return not self.forks and all(isinstance(step, Compute) for step in self.steps)
+        """Whether it consists of computations of single messages only, without forks."""
+        return not self.forks and all(
+            isinstance(step, Compute) and not step.gathers for step in self.steps
+        )
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,13 @@ class Program:
         return SourcePath(number, pipeline.name, pipeline.source, chain)
 
     def _chain(
-        self, pipeline: Pipeline, branch: Branch, previous: int | None, *, keyed: bool
+        self,
+        pipeline: Pipeline,
+        branch: Branch,
+        previous: int | None,
+        *,
+        keyed: bool,
+        waits: bool = False,
     ) -> OperatorChain:
         """Return the beginning of *branch*, up to its first stateful step.
 
@@ -183,6 +191,7 @@ class Program:
             branch: The remaining steps.
             previous: Partition from which the messages come, if any.
             keyed: Whether they keep their key from there.
+            waits: Whether they have waited since then.
         """
         steps: list[Stateless] = []
         for place, step in enumerate(branch.steps):
@@ -190,7 +199,8 @@ class Program:
                 rest = branch.after(place)
                 number = self.partition_numbers[step.partition]
                 if previous is not None:
-                    self._hops.append(Hop(previous, number, same_key=keyed and step.key is None))
+                    same_key = keyed and step.key is None
+                    self._hops.append(Hop(previous, number, same_key=same_key, waits=waits))
                 at_once = branch is pipeline.trunk and not steps
                 stage = self._add_stage(
                     pipeline, step, rest, fresh=previous is None, at_once=at_once
@@ -198,7 +208,10 @@ class Program:
                 return OperatorChain(pipeline.name, tuple(steps), (), stage, ())
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
-        forks = tuple(self._chain(pipeline, fork, previous, keyed=keyed) for fork in branch.forks)
+            waits = waits or (isinstance(step, Compute) and step.gathers)
+        forks = tuple(
+            self._chain(pipeline, fork, previous, keyed=keyed, waits=waits) for fork in branch.forks
+        )
         sinks = tuple((self._sink_indices[sink], sink) for sink in pipeline.sinks_of(branch))
         return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks)
 

@@ -64,7 +64,7 @@ class StateRunner:
         self._stage_of = {stage.partition: stage for stage in reversed(program.stages)}
         """One stage of each partition; all stages of a partition with windows continue alike."""
         self._outgoing = Outgoing(program, results, fresh=False)
-        self._paths = Paths(program, results, self._arrival, fresh=False)
+        self._paths = Paths(program, results, self._arrival, fresh=False, here=level)
         self._after = {
             stage.number: self._paths.of(stage.after, stamped=stage.partition in program.stamped)
             for stage in program.stages
@@ -114,6 +114,7 @@ class StateRunner:
             stamped.sort(key=_stamp_of)
             for item in stamped:
                 self._run_item(item)
+        self._paths.finish()
         self._paths.count()
         self._results.settle()
         for number, name in self._names.items():

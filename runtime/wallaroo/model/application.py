@@ -271,6 +271,8 @@ class Compute:
     multi: bool
     """Whether the function returns an iterable of messages, or None."""
     place: Place
+    gathers: bool = False
+    """Whether the function is called for many messages at a time; see `model.gathering`."""
 
 
 @dataclass(frozen=True)

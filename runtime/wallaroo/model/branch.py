@@ -26,6 +26,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.class_api import computation_of, key_extractor_of, state_computation_of
+from wallaroo.model.gathered_steps import GATHERED, resolve_gathered
 from wallaroo.model.joining import resolve_join
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
@@ -148,11 +149,19 @@ class BranchResolver:
         computation = self._computation(step, where, computation_of)
         if computation is None:
             return Compute("?", only_key, multi=False, place=step.place)
+        if isinstance(computation, GATHERED):
+            return resolve_gathered(computation, where, self._problems)
         if not isinstance(computation, AnyComputation):
             self._report_wrong_kind(step, where, "@computation", computation)
             return Compute("?", only_key, multi=False, place=step.place)
         name, function, multi = computation.name, computation.function, computation.multi
-        self._problems.check_arity(function, 1, f"{where}, step {name!r}", "message")
+        self._problems.check_arity(
+            function,
+            1,
+            f"{where}, step {name!r}",
+            "message",
+            if_async="decorate it with @computation_async",
+        )
         self._hint_at_other_function(function, f"{where}, step {name!r}", multi=multi)
         function = returning_list(function, name) if multi else function
         if not isinstance(computation.retry, Retries | None):
@@ -164,13 +173,9 @@ class BranchResolver:
         return Compute(name, function, multi, place_of(step.computation))
 
     def _hint_at_other_function(self, function: Any, label: str, *, multi: bool) -> None:
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            what = "it is declared with async def, and nothing awaits its result; write def"
-        elif inspect.isgeneratorfunction(function) and not multi:
+        if inspect.isgeneratorfunction(function) and not multi:
             what = "it contains yield; decorate it with @computation_multi"
-        else:
-            return
-        self._problems.add_hint(place_of(function), f"{label}: {what}")
+            self._problems.add_hint(place_of(function), f"{label}: {what}")
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         if isinstance(step.computation, (Windowing, JoinInput)):
@@ -234,7 +239,7 @@ class BranchResolver:
             self._problems.add(step.place, f"{where}: {error}")
             return None
         name = getattr(computation, "name", "")
-        is_computation = isinstance(computation, (AnyComputation, AnyStateComputation))
+        is_computation = isinstance(computation, (AnyComputation, AnyStateComputation, *GATHERED))
         if is_computation and not isinstance(name, str):
             self._problems.add(
                 step.place, f"{where}: the name of a step is {describe(name)}; expected a str"

@@ -27,6 +27,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.branch import only_key
+from wallaroo.model.gathering import Gathering
 from wallaroo.model.joins import Join
 from wallaroo.model.retrying import Retrying
 from wallaroo.model.windows.base import duration
@@ -155,7 +156,7 @@ class _Drawing:
 
     def _step(self, path: object, step: Step, pipeline: Pipeline) -> Node:
         if not isinstance(step, Stateful):
-            return self._node(path, "step", step.name, _of_retries(step), step, pipeline)
+            return self._node(path, "step", step.name, _of_computation(step), step, pipeline)
         detail = str(step.windows) if isinstance(step, WindowCompute) else _of_timers(step)
         node = self._node(path, "stateful step", step.name, detail, step, pipeline)
         self._uses[node.id] = step
@@ -247,8 +248,10 @@ def _name_of_key(key: Callable[[Any], Any]) -> str:
     return "" if key is only_key else _named(key)
 
 
-def _of_retries(step: Step) -> str:
+def _of_computation(step: Step) -> str:
     function = step.function if isinstance(step, Compute) else None
+    if isinstance(function, Gathering):
+        return function.label
     return f"{function.policy.times} retries" if isinstance(function, Retrying) else ""
 
 

@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from wallaroo.api import functions, joins, state_functions
+from wallaroo.api import functions, gathered_functions, joins, state_functions
 from wallaroo.api.places import Place, place_of
 
 _DECORATORS: dict[type, str] = {
     functions.Decoder: "decoder",
     functions.Computation: "computation",
     functions.MultiComputation: "computation_multi",
+    gathered_functions.AsyncComputation: "computation_async",
+    gathered_functions.BatchComputation: "computation_batch",
     state_functions.StateComputation: "state_computation",
     state_functions.MultiStateComputation: "state_computation_multi",
     state_functions.TimedStateComputation: "state_computation",
@@ -23,10 +25,13 @@ _DECORATORS: dict[type, str] = {
     joins.AsOfJoin: "asof_join",
     joins.IntervalJoin: "interval_join",
 }
-_MODULES = (functions.__name__, joins.__name__, state_functions.__name__)
+_MODULES = tuple(
+    module.__name__ for module in (functions, gathered_functions, joins, state_functions)
+)
 """Modules of the decorators."""
 
 
+_WRITE_DEF = "write def, and await what it needs in a step with @computation_async"
 IMMUTABLE = frozenset({bool, bytes, complex, float, frozenset, int, str, type(None)})
 """Classes whose objects cannot change."""
 
@@ -56,21 +61,47 @@ class Problems:
         if hint not in self.hints:
             self.hints.append(hint)
 
-    def check_arity(self, function: Any, count: int, label: str, takes: str) -> None:
+    def check_arity(
+        self,
+        function: Any,
+        count: int,
+        label: str,
+        takes: str,
+        *,
+        if_async: str | None = _WRITE_DEF,
+    ) -> None:
         """Record a problem if *function* cannot be called with *count* positional arguments.
+
+        It is a problem as well if it is declared with async def, unless *if_async* is None.
 
         Args:
             function: Function or class to check.
             count: Number of arguments.
             label: How the message refers to the function.
             takes: How the message refers to the arguments.
+            if_async: What to do if it is declared with async def; None if its result is awaited.
         """
+        if if_async is not None:
+            self.check_not_async(function, label, if_async)
         try:
             inspect.signature(function).bind(*[None] * count)
         except TypeError as error:
             self.add(place_of(function), f"{label} is called with ({takes}): {error}")
         except ValueError:
             return  # a builtin without a signature
+
+    def check_not_async(self, function: Any, label: str, remedy: str = _WRITE_DEF) -> None:
+        """Record a problem if *function*, whose result nothing awaits, is declared with async def.
+
+        Args:
+            function: Function to check.
+            label: How the message refers to it.
+            remedy: What to do.
+        """
+        bare = inspect.unwrap(function) if callable(function) else function
+        if inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare):
+            what = "it is declared with async def, and nothing awaits its result"
+            self.add(place_of(bare), f"{label}: {what}; {remedy}")
 
 
 def missing_instance(thing: Any, *methods: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 from wallaroo.api.retries import Retries
 from wallaroo.model.application import Application, Branch, Compute, Step, WindowCompute
 from wallaroo.model.callers import one_call
+from wallaroo.model.gathering import Gathering
 
 
 @dataclass  # not frozen: it takes the name of its function
@@ -69,6 +70,8 @@ def without_pauses(application: Application) -> Application:
         if isinstance(step, Compute) and isinstance(step.function, Retrying):
             function = dataclasses.replace(step.function, pause=lambda _seconds: None)
             return dataclasses.replace(step, function=function)
+        if isinstance(step, Compute) and isinstance(step.function, Gathering):
+            return dataclasses.replace(step, function=step.function.without_pauses())
         if isinstance(step, WindowCompute) and step.late is not None:
             return dataclasses.replace(step, late=of(step.late))
         return step

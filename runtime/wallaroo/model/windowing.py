@@ -114,6 +114,7 @@ def _check_methods(kind: type, label: str, problems: Problems) -> bool:
         own = () if unbound else ("self",)
         if method == "output" and _accepts(function, len(own) + len(_OUTPUT_OF_WINDOW)):
             takes_window = True
+            problems.check_not_async(function, f"{label}: {method}")
             continue
         shown = ", ".join((*own, *takes))
         if method == "output":

@@ -13,7 +13,7 @@ from typing import Any
 
 from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.guarding import guarded
-from wallaroo.dataflow.message_snapshots import Carrier
+from wallaroo.dataflow.message_snapshots import Carrier, waiting
 from wallaroo.dataflow.paths import as_bytes
 from wallaroo.errors import UsageError
 from wallaroo.model.application import (
@@ -177,6 +177,9 @@ class Run:
                 self._call(pipeline, step.name, stable_hash, key, about=message)
                 self._run_branch(pipeline, rest, key, message)
             elif isinstance(step, Compute):
+                if step.gathers:  # as it waits for others
+                    copy = functools.partial(waiting, self._carrier.copied)
+                    message = self._call(pipeline, step.name, copy, message)
                 result = self._call(pipeline, step.name, step.function, message)
                 for output in self._outputs(step, result):
                     self._run_branch(pipeline, rest, key, output)

@@ -1,0 +1,66 @@
+"""The event loop of a process, on which all async steps run.
+
+It is made for the first call and kept, so that clients with open connections can live on it. It
+runs only while calls are awaited. A forked process makes one of its own: what lives on that of its
+parent would share connections with the parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from wallaroo.model.callers import time_limited
+
+T = TypeVar("T")
+
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+"""By process. Those of parents are kept, too: to collect them would close connections."""
+
+# What user code starts on the loop beside its calls, such as tasks, is subject to the time limit
+# from here on.
+time_limited(asyncio.Handle._run)  # noqa: SLF001
+
+
+def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run *main* on the event loop of this process, and return its result.
+
+    If a loop is running in this thread, as in a notebook, another thread runs it meanwhile.
+    """
+    if asyncio._get_running_loop() is None:  # noqa: SLF001
+        return _run(main)
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(_run(main))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="async steps", daemon=True).start()
+    return done.result()
+
+
+def _run(main: Coroutine[Any, Any, T]) -> T:
+    process = os.getpid()
+    loop = _loops.get(process)
+    if loop is None or loop.is_closed():
+        loop = _loops[process] = asyncio.new_event_loop()
+    task = loop.create_task(main)
+    while not task.done():
+        try:
+            loop.run_until_complete(task)
+        except (SystemExit, RuntimeError):
+            # user code has raised it outside of a call, or stopped the loop: the calls go on
+            if loop.is_closed() or loop.is_running():
+                raise
+        except BaseException:
+            task.cancel()
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+            raise
+    return task.result()

@@ -1,0 +1,69 @@
+"""Resolves steps that are called for many messages at a time: async and batched ones."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
+from wallaroo.api.places import place_of
+from wallaroo.api.retries import Retries
+from wallaroo.model.application import Application, Compute
+from wallaroo.model.awaiting import Awaiting
+from wallaroo.model.batching import Batching
+from wallaroo.model.gathering import Gathering
+from wallaroo.model.problems import Problems, describe
+
+GATHERED = (AsyncComputation, BatchComputation)
+"""Classes of their declarations."""
+
+
+def resolve_gathered(computation: Any, where: str, problems: Problems) -> Compute:
+    """Resolve an async or a batched step; valid only if no problem was found.
+
+    Args:
+        computation: The declaration, of a class in `GATHERED`.
+        where: How messages refer to the pipeline.
+        problems: Collects problems.
+    """
+    name, function, place = computation.name, computation.function, place_of(computation)
+    label, retry = f"{where}, step {name!r}", computation.retry
+    if not isinstance(retry, Retries | None):
+        sentence = f"{label}: retry is {describe(retry)}; expected wallaroo.retries(…)"
+        problems.add(place, sentence)
+        retry = None
+    gathering: Gathering
+    if isinstance(computation, AsyncComputation):
+        problems.check_arity(function, 1, label, "message", if_async=None)
+        if (what := _why_not_awaited(function)) is not None:
+            problems.add(place, f"{label}: {what}")
+        timeout_s = computation.timeout_ns / 1e9
+        gathering = Awaiting(function, computation.concurrency, timeout_s, retry)
+    else:
+        problems.check_arity(function, 1, label, "list of messages")
+        gathering = Batching(function, name, computation.max, computation.wait_ns, retry)
+    return Compute(name, gathering, multi=False, place=place, gathers=True)
+
+
+def longest_wait(application: Application) -> tuple[int, float]:
+    """Return for how many messages batches wait, and for how many seconds at most; 0 for none."""
+    functions = [
+        step.function
+        for pipeline in application.pipelines
+        for step in pipeline.trunk.walk()
+        if isinstance(step, Compute)
+    ]
+    waiting = [one for one in functions if isinstance(one, Batching) and one.wait_ns]
+    most = max((one.max for one in waiting), default=0)
+    return most, max((one.wait_ns for one in waiting), default=0) / 1e9
+
+
+def _why_not_awaited(function: Any) -> str | None:
+    if inspect.isasyncgenfunction(function):
+        return (
+            "@computation_async is given an async generator; return one message, or a list of "
+            "them for a @computation_multi after it"
+        )
+    if inspect.isfunction(function) and not inspect.iscoroutinefunction(function):
+        return "@computation_async is given a plain function; write async def, or use @computation"
+    return None

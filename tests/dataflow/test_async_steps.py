@@ -1,0 +1,367 @@
+"""Async steps, held against plain Python: order, bound, time limit, retries, mishaps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wallaroo
+from tests.dataflow.harness import Driven, chunks, drive_all
+from wallaroo.dataflow.call_timeout import CallTimeout
+from wallaroo.dataflow.decoding import Router
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.results import TaskResults
+from wallaroo.model.application import Application
+from wallaroo.model.graph import graph_of
+from wallaroo.model.resolve import resolve
+from wallaroo.testing import simulate
+
+Function = Callable[[Any], Coroutine[Any, Any, Any]]
+
+decode = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str))
+
+
+class Last:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+
+@wallaroo.state_computation(name="append", state=Last)
+def append(text: str, last: Last) -> Last:
+    last.texts.append(text)
+    return last  # which the next message changes
+
+
+def application(function: Function, **options: Any) -> Application:
+    step = wallaroo.computation_async(name="ask", **options)(function)
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode))
+    return resolve(wallaroo.build_application("asking", source.to(step).to_sink(SINK)))
+
+
+def sent(*texts: str) -> list[tuple[str, bytes]]:
+    return [("p", text.encode()) for text in texts]
+
+
+def errors_of(driven: Driven) -> list[tuple[int | None, str]]:
+    return [(letter.arrival, letter.error) for letter in driven.tally.examples]
+
+
+class Service:
+    """Answers in upper case, some later than others; counts what it is asked at a time."""
+
+    def __init__(self, fails: Callable[[str, int], bool] = lambda _text, _attempt: False) -> None:
+        self.asked: list[str] = []
+        self.running = self.most = 0
+        self._fails = fails
+
+    async def ask(self, text: str) -> str | None:
+        attempt = self.asked.count(text)
+        self.asked.append(text)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            for _ in range(len(text) % 5):
+                await asyncio.sleep(0)
+            if self._fails(text, attempt):
+                raise ConnectionError(text)
+            return None if text.startswith("-") else text.upper()
+        finally:
+            self.running -= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.text("ab-", max_size=6), st.integers(0, 3)), max_size=40),
+    st.integers(1, 7),
+    st.integers(0, 2),
+)
+def test_outputs_and_dead_letters_are_those_of_a_loop_and_calls_are_bounded(
+    messages: list[tuple[str, int]], concurrency: int, times: int
+) -> None:
+    texts = [f"{text}{number}" for number, (text, _) in enumerate(messages)]
+
+    def fails(text: str, attempt: int) -> bool:
+        return attempt < text.count("b")
+
+    retry = wallaroo.retries(times, backoff=0) if times else None
+    service = Service(fails)
+    made = application(service.ask, concurrency=concurrency, retry=retry)
+    driven = drive_all(made, sent(*texts), [cut for _, cut in messages])
+    fine = [text for text in texts if text.count("b") <= times]
+    assert driven.outputs["p"] == [
+        text.upper().encode() for text in fine if not text.startswith("-")
+    ]
+    assert errors_of(driven) == [
+        (number, f"ConnectionError: {text}")
+        for number, text in enumerate(texts)
+        if text.count("b") > times
+    ]
+    assert service.most <= concurrency
+    if texts and not any(cut for _, cut in messages):
+        assert service.most == min(concurrency, len(texts))
+    for text in texts:
+        assert service.asked.count(text) == min(text.count("b"), times) + 1
+
+
+def test_a_simulation_gives_the_same_and_does_not_pause() -> None:
+    retry = wallaroo.retries(3, backoff=wallaroo.hours(24))
+    service = Service(lambda text, attempt: attempt < text.count("b"))
+    made = application(service.ask, retry=retry)
+    simulation = simulate(made, sent("a", "bb", "bbbb", "-"))
+    assert simulation.outputs == [b"A", b"BB"]
+    ((pipeline, step, message, error),) = simulation.set_aside
+    assert (pipeline, step, message, type(error)) == ("p", "ask", "bbbb", ConnectionError)
+    assert error.__notes__ == ["attempts: 4"]
+
+
+async def _odd(text: str) -> Any:
+    match text:
+        case "late":
+            await asyncio.sleep(3600)
+        case "exit":
+            raise SystemExit(3)
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "base":
+            raise BaseException(text)  # noqa: TRY002
+        case "child exits":
+            await asyncio.create_task(_odd("exit"))
+        case "stops the loop":
+            asyncio.get_running_loop().stop()
+        case "runs a loop":
+            sleep = asyncio.sleep(0)
+            try:
+                asyncio.run(sleep)
+            finally:
+                sleep.close()
+        case "cancels itself":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return text
+
+
+def test_a_call_that_goes_wrong_affects_its_message_alone() -> None:
+    texts = ["a", "exit", "b", "cancelled", "base", "late", "child exits", "stops the loop", "c"]
+    texts += ["runs a loop", "cancels itself", "d"]
+    made = application(_odd, timeout=wallaroo.milliseconds(200))
+    driven = drive_all(made, sent(*texts), [0] * len(texts))
+    assert driven.outputs["p"] == [b"a", b"b", b"stops the loop", b"c", b"d"]
+    assert [error.partition("\n")[0] for _, error in errors_of(driven)] == [
+        "SystemExit: 3",
+        "CancelledError: ",
+        "BaseException: base",
+        "TimeoutError: the call took longer than its timeout, 0.2 s",
+        "SystemExit: 3",
+        "RuntimeError: asyncio.run() cannot be called from a running event loop",
+        "CancelledError: ",
+    ]
+    assert all(letter.place.startswith("test_async_steps.py:") for letter in driven.tally.examples)
+    again = drive_all(made, sent("e"), [0])
+    assert again.outputs["p"] == [b"e"]
+
+
+def test_a_call_that_does_not_end_when_it_is_cancelled_is_left_to_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wallaroo.model.awaiting._GRACE_S", 0.05)
+    never: list[asyncio.Future[None]] = []
+
+    async def stubborn(text: str) -> str:
+        while text == "stubborn":
+            never.append(asyncio.get_running_loop().create_future())
+            try:
+                await never[-1]
+            except asyncio.CancelledError:
+                continue
+            return "too late"
+        return text
+
+    made = application(stubborn, timeout=wallaroo.milliseconds(50), concurrency=1)
+    driven = drive_all(made, sent("a", "stubborn", "b"), [0] * 3)
+    assert driven.outputs["p"] == [b"a", b"b"]
+    assert errors_of(driven) == [(1, "TimeoutError: the call took longer than its timeout, 0.05 s")]
+    never[-1].get_loop().call_soon(never[-1].set_result, None)
+    again = drive_all(made, sent("c", "d"), [0, 0])
+    assert again.outputs["p"] == [b"c", b"d"]
+
+
+def test_a_timeout_is_tried_again_and_a_cancelled_call_can_clean_up() -> None:
+    calls: list[str] = []
+
+    async def slow_at_first(text: str) -> str:
+        calls.append(text)
+        try:
+            await asyncio.sleep(3600 if calls.count(text) == 1 else 0)
+        finally:
+            calls.append("cleaned up")
+        return text
+
+    retry = wallaroo.retries(1, backoff=0, on=TimeoutError)
+    made = application(slow_at_first, timeout=wallaroo.milliseconds(20), retry=retry)
+    assert drive_all(made, sent("a"), [0]).outputs["p"] == [b"a"]
+    assert calls == ["a", "cleaned up", "a", "cleaned up"]
+
+
+def test_code_that_does_not_await_is_interrupted_at_the_limit_of_any_call() -> None:
+    async def busy(text: str) -> str:
+        if text == "in a task":
+            await asyncio.create_task(busy("here"))
+        while text == "here":
+            pass
+        await asyncio.sleep(0)
+        return text
+
+    made = application(busy)
+    ((block,),) = chunks(made, sent("a", "here", "b", "in a task", "c"), [0] * 5)
+    results = TaskResults(lambda _outputs, _tally: None)
+    limit = CallTimeout(0.3)
+    limit.start()
+    try:
+        Router(Program(made, 1), results).route(block)
+    finally:
+        limit.stop()
+    assert [(letter.arrival, letter.error) for letter in results.tally.letters] == [
+        (1, "CallTimedOut: the call took longer than 0.3 s"),
+        (3, "CallTimedOut: the call took longer than 0.3 s"),
+    ]
+    assert results.metrics.step("p", "ask").left == 3
+
+
+def test_a_message_waits_as_it_was_when_it_was_emitted() -> None:
+    async def join(last: Last) -> str:
+        await asyncio.sleep(0)
+        return " ".join(last.texts)
+
+    step = wallaroo.computation_async(name="join")(join)
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode)).collect()
+    made = resolve(wallaroo.build_application("join", source.to(append).to(step).to_sink(SINK)))
+    messages = sent("a", "b", "c")
+    driven = drive_all(made, messages, [0] * 3)
+    assert driven.outputs["p"] == [b"a", b"a b", b"a b c"] == simulate(made, messages).outputs
+
+
+def test_a_message_that_cannot_wait_is_set_aside_in_the_engine_and_in_a_simulation() -> None:
+    made = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode))
+
+    @wallaroo.computation(name="lambda")
+    def lambdas(text: str) -> Any:
+        return lambda: text
+
+    step = wallaroo.computation_async(name="ask")(_odd)
+    built = resolve(wallaroo.build_application("odd", made.to(lambdas).to(step).to_sink(SINK)))
+    (error,) = [error for _, error in errors_of(drive_all(built, sent("a"), [0]))]
+    assert error.startswith(
+        "Unsendable: a message of class function cannot wait for this step, because it cannot be "
+        "pickled: "
+    )
+    ((_, step_name, _, raised),) = simulate(built, sent("a")).set_aside
+    assert (step_name, f"Unsendable: {raised}") == ("ask", error)
+
+
+def test_the_loop_and_what_is_opened_once_are_kept_between_chunks() -> None:
+    opened: list[asyncio.AbstractEventLoop] = []
+
+    @wallaroo.once_per_worker
+    async def client() -> str:
+        opened.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        if len(opened) == 1:
+            raise ConnectionError
+        return "client"
+
+    async def ask(text: str) -> str:
+        assert asyncio.get_running_loop() is (opened or [asyncio.get_running_loop()])[0]
+        return f"{await client()} {text}"
+
+    made = application(ask, retry=wallaroo.retries(1, backoff=0))
+    driven = drive_all(made, sent("a", "b", "c"), [0, 0, 3])
+    assert driven.outputs["p"] == [b"client a", b"client b", b"client c"]
+    assert len(opened) == 2
+
+
+def test_what_is_opened_once_needs_a_function_without_parameters() -> None:
+    with pytest.raises(TypeError, match="once_per_worker is given plain; expected an async def"):
+
+        @wallaroo.once_per_worker  # type: ignore[arg-type]
+        def plain() -> None: ...
+
+
+def test_a_simulation_runs_beside_a_running_loop_as_in_a_notebook() -> None:
+    async def main() -> list[bytes]:
+        return simulate(application(Service().ask), sent("a", "b")).outputs
+
+    assert asyncio.run(main()) == [b"A", b"B"]
+
+
+def test_many_more_messages_than_are_collected_at_a_time_keep_their_order() -> None:
+    texts = [str(number) for number in range(9_000)]
+    chosen = random.Random(1)
+
+    async def ask(text: str) -> str:
+        if chosen.random() < 0.1:
+            await asyncio.sleep(0)
+        return text
+
+    driven = drive_all(application(ask, concurrency=50), sent(*texts), [0] * len(texts))
+    assert [output.decode() for output in driven.outputs["p"]] == texts
+
+
+def test_steps_after_each_other_and_branches_get_all_messages() -> None:
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode))
+    asked = source.to(wallaroo.computation_async(name="ask")(Service().ask))
+    twice = asked.to(wallaroo.computation_async(name="again")(_odd))
+    both = twice.merge(asked.to(wallaroo.computation(name="low")(str.lower)))
+    made = resolve(wallaroo.build_application("both", both.to_sink(SINK)))
+    driven = drive_all(made, sent("a", "b", "c"), [0, 0, 1])
+    upper = [output for output in driven.outputs["p"] if output.isupper()]
+    assert upper == [b"A", b"B", b"C"]
+    assert sorted(driven.outputs["p"]) == [b"A", b"B", b"C", b"a", b"b", b"c"]
+
+
+def test_context_variables_of_a_call_may_be_set() -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def ask(text: str) -> str:
+        variable.set(text)
+        await asyncio.sleep(0)
+        return variable.get()
+
+    driven = drive_all(application(ask), sent("a", "b"), [0, 0])
+    assert driven.outputs["p"] == [b"a", b"b"]
+
+
+def test_the_step_is_drawn_and_counted() -> None:
+    made = application(Service().ask, concurrency=1_000, retry=wallaroo.retries(2))
+    (group,) = graph_of(made).groups
+    details = [node.detail for node in group.nodes if node.kind == "step"]
+    assert details == ["async, 1,000 at a time, 2 retries"]
+    ((block,),) = chunks(made, sent("a", "-", "b"), [0] * 3)
+    results = TaskResults(lambda _outputs, _tally: None)
+    Router(Program(made, 1), results).route(block)
+    metrics = results.metrics.step("p", "ask")
+    assert (metrics.entered, metrics.left, metrics.timed) == (3, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"concurrency": 0}, "concurrency is 0; it must be at least 1 and at most 100,000"),
+        ({"concurrency": 2.5}, r"concurrency is 2\.5; expected an integer"),
+        ({"timeout": 0}, "the timeout is 0 ns; it must be positive"),
+        ({"timeout": 1.5}, r"the timeout is 1\.5; expected nanoseconds, as of wallaroo\.seconds"),
+    ],
+)
+def test_wrong_options_are_refused(options: Any, sentence: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        wallaroo.computation_async(name="ask", **options)
