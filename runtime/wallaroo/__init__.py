@@ -68,6 +68,7 @@ from wallaroo.api.retries import retries
 from wallaroo.api.state_functions import state_computation, state_computation_multi
 from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
+from wallaroo.api.web import SSESinkConfig
 from wallaroo.api.windows import count_windows, range_windows, session_windows
 from wallaroo.api.worker_objects import once_per_worker
 from wallaroo.errors import (
@@ -108,6 +109,7 @@ __all__ = [
     "OutputSink",
     "Partition",
     "Pipeline",
+    "SSESinkConfig",
     "SinkConfig",
     "SourceConfig",
     "StateComputation",

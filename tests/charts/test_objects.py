@@ -122,6 +122,8 @@ CASES: dict[str, dict[str, Any]] = {
     "topics beside ports": {
         "kafka": {"enabled": True, "secretName": "kafka", "secretKey": ""},
         "gateway": {"extraEnv": [{"name": "A", "value": "b"}]},
+        "events": [{"name": "prices", "port": 7020}, {"name": "alerts", "port": 7021}],
+        "networkPolicy": {"viewers": [{"namespaceSelector": {}}]},
         "args": ["--kafka_sink_max_message_size=500000"],
     },
     "dashboard": {

@@ -12,7 +12,7 @@ SECURITY = Path(__file__).parents[2] / "SECURITY.md"
 
 
 def documented() -> set[tuple[str, str]]:
-    """Pod and port of each row of the table; `sources` and `receiver.ports` are names."""
+    """Pod and port of each row of the table; `sources`, `events` and `receiver.ports` are names."""
     behind = SECURITY.read_text().split("\n## Ports\n")[1].split("\nOn a cluster, by pod:\n")[1]
     found = set()
     for row in behind.strip().split("\n\n")[0].splitlines()[2:]:
@@ -26,9 +26,10 @@ def test_the_ports_of_pods_are_in_the_table(helm: Helm) -> None:
     sources = [{"name": "text", "port": 7123}]
     values: dict[str, Any] = {
         "sources": sources,
+        "events": [{"name": "prices", "port": 7124}],
         "dashboard": {"enabled": True, "tokenSecret": "token"},
     }
-    names = {"7123": "sources", "7002": "receiver.ports"}
+    names = {"7123": "sources", "7124": "events", "7002": "receiver.ports"}
     found = set()
     for pod, spec in pods(helm.objects("word-count", values)):
         for container in spec["containers"]:

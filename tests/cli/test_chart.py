@@ -116,3 +116,23 @@ def test_a_name_without_a_latin_letter_is_refused(tmp_path: Path) -> None:
     code, said = write(application(tmp_path, "日本", "a"))
     assert code == 2
     assert "the application's name '日本' has no letter that a chart's name may contain" in said
+
+
+def test_ports_of_sinks_that_viewers_connect_to_are_values(tmp_path: Path, helm: SdkHelm) -> None:
+    app = application(tmp_path, "Prices", "quotes")
+    module = tmp_path / "application.py"
+    listening = module.read_text().replace(
+        'TCPSinkConfig("127.0.0.1", 9, ', 'SSESinkConfig("0.0.0.0", 7020, '
+    )
+    module.write_text(listening)
+    chart = tmp_path / "chart"
+    code, said = write(app, "--directory", str(chart))
+    assert code == 0, said
+    assert [source["name"] for source in values(chart)["sources"]] == ["quotes"]
+    assert values(chart)["events"] == [{"name": "events-2", "port": 7020}]
+    (service,) = (
+        o["spec"]
+        for o in helm.objects(chart)
+        if o["kind"] == "Service" and o["metadata"]["name"].endswith("-events")
+    )
+    assert [port["port"] for port in service["ports"]] == [7020]

@@ -141,4 +141,6 @@ wallaroo.build_application("app", totals.to_sink(sink))
 totals.to_sinks([sink, wallaroo.FileSinkConfig("out", encode, framing="lines")])
 orders.to_sink(sink)  # E: has incompatible type "TCPSinkConfig[int]"
 orders.to_sinks([sink])  # E: List item 0 has incompatible type "TCPSinkConfig[int]"
+page = wallaroo.SSESinkConfig("", 0, encode)
+orders.to_sink(page)  # E: has incompatible type "SSESinkConfig[int]"
 wallaroo.TCPSinkConfig("", 0, decode)  # E: Argument 3 to "TCPSinkConfig" has incompatible type

@@ -43,21 +43,25 @@ sources is empty: name the application's sources in the order it takes them, for
 {{- end -}}
 {{- $names := dict -}}
 {{- $ports := dict -}}
-{{- range .Values.sources -}}
+{{- $kinds := dict "sources" "source" "events" "port of events" -}}
+{{- range $kind := list "sources" "events" -}}
+{{- $one := get $kinds $kind -}}
+{{- range index $.Values $kind -}}
 {{- if hasKey $names .name }}
-Two sources have the name {{ .name }}: each needs a different name.
+Two {{ ternary "sources" "ports of sources or events" (empty $.Values.events) }} have the name {{ .name }}: each needs a different name.
 {{- end -}}
 {{- if hasKey $ports (toString (int .port)) }}
-The sources {{ get $ports (toString (int .port)) }} and {{ .name }} have the same port {{ int .port }}: each needs a different port.
+The {{ ternary "sources" "ports" (empty $.Values.events) }} {{ get $ports (toString (int .port)) }} and {{ .name }} have the same port {{ int .port }}: each needs a different port.
 {{- end -}}
 {{- if or (has .name (list "inner" "health")) (has (int .port) (list 7900 7980)) }}
-The source {{ .name }} with port {{ int .port }} is in the way of the gateway's own ports (inner, 7900; health, 7980): choose another name and port.
+The {{ $one }} {{ .name }} with port {{ int .port }} is in the way of the gateway's own ports (inner, 7900; health, 7980): choose another name and port.
 {{- end -}}
 {{- if and (eq $.Values.engine "real-time") (or (eq .name "chunks") (eq (int .port) 7901)) }}
-The source {{ .name }} with port {{ int .port }} is in the way of the port at which the gateway serves the real-time engine (chunks, 7901): choose another name and port.
+The {{ $one }} {{ .name }} with port {{ int .port }} is in the way of the port at which the gateway serves the real-time engine (chunks, 7901): choose another name and port.
 {{- end -}}
 {{- $_ := set $names .name true -}}
 {{- $_ := set $ports (toString (int .port)) .name -}}
+{{- end -}}
 {{- end -}}
 {{- range $name := keys .Values.gateway.service.nodePorts | sortAlpha -}}
 {{- if not (hasKey $names $name) }}

@@ -108,6 +108,9 @@ resource:
 {{- range $place, $source := $values.sources -}}
 {{- $checks = append $checks (list (printf "sources[%d].name" $place) "source" $source.name "required") -}}
 {{- end -}}
+{{- range $place, $port := $values.events -}}
+{{- $checks = append $checks (list (printf "events[%d].name" $place) "source" $port.name "required") -}}
+{{- end -}}
 {{- range $place, $range := $values.gateway.service.loadBalancerSourceRanges -}}
 {{- $checks = append $checks (list (printf "gateway.service.loadBalancerSourceRanges[%d]" $place) "network" $range "required") -}}
 {{- end -}}

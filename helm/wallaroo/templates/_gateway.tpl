@@ -33,6 +33,24 @@ spec:
     {{- end }}
 ---
 {{ end -}}
+{{- if .Values.events -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "wallaroo.metadata" (merge (dict "name" "events") $part) | nindent 2 }}
+spec:
+  type: ClusterIP
+  selector:
+    {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
+  ports:
+    {{- range .Values.events }}
+    - name: {{ .name }}
+      port: {{ int .port }}
+      targetPort: {{ .name }}
+      protocol: TCP
+    {{- end }}
+---
+{{ end -}}
 apiVersion: v1
 kind: Service
 metadata:
@@ -126,7 +144,7 @@ spec:
             {{- end }}
           {{- end }}
           ports:
-            {{- range .Values.sources }}
+            {{- range concat .Values.sources .Values.events }}
             - name: {{ .name }}
               containerPort: {{ int .port }}
               protocol: TCP

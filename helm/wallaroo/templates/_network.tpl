@@ -9,6 +9,11 @@
 {{- range .Values.sources -}}
 {{- $sources = append $sources (dict "port" (int .port) "protocol" "TCP") -}}
 {{- end -}}
+{{- $viewers := .Values.networkPolicy.viewers -}}
+{{- $events := list -}}
+{{- range .Values.events -}}
+{{- $events = append $events (dict "port" (int .port) "protocol" "TCP") -}}
+{{- end -}}
 {{- $outputs := list -}}
 {{- range .Values.receiver.ports -}}
 {{- $outputs = append $outputs (dict "port" (int .) "protocol" "TCP") -}}
@@ -30,6 +35,9 @@
 -}}
 {{- if $sources -}}{{- /* a rule without ports would open all */ -}}
 {{- $gateway = prepend $gateway (dict "ports" $sources "from" (ternary (append $senders $release) (list) (not (empty $senders)))) -}}
+{{- end -}}
+{{- if $events -}}
+{{- $gateway = append $gateway (dict "ports" $events "from" (ternary (append $viewers $release) (list) (not (empty $viewers)))) -}}
 {{- end -}}
 {{- $rules := dict
   "gateway" $gateway

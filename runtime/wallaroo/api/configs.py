@@ -141,7 +141,7 @@ class TCPSourceConfig(Generic[Result_co]):
     ) -> None:
         self.name = name
         self.host = host
-        self.port = _port(port)
+        self.port = port_of(port)
         self.decoder = decoder
         self.max_size = max_size
         self.framing = framing
@@ -179,7 +179,7 @@ class HTTPSourceConfig(Generic[Result_co]):
         max_size: int | None = None,
     ) -> None:
         self.host = host
-        self.port = int(port)
+        self.port = port_of(port)
         self.decoder = decoder
         self.path = path
         self.max_size = max_size
@@ -300,7 +300,7 @@ class TCPSinkConfig(Generic[In_contra]):
         sequenced: bool = False,
     ) -> None:
         self.host = host
-        self.port = _port(port)
+        self.port = port_of(port)
         self.encoder = encoder
         self.sequenced = sequenced
         self.place = calling_place()
@@ -334,7 +334,7 @@ class FileSinkConfig(Generic[In_contra]):
         self.place = calling_place()
 
 
-def _port(port: Any) -> int:
+def port_of(port: Any) -> int:
     """Return *port* as a number.
 
     Raises:

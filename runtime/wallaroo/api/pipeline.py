@@ -35,6 +35,7 @@ from wallaroo.api.state_functions import (
     MultiStateComputation,
     StateComputation,
 )
+from wallaroo.api.web import SSESinkConfig
 from wallaroo.api.windows import Windowing
 
 Message = TypeVar("Message")
@@ -53,7 +54,9 @@ AnySource = (
     | GenSourceConfig[Message]
     | SourceConfig[Message]
 )
-AnySink = TCPSinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
+AnySink = (
+    TCPSinkConfig[Message] | SSESinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
+)
 
 
 @dataclass(frozen=True, eq=False)

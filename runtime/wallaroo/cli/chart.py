@@ -122,6 +122,11 @@ def _values(application: Application, image: str, app_args: tuple[str, ...]) -> 
     ports = "".join(
         f"\n  - name: {name}\n    port: {_FIRST_PORT + i}" for i, name in enumerate(names)
     )
+    events = "".join(
+        f"\n  - name: {name}\n    port: {port}" for name, port in _event_ports(application, names)
+    )
+    if events:
+        events = f"\n# The ports of its sinks that viewers connect to.\nevents:{events}\n"
     args = f"\nargs: {json.dumps(app_args, ensure_ascii=False)}\n" if app_args else ""
     first = names[0] if names else "…"
     return f"""\
@@ -131,7 +136,7 @@ image:
 
 # The ports of the application's sources, in the order in which it creates them.
 sources:{ports or " []"}
-{args}
+{events}{args}
 # What `helm test` sends, and the outputs that it expects: ordinary messages, which change state.
 # {{nonce}} stands for six letters that differ in each run.
 #
@@ -147,10 +152,25 @@ sources:{ports or " []"}
 def _source_names(application: Application) -> list[str]:
     """Names of the sources that listen, as those of a Service's ports: unique, up to 15 letters."""
     names: list[str] = []
-    listening = [source for source in application.sources if source.address]
-    for number, source in enumerate(listening, 1):
-        name = re.sub(r"[^a-z0-9]+", "-", source.name.lower()).strip("-")[:15].strip("-")
-        if not re.search("[a-z]", name) or name in (*names, *_RESERVED):
-            name = f"source-{number}"
-        names.append(name)
+    for source in application.sources:
+        if source.address:
+            names.append(_port_name(source.name, "source", names))
     return names
+
+
+def _event_ports(application: Application, sources: list[str]) -> list[tuple[str, int]]:
+    """Names and ports of the sinks that listen; *sources* are the names of the other ports."""
+    found: list[tuple[str, int]] = []
+    for sink in application.sinks:
+        if sink.address:
+            names = [*sources, *(name for name, _ in found)]
+            found.append((_port_name(sink.name, "events", names), sink.address[1]))
+    return found
+
+
+def _port_name(name: str, kind: str, taken: list[str]) -> str:
+    """A name for a port, like *name* if that is possible, and unlike those that are *taken*."""
+    like = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:15].strip("-")
+    if re.search("[a-z]", like) and like not in (*taken, *_RESERVED):
+        return like
+    return next(free for n in range(len(taken) + 1, 10_000) if (free := f"{kind}-{n}") not in taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wallaroo.gateway.connectors.base import Reporting, SinkConnector
+from wallaroo.gateway.connectors.base import Listening, Reporting, SinkConnector
 from wallaroo.gateway.connectors.registry import SourceConnectors
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.journal.journal import Journal
@@ -48,7 +48,11 @@ class Monitor:
             for index, source in enumerate(self._application.sources)
         )
         sinks = tuple(
-            SinkStatus(sink.name, sink.where, connector.problem)
+            SinkStatus(
+                sink.name,
+                connector.where if isinstance(connector, Listening) else sink.where,
+                connector.problem,
+            )
             for sink, connector in zip(self._application.sinks, self._sinks, strict=True)
         )
         return GatewayStatus(

@@ -133,16 +133,17 @@ class Gateway:
             self._sink_tls,
             self._on_failure,
         )
-        sources = self._application.sources
+        sources, sinks = self._application.sources, self._application.sinks
         if settings.ports:
-            with_ports = zip(sources, settings.ports, strict=True)
-            sources = tuple(source.at_port(port) for source, port in with_ports)
+            ports = iter(settings.ports)
+            sources = tuple(source.at_port(next(ports)) for source in sources)
+            sinks = tuple(sink.at_port(next(ports, 0)) for sink in sinks)
         self._sources = SourceConnectors(context, sources)
         self._journal.on_room = self._sources.on_room
         self._journal.on_accepted = self._sources.on_accepted
         await self._sources.start()
         self._sinks: list[SinkConnector] = [
-            open_sink(context, index, sink) for index, sink in enumerate(self._application.sinks)
+            open_sink(context, index, sink) for index, sink in enumerate(sinks)
         ]
         self._monitor = Monitor(
             self._application, self._journal, self._outbox, self._sources, self._sinks

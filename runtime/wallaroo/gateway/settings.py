@@ -60,7 +60,8 @@ class GatewaySettings:
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
     """How messages enter and outputs leave."""
     ports: Sequence[int] = ()
-    """Ports to bind, one for each source; if empty, the application's own."""
+    """Ports to bind, one for each source, then one for each sink; if empty, the application's own.
+    """
     letters: DeadLetterLimits = field(default_factory=DeadLetterLimits)
     """Limits of the dead letters."""
     outbox_bytes: int = 1024**3

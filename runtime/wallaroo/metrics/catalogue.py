@@ -170,6 +170,15 @@ KAFKA_TRANSACTIONS = _metric(
     "Transactions that the sink has committed since the gateway started.",
     "sink",
 )
+SSE_VIEWERS = _metric(
+    "wallaroo_sse_viewers", "gauge", "Viewers that are connected to the sink now.", "sink"
+)
+SSE_DISCONNECTED = _metric(
+    "wallaroo_sse_disconnected_total",
+    "counter",
+    "Viewers that the sink has disconnected because they were too slow, since the gateway started.",
+    "sink",
+)
 STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
 STATE_EXPIRED = _metric(
     "wallaroo_state_expired_total",

@@ -155,6 +155,15 @@ class Sink(ABC):
         return self.where
 
     @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port that it listens on; port 0 lets the system choose. None if it does not."""
+        return None
+
+    def at_port(self, port: int) -> Sink:  # noqa: ARG002
+        """The same sink, listening on *port* if it listens."""
+        return self
+
+    @property
     def problem(self) -> str | None:
         """Why it could never deliver, with what to do; None if it can."""
         return None

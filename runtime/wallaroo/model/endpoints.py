@@ -10,7 +10,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from wallaroo.api.builder import DeclaredPipeline
 from wallaroo.api.configs import (
@@ -25,6 +25,8 @@ from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, Sourc
 from wallaroo.api.functions import Decoder, Encoder
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, place_of
+from wallaroo.api.web import SSESinkConfig
+from wallaroo.model import sse
 from wallaroo.model.application import (
     CustomSink,
     CustomSource,
@@ -50,6 +52,14 @@ from wallaroo.model.kafka import (
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
+
+
+class _Encoding(Protocol):
+    """A configuration of a sink."""
+
+    encoder: Any
+    place: Place
+
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
 
@@ -310,11 +320,15 @@ class EndpointResolver:
             encode = encoding_records(encode)
         return KafkaSink(name, encode, place, topic_of(config), config.transactions)
 
-    def _encode(
-        self,
-        config: TCPSinkConfig[Any] | FileSinkConfig[Any] | SinkConfig[Any] | KafkaSinkConfig[Any],
-        where: str,
-    ) -> tuple[Any, Place]:
+    @_sink.register(SSESinkConfig)
+    def _sse_sink(self, config: SSESinkConfig[Any], declared: DeclaredPipeline, name: str) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        for problem in sse.problems_of(config):
+            self._problems.add(config.place, f"{where}: {problem}")
+        return sse.sse_sink(name, encode, config, place)
+
+    def _encode(self, config: _Encoding, where: str) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""
         encode, place = encoder_of(config.encoder), place_of(config.encoder)
         if (due := missing_instance(config.encoder, "encode")) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wallaroo.api import functions, gathered_functions, joins, state_functions
@@ -154,3 +154,16 @@ def _with_name(thing: Any) -> str:
     given = inspect.getclosurevars(thing).nonlocals.get("name")
     name = getattr(given, "__name__", None)
     return f"@{decorator}(name={name!r})" if name else f"@{decorator}(…)"
+
+
+def whole_number(name: str, value: object, least: int) -> Iterator[str]:
+    """What is wrong with the setting *name* if *value* is not a whole number of at least *least*.
+
+    Example:
+        >>> list(whole_number("viewers", 0, 1))
+        ['viewers is 0; expected a whole number of at least 1']
+        >>> list(whole_number("viewers", 5, 1))
+        []
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        yield f"{name} is {value!r}; expected a whole number of at least {least}"

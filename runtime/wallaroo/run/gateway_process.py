@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Source
+from wallaroo.model.application import Sink, Source
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended, what_to_do
 from wallaroo.system.restarts import Restarts
@@ -191,17 +191,17 @@ def _wait_and_close(process: subprocess.Popen[str]) -> int:
 
 
 @contextlib.contextmanager
-def reserved_ports(sources: Sequence[Source]) -> Iterator[list[int]]:
-    """A port for each of *sources* that remains reserved between restarts; 0 for other sources.
+def reserved_ports(endpoints: Sequence[Source | Sink]) -> Iterator[list[int]]:
+    """A port for each of *endpoints* that remains reserved between restarts; 0 if it needs none.
 
     If the system chooses the port (port 0), it is bound here, without listening, so that no other
     process can get it between two gateways. Linux lets the gateway bind it as well.
     """
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
-        for source in sources:
-            host, port = source.address or ("", 0)
-            if source.address is not None and port == 0:
+        for endpoint in endpoints:
+            host, port = endpoint.address or ("", 0)
+            if endpoint.address is not None and port == 0:
                 family = socket.AF_INET6 if ":" in host else socket.AF_INET
                 holder = stack.enter_context(socket.socket(family))
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

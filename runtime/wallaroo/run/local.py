@@ -104,10 +104,11 @@ class LocalRun(Lifecycle):
         dashboard = self._serve_dashboard(application, gateway.location)
         if dashboard is not None:
             self._show_live(application, dashboard)
+        status = self.status()
         return {
             "application": application.name,
-            "sources": {s.name: s.where for s in self.status().sources},
-            "sinks": {s.name: s.where for s in application.sinks},
+            "sources": {s.name: s.where for s in status.sources},
+            "sinks": {s.name: s.where for s in status.sinks},
             "gateway": gateway.location,
             **({} if dashboard is None else {"dashboard": dashboard.url}),
         }
@@ -330,7 +331,9 @@ class LocalRun(Lifecycle):
         return variables
 
     def _start_gateway(self, application: Application, gateway: GatewaySettings) -> None:
-        ports = self._stack.enter_context(reserved_ports(application.sources))
+        ports = self._stack.enter_context(
+            reserved_ports([*application.sources, *application.sinks])
+        )
         settings = GatewayProcessSettings(
             application=self._settings.engine.application,
             gateway=replace(gateway, ports=ports),

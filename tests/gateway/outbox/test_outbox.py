@@ -330,3 +330,48 @@ def test_closing_wakes_whoever_waits(tmp_path: Path) -> None:
         thread.start()
     thread.join(PATIENCE_S)
     assert got == [None]
+
+
+def kept(outbox: Outbox, sink: int = 0) -> list[tuple[int, bytes]]:
+    return [(delivery.number, delivery.outputs.data) for delivery in outbox.kept(sink)]
+
+
+def test_delivered_outputs_are_kept_within_a_bound_of_bytes(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        for batch in range(6):
+            publish(outbox, 2 * batch, b"%d" % batch, b"x" * 100)
+            publish(outbox, 2 * batch + 1, b"other", sink=1)
+        for position, _ in waiting(outbox):
+            outbox.delivered(0, position, keep_bytes=700)
+        for position, _ in waiting(outbox, 1):
+            outbox.delivered(1, position)
+        found = [(2 * batch + 1, b"%d" % batch + b"x" * 100) for batch in (3, 4, 5)]
+        assert kept(outbox) == found
+        assert kept(outbox, 1) == []
+        assert outbox.undelivered == 0
+        assert staged(outbox) == 3
+        assert outbox.by_sink() == {0: (12, 0), 1: (6, 0)}
+    with opened(tmp_path) as outbox:  # the bound holds across a start
+        assert kept(outbox) == found
+        publish(outbox, 20, b"more")
+        ((position, _),) = waiting(outbox)
+        outbox.delivered(0, position, keep_bytes=500)
+        assert kept(outbox) == [*found[2:], (13, b"more")]
+
+
+def test_what_is_larger_than_the_bound_is_not_kept(outbox: Outbox) -> None:
+    publish(outbox, 0, b"small")
+    publish(outbox, 1, b"x" * 900)
+    for position, _ in waiting(outbox):
+        outbox.delivered(0, position, keep_bytes=800)
+    assert kept(outbox) == []
+    assert staged(outbox) == 0
+
+
+def test_a_damaged_output_is_not_given_out_of_what_is_kept(outbox: Outbox) -> None:
+    for batch in range(2):
+        publish(outbox, batch, b"%d" % batch)
+    for position, _ in waiting(outbox):
+        outbox.delivered(0, position, keep_bytes=800)
+    outbox._database.execute("UPDATE staged SET data = x'78' WHERE data = ?", (b"0",))
+    assert kept(outbox) == [(2, b"1")]

@@ -113,3 +113,11 @@ class Reporting(Protocol):
 
     def samples(self) -> Iterable[Sample]:
         """Its metrics; for any thread."""
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A sink that listens."""
+
+    where: str
+    """`HOST:PORT` that is bound."""

@@ -1,4 +1,4 @@
-"""The sockets of sources that listen."""
+"""The sockets of sources and sinks that listen."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import socket
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import HTTPSource, TCPSource
+from wallaroo.model.sse import SSESink
 from wallaroo.system.binding import listening_socket, why_not_bound
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
 
 
-def socket_of(source: HTTPSource | TCPSource) -> socket.socket:
-    """Return a socket that listens on the address of *source*.
+def socket_of(endpoint: HTTPSource | TCPSource | SSESink) -> socket.socket:
+    """Return a socket that listens on the address of *endpoint*.
 
     Raises:
         RuntimeFailure: The address cannot be bound.
     """
+    is_sink = isinstance(endpoint, SSESink)
     try:
-        return listening_socket(source.host, source.port, BACKLOG)
+        return listening_socket(endpoint.host, endpoint.port, BACKLOG)
     except (OSError, UnicodeError) as error:
+        option = "SSESinkConfig" if is_sink else "--in"
         msg = (
-            f"source {source.name!r} cannot listen on {source.host}:{source.port}: "
-            f"{why_not_bound(error, source.host, '--in')}"
+            f"{'sink' if is_sink else 'source'} {endpoint.name!r} cannot listen on "
+            f"{endpoint.host}:{endpoint.port}: {why_not_bound(error, endpoint.host, option)}"
         )
         raise RuntimeFailure(msg) from error

@@ -18,6 +18,7 @@ from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.gateway.connectors.kafka.source import KafkaSources
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.connectors.python_source import PythonSources
+from wallaroo.gateway.connectors.sse.sink import SSESinkServer
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.journal.stream_positions import StreamName
@@ -32,6 +33,7 @@ from wallaroo.model.application import (
     TCPSource,
 )
 from wallaroo.model.kafka import KafkaSink, KafkaSource
+from wallaroo.model.sse import SSESink
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,13 @@ _KINDS = [
         HTTPSource,
         lambda context, sources: HTTPSources(
             sources, context.journal, context.limits, context.source_tls
+        ),
+    ),
+    ConnectorKind(
+        "SSE",
+        sink=SSESink,
+        open_sink=lambda context, index, sink: SSESinkServer(
+            index, sink, context.outbox, context.source_tls, context.on_failure
         ),
     ),
     ConnectorKind(

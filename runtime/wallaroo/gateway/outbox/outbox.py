@@ -23,6 +23,8 @@ from wallaroo.gateway.database import DamagedDatabase, connect, file_of, transac
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
 from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.marks import MarkWriter
+from wallaroo.gateway.outbox.kept import SCHEMA as KEPT_SCHEMA
+from wallaroo.gateway.outbox.kept import KeptOutputs
 from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
@@ -33,6 +35,7 @@ from wallaroo.system.failpoints import fault
 
 SCHEMA = f"""
 {STAGING_SCHEMA}
+{KEPT_SCHEMA}
 CREATE TABLE IF NOT EXISTS published (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
@@ -75,6 +78,7 @@ class Outbox:
         self._database = connect(path)
         self._database.executescript(SCHEMA + METRICS_SCHEMA)
         self._staging = Staging(self._database)
+        self._kept = KeptOutputs(self._database)
         self._metrics = MetricsTable(self._database)
         self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
         keep_sums(self._database)
@@ -280,19 +284,28 @@ class Outbox:
                 found = self._first(sink, after)
             return found
 
-    def delivered(self, sink: int, position: int) -> None:
-        """Delete the outputs of *sink* up to *position*: its receiver has them."""
+    def delivered(self, sink: int, position: int, keep_bytes: int = 0) -> None:
+        """Delete the outputs of *sink* up to *position*: its receiver has them.
+
+        Args:
+            sink: The sink.
+            position: Position of the last of them.
+            keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
+        """
         with self._changed, unsynced(self._database), transaction(self._database):
             (count, size) = self._database.execute(
                 "SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM published "
                 "WHERE sink = ? AND position <= ?",
                 (sink, position),
             ).fetchone()
-            self._database.execute(
-                "DELETE FROM staged WHERE id IN "
-                "(SELECT staged FROM published WHERE sink = ? AND position <= ?)",
-                (sink, position),
-            )
+            if keep_bytes:
+                self._kept.keep(sink, position, keep_bytes)
+            else:
+                self._database.execute(
+                    "DELETE FROM staged WHERE id IN "
+                    "(SELECT staged FROM published WHERE sink = ? AND position <= ?)",
+                    (sink, position),
+                )
             self._database.execute(
                 "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
             )
@@ -307,6 +320,17 @@ class Outbox:
             self._changed.notify_all()
         if self.on_delivered is not None:
             self.on_delivered(sink, position)
+
+    def kept(self, sink: int) -> list[Delivery]:
+        """What `delivered` has kept of *sink*, in order, without what is damaged."""
+        with self._changed:
+            rows = self._kept.rows(sink)
+        found = [
+            (number, Outputs(sink, lengths, data), total) for number, lengths, data, total in rows
+        ]
+        return [
+            Delivery(0, made, number) for number, made, total in found if outputs_sum(made) == total
+        ]
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """Wait until the outbox is not full; returns whether it is not."""

@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 import structlog
-import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from wallaroo.gateway.connectors.http.requests import Unacceptable, check_head, messages_of
+from wallaroo.gateway.connectors.http.serving import Serving
 from wallaroo.gateway.connectors.tcp.limits import Load, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
@@ -27,9 +26,7 @@ _RETRY_S = 1
 """Seconds after which a client may try again when the journal is full."""
 _ACCEPT_S = 30.0
 """Seconds that a client waits for the disk."""
-_STOP_S = 5
-"""Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
-_IDLE_S = 75
+IDLE_S = 75
 """Seconds that a connection stays open between requests, if the limits set none."""
 _STREAM = "HTTP"
 
@@ -73,38 +70,23 @@ class HTTPServer:
         self._paused = False
         """Whether the journal is full; only the loop changes it."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        config = uvicorn.Config(
+        self._serving = Serving(
             self._answer,
-            log_config=None,
-            access_log=False,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=limits.connections,
-            timeout_keep_alive=int(limits.idle_s) or _IDLE_S,
-            timeout_graceful_shutdown=_STOP_S,
+            listener,
+            tls,
+            f"HTTP {source.name}",
+            limits.connections,
+            int(limits.idle_s) or IDLE_S,
         )
-        config.load()
-        config.ssl = tls
-        self._server = uvicorn.Server(config)
-        self._socket = listener
-        self._thread = threading.Thread(
-            target=self._server.run, args=([listener],), name=f"HTTP {source.name}", daemon=True
-        )
-        self._thread.start()
 
     @property
     def connections(self) -> int:
         """Connections open now."""
-        return len(self._server.server_state.connections)
+        return self._serving.connections
 
     def stop(self) -> None:
         """Accept no more requests; returns when those in progress are answered."""
-        self._server.should_exit = True
-        self._thread.join()
-        self._socket.close()
+        self._serving.stop()
 
     def resume(self) -> None:
         """Take messages: the journal has room again; for any thread."""

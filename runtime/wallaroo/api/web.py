@@ -1,0 +1,66 @@
+"""Configurations of sinks that speak HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Generic
+
+from wallaroo.api.class_api import EncoderClass
+from wallaroo.api.configs import port_of
+from wallaroo.api.functions import Encoder, In_contra
+from wallaroo.api.places import calling_place
+
+
+class SSESinkConfig(Generic[In_contra]):
+    """A sink that browsers connect to: each gets the outputs from then on, as server-sent events.
+
+    An output counts as delivered when it could be read, whether anybody was connected or not. A
+    browser that reconnects sends the number of its last event, and gets what came since then if
+    that is still among the last `keep_bytes`; else it is told so by an event `missed`.
+
+    Args:
+        host: Address to bind; "0.0.0.0" for all interfaces.
+        port: Port to bind; 0 to let the system choose one, which the `ready` event reports.
+        encoder: Encoder of the outputs; an output is the data of an event, in UTF-8.
+        path: The path of the events; everything else gets the answer 404.
+        event: Name of the events, as `addEventListener` takes it; None for unnamed ones, which
+            `onmessage` gets.
+        origins: Origins of the pages that may read the events besides those of the sink's own
+            address, such as `"https://shop.example.org"`; `"*"` for all.
+        token_file: File with a token, which viewers must send as `Authorization: Bearer TOKEN` or
+            `?token=TOKEN`; relative to the application's directory. None to require none.
+        viewers: Connections of viewers at a time; more get the answer 503. Each costs up to about
+            200 kB if it reads slowly.
+        keep_bytes: Bytes of delivered outputs that are kept, on disk and in memory, for viewers
+            that reconnect or are slow. One that is slower than that is disconnected.
+
+    Example:
+        >>> SSESinkConfig("127.0.0.1", 7020, str, path="/prices", event="price").port
+        7020
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int | str,
+        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        *,
+        path: str = "/",
+        event: str | None = None,
+        origins: Sequence[str] = (),
+        token_file: str | os.PathLike[str] | None = None,
+        viewers: int = 100,
+        keep_bytes: int = 8 * 1024**2,
+    ) -> None:
+        self.host = host
+        self.port = port_of(port)
+        self.encoder = encoder
+        self.path = path
+        self.event = event
+        self.origins = origins
+        self.token_file = None if token_file is None else Path(token_file).absolute()
+        self.viewers = viewers
+        self.keep_bytes = keep_bytes
+        self.place = calling_place()

@@ -1,0 +1,74 @@
+"""A server for HTTP in a thread of its own, on a socket that is bound already."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+
+import uvicorn
+from starlette.types import ASGIApp, Scope
+
+_STOP_S = 5
+"""Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
+
+
+class Serving:
+    """Lets *app* answer the requests at *listener*, until it is stopped.
+
+    Args:
+        app: Answers one request after the other.
+        listener: The socket.
+        tls: Encrypts connections; None for plain HTTP.
+        name: Name of the thread.
+        connections: Connections that may be open; further ones get the answer 503.
+        idle_s: Seconds that a connection stays open between requests.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+        name: str,
+        connections: int,
+        idle_s: int,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=connections,
+            timeout_keep_alive=idle_s,
+            timeout_graceful_shutdown=_STOP_S,
+        )
+        config.load()
+        config.ssl = tls
+        self._server = uvicorn.Server(config)
+        self._socket = listener
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name=name, daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return len(self._server.server_state.connections)
+
+    def abort(self, scope: Scope) -> None:
+        """Cut the connection whose request has *scope*, with what it was not sent yet."""
+        for connection in list(self._server.server_state.connections):
+            if getattr(connection, "scope", None) is scope:
+                connection.transport.abort()
+
+    def stop(self) -> None:
+        """Accept no more requests; returns when those in progress are answered."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()

@@ -1,0 +1,100 @@
+"""Outputs as server-sent events: delivered as soon as viewers can read them."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from array import array
+from collections.abc import Callable, Iterator
+
+from wallaroo.dataflow.records import Outputs
+from wallaroo.gateway.connectors.listening import socket_of
+from wallaroo.gateway.connectors.sse.history import History
+from wallaroo.gateway.connectors.sse.viewers import Viewers
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+from wallaroo.model.sse import SSESink
+from wallaroo.system.credentials import read_token
+
+_IDLE_WAIT_S = 0.5
+"""Wait for outputs while there are none, before looking whether to stop."""
+_SERIES_LETTERS = 8
+"""Letters of the outbox's name that are in the identifiers of events."""
+
+
+class SSESinkServer:
+    """Takes one sink's outputs in a thread of its own, and lets viewers read them.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+        tls: Encrypts connections; None for plain HTTP.
+        on_failure: Called if the outbox fails.
+
+    Raises:
+        RuntimeFailure: The address cannot be bound.
+        UsageError: The file with the token cannot be used.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        sink: SSESink,
+        outbox: Outbox,
+        tls: ssl.SSLContext | None,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._index, self._sink, self._outbox = index, sink, outbox
+        self._on_failure = on_failure
+        token = None if sink.token_file is None else read_token(sink.token_file)
+        self._history = History(sink.keep_bytes, sink.event, outbox.identity[:_SERIES_LETTERS])
+        kept = outbox.kept(index)
+        self._history.begin(kept[0].number if kept else outbox.delivered_to(index) + 1)
+        for delivery in kept:
+            self._history.add(delivery.number, _cut(delivery.outputs))
+        listener = socket_of(sink)
+        host, port = listener.getsockname()[:2]
+        self.where = f"{host}:{port}"
+        """Address that is bound."""
+        self._viewers = Viewers(sink, self._history, listener, tls, token)
+        self._taken = 0
+        """Position in the outbox up to which outputs are in the history."""
+        self._stopping = threading.Event()
+        self.problem: str | None = None
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more outputs, and end the connections of viewers."""
+        self._stopping.set()
+        self._thread.join()
+        self._viewers.stop()
+
+    def samples(self) -> Iterator[Sample]:
+        """How many viewers there are, and how many were too slow."""
+        name = (self._sink.name,)
+        yield Sample(catalogue.SSE_VIEWERS, name, self._viewers.count)
+        yield Sample(catalogue.SSE_DISCONNECTED, name, self._viewers.disconnected)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
+                if delivery is None:
+                    continue
+                self._history.add(delivery.number, _cut(delivery.outputs))
+                self._viewers.wake()
+                self._outbox.delivered(self._index, delivery.position, self._sink.keep_bytes)
+                self._taken = delivery.position
+        except Exception as error:  # the gateway must not go on without this sink
+            self._on_failure(error)
+
+
+def _cut(outputs: Outputs) -> list[bytes]:
+    cut, start = [], 0
+    for length in array("I", outputs.lengths):
+        cut.append(outputs.data[start : start + length])
+        start += length
+    return cut
