@@ -68,7 +68,7 @@ from wallaroo.api.retries import retries
 from wallaroo.api.state_functions import state_computation, state_computation_multi
 from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
-from wallaroo.api.web import SSESinkConfig
+from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
 from wallaroo.api.windows import count_windows, range_windows, session_windows
 from wallaroo.api.worker_objects import once_per_worker
 from wallaroo.errors import (
@@ -120,6 +120,7 @@ __all__ = [
     "UsageError",
     "WallarooError",
     "WallarooParameterError",
+    "WebhookSinkConfig",
     "Window",
     "WindowedPipeline",
     "asof_join",

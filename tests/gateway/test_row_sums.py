@@ -50,6 +50,7 @@ def write(directory: Path, times: int = 2) -> None:
             outbox.publish("tasks", chunk, [f"token {chunk}"])
     delivery = outbox.next(0, 0, PATIENCE_S)
     assert delivery is not None
+    outbox.sent(0, delivery.number)
     outbox.delivered(0, delivery.position, keep_bytes=1000)
     with outbox.chunks() as table:
         table.forget("run", number - 1)

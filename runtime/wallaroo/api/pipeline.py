@@ -35,7 +35,7 @@ from wallaroo.api.state_functions import (
     MultiStateComputation,
     StateComputation,
 )
-from wallaroo.api.web import SSESinkConfig
+from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
 from wallaroo.api.windows import Windowing
 
 Message = TypeVar("Message")
@@ -55,7 +55,11 @@ AnySource = (
     | SourceConfig[Message]
 )
 AnySink = (
-    TCPSinkConfig[Message] | SSESinkConfig[Message] | FileSinkConfig[Message] | SinkConfig[Message]
+    TCPSinkConfig[Message]
+    | SSESinkConfig[Message]
+    | WebhookSinkConfig[Message]
+    | FileSinkConfig[Message]
+    | SinkConfig[Message]
 )
 
 

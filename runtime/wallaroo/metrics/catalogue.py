@@ -179,6 +179,13 @@ SSE_DISCONNECTED = _metric(
     "Viewers that the sink has disconnected because they were too slow, since the gateway started.",
     "sink",
 )
+WEBHOOK_REQUESTS = _metric(
+    "wallaroo_webhook_requests_total",
+    "counter",
+    "Requests of the sink since the gateway started, by answer: 2xx to 5xx, or none.",
+    "sink",
+    "answer",
+)
 STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
 STATE_EXPIRED = _metric(
     "wallaroo_state_expired_total",

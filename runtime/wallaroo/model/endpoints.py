@@ -25,8 +25,8 @@ from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, Sourc
 from wallaroo.api.functions import Decoder, Encoder
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, place_of
-from wallaroo.api.web import SSESinkConfig
-from wallaroo.model import sse
+from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
+from wallaroo.model import sse, webhook
 from wallaroo.model.application import (
     CustomSink,
     CustomSource,
@@ -327,6 +327,19 @@ class EndpointResolver:
         for problem in sse.problems_of(config):
             self._problems.add(config.place, f"{where}: {problem}")
         return sse.sse_sink(name, encode, config, place)
+
+    @_sink.register(WebhookSinkConfig)
+    def _webhook_sink(
+        self, config: WebhookSinkConfig[Any], declared: DeclaredPipeline, name: str
+    ) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        found = list(webhook.problems_of(config))
+        for problem in found:
+            self._problems.add(config.place, f"{where}: {problem}")
+        for hint in () if found else webhook.hints_of(config):
+            self._problems.add_hint(config.place, f"{where}: {hint}")
+        return webhook.webhook_sink(name, encode, config, place)
 
     def _encode(self, config: _Encoding, where: str) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""

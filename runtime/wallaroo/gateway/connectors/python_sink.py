@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from array import array
 from collections.abc import Iterator
 
 import structlog
 
 from wallaroo.api.connectors import OutputSink
-from wallaroo.dataflow.records import Outputs
 from wallaroo.dataflow.tracebacks import place_of_failure
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
 from wallaroo.model.application import CustomSink
 from wallaroo.model.raised import describe_error
 from wallaroo.observability.logs import Repeats
@@ -92,7 +90,7 @@ class PythonSinkWriter:
                 delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
                 if delivery is None:
                     continue
-                outputs = _cut(delivery.outputs)
+                outputs = cut_outputs(delivery.outputs)
                 writer.write(self._number, outputs)
                 with self._settling:
                     self._outbox.delivered(self._index, delivery.position)
@@ -131,11 +129,3 @@ class PythonSinkWriter:
 def _reason(error: BaseException) -> str:
     place = place_of_failure(error)
     return describe_error(error) + (f" ({place})" if place else "")
-
-
-def _cut(outputs: Outputs) -> list[bytes]:
-    cut, start = [], 0
-    for length in array("I", outputs.lengths):
-        cut.append(outputs.data[start : start + length])
-        start += length
-    return cut

@@ -21,6 +21,7 @@ from wallaroo.gateway.connectors.python_source import PythonSources
 from wallaroo.gateway.connectors.sse.sink import SSESinkServer
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.connectors.tcp.sender import TCPSender
+from wallaroo.gateway.connectors.webhook.sink import WebhookSinkWriter
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import (
@@ -34,6 +35,7 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.kafka import KafkaSink, KafkaSource
 from wallaroo.model.sse import SSESink
+from wallaroo.model.webhook import WebhookSink
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ _KINDS = [
         sink=SSESink,
         open_sink=lambda context, index, sink: SSESinkServer(
             index, sink, context.outbox, context.source_tls, context.on_failure
+        ),
+    ),
+    ConnectorKind(
+        "webhook",
+        sink=WebhookSink,
+        open_sink=lambda context, index, sink: WebhookSinkWriter(
+            index, sink, context.outbox, context.sink_tls, context.on_failure
         ),
     ),
     ConnectorKind(

@@ -12,11 +12,12 @@ import sqlite3
 import threading
 import time
 import uuid
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wallaroo.dataflow.records import Outputs, Tally
+from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.engine.gateway_api import StateChange
 from wallaroo.errors import RESTORE
 from wallaroo.gateway.database import DamagedDatabase, connect, file_of, transaction, unsynced
@@ -43,6 +44,7 @@ CREATE TABLE IF NOT EXISTS sequence (sink INTEGER PRIMARY KEY, last INTEGER NOT 
 CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS sent (sink INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
 """
 
@@ -58,6 +60,15 @@ class Delivery(NamedTuple):
     outputs: Outputs
     number: int = 1
     """Number of the first of them among all outputs that the sink ever had, from 1 on."""
+
+
+class Refused(NamedTuple):
+    """An output that its receiver never takes."""
+
+    letter: FailedMessage
+    """What is known of it."""
+    data: bytes
+    """Its bytes."""
 
 
 class Outbox:
@@ -284,13 +295,33 @@ class Outbox:
                 found = self._first(sink, after)
             return found
 
-    def delivered(self, sink: int, position: int, keep_bytes: int = 0) -> None:
+    def sent(self, sink: int, number: int) -> None:
+        """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
+        with self._changed, unsynced(self._database), transaction(self._database):
+            self._database.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (sink, number))
+
+    def sent_to(self, sink: int) -> int:
+        """Number of the last output that the receiver of *sink* is known to have; 0 for none."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT number FROM sent WHERE sink = ?", (sink,)
+            ).fetchone()
+        return max(row[0] if row else 0, self.delivered_to(sink))
+
+    def delivered(
+        self,
+        sink: int,
+        position: int,
+        keep_bytes: int = 0,
+        refused: Sequence[Refused] = (),
+    ) -> None:
         """Delete the outputs of *sink* up to *position*: its receiver has them.
 
         Args:
             sink: The sink.
             position: Position of the last of them.
             keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
+            refused: Those of them that are to become dead letters.
         """
         with self._changed, unsynced(self._database), transaction(self._database):
             (count, size) = self._database.execute(
@@ -309,6 +340,8 @@ class Outbox:
             self._database.execute(
                 "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
             )
+            for one in refused:
+                self._dead_letters.keep_damaged(0, "", one.letter, one.data)
             self._count_up("delivered", count)
             self._database.execute(
                 "INSERT INTO delivered VALUES (?, ?) "
@@ -415,6 +448,15 @@ class Outbox:
         if outputs_sum(outputs) != total:
             raise damaged_outputs(file_of(self._database), sink, number)
         return Delivery(position, outputs, number)
+
+
+def cut_outputs(outputs: Outputs) -> list[bytes]:
+    """The single outputs of *outputs*, in order."""
+    cut, start = [], 0
+    for length in array("I", outputs.lengths):
+        cut.append(outputs.data[start : start + length])
+        start += length
+    return cut
 
 
 def publications(database: sqlite3.Connection) -> int:

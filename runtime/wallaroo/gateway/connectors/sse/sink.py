@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ssl
 import threading
-from array import array
 from collections.abc import Callable, Iterator
 
-from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.connectors.listening import socket_of
 from wallaroo.gateway.connectors.sse.history import History
 from wallaroo.gateway.connectors.sse.viewers import Viewers
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.sse import SSESink
@@ -53,7 +51,7 @@ class SSESinkServer:
         kept = outbox.kept(index)
         self._history.begin(kept[0].number if kept else outbox.delivered_to(index) + 1)
         for delivery in kept:
-            self._history.add(delivery.number, _cut(delivery.outputs))
+            self._history.add(delivery.number, cut_outputs(delivery.outputs))
         listener = socket_of(sink)
         host, port = listener.getsockname()[:2]
         self.where = f"{host}:{port}"
@@ -84,17 +82,9 @@ class SSESinkServer:
                 delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
                 if delivery is None:
                     continue
-                self._history.add(delivery.number, _cut(delivery.outputs))
+                self._history.add(delivery.number, cut_outputs(delivery.outputs))
                 self._viewers.wake()
                 self._outbox.delivered(self._index, delivery.position, self._sink.keep_bytes)
                 self._taken = delivery.position
         except Exception as error:  # the gateway must not go on without this sink
             self._on_failure(error)
-
-
-def _cut(outputs: Outputs) -> list[bytes]:
-    cut, start = [], 0
-    for length in array("I", outputs.lengths):
-        cut.append(outputs.data[start : start + length])
-        start += length
-    return cut

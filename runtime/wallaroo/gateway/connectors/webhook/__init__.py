@@ -1,0 +1,1 @@
+"""Webhooks: outputs out, by POST."""
