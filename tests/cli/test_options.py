@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 
+from tests.helpers import WORD_COUNT
 from wallaroo.api.addresses import Address
 from wallaroo.cli import driver, gateway, run
 from wallaroo.cli.main import main
@@ -19,7 +20,7 @@ from wallaroo.cli.option_tree import Options
 from wallaroo.engine.base import EngineSettings
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.run.local import LocalRun
+from wallaroo.run.local_gateway import LocalGateway
 from wallaroo.run.settings import (
     KUBERNETES,
     ClusterSettings,
@@ -47,6 +48,7 @@ OTHER_DEFAULTS = {
 REQUIRED = ["app", "--state-dir=state"]
 GATEWAY_ARGUMENTS = {
     "--max-frame": "77",
+    "--code": "code",
     "--max-connections": "11",
     "--idle-timeout": "0.25",
     "--frame-timeout": "7.5",
@@ -196,13 +198,19 @@ def test_a_gateway_started_by_a_run_gets_all_settings_of_its_parent() -> None:
 
 def test_the_options_for_traffic_reach_the_gateway_of_a_run(tmp_path: Path) -> None:
     of_run = {name for parameter in run.run.params for name in parameter.opts}
-    own = {"--state-dir", "--log-level", "--max-frame"}  # of the run, or of the application
+    own = {
+        "--state-dir",
+        "--log-level",
+        "--max-frame",
+        "--code",
+    }  # of the run, or of the application
     arguments = [written(name) for name in GATEWAY_ARGUMENTS if name in of_run - own]
     settings = filled(run.OPTIONS, run.run, "app", "--master=local[1]", *arguments)
-    made = LocalRun(settings, gateway.command_line)._gateway_settings(
-        SimpleNamespace(path=tmp_path),  # type: ignore[arg-type]
-        tmp_path,
-    )
+    of_gateway = LocalGateway(settings, gateway.command_line, tmp_path, tmp_path)
+    reference = ApplicationRef(str(WORD_COUNT), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
+    with ExitStack() as stack:
+        _, _, _, _, _, *command = of_gateway.command(reference, reference.load(), stack)
+    made = filled(gateway.OPTIONS, gateway.gateway, *command)
     required = ("--state-dir=.", "--listen=a")
     direct = filled(gateway.OPTIONS, gateway.gateway, "app", *required, *arguments)
-    assert made.traffic == direct.gateway.traffic
+    assert made.gateway.traffic == direct.gateway.traffic

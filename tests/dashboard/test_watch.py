@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 
 from tests.dashboard.feed import FAST, PIPELINE, SLOW, START, Feed, serving
 from tests.dashboard.viewer import Viewer
+from tests.helpers import PATIENCE_S, WORD_COUNT
+from wallaroo.dashboard.watch import Watch
 from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import Progress, TimedBatch
 from wallaroo.engine.metrics import KnownError
 from wallaroo.engine.realtime.metrics import PUBLICATION
 from wallaroo.metrics.samples import Distribution
+from wallaroo.testing import load
 
 
 @pytest.fixture
@@ -158,3 +162,16 @@ def test_what_the_engine_commits_is_described(feed: Feed) -> None:
 
 def test_an_engine_without_epochs_shows_none(viewer: Viewer) -> None:
     assert viewer.snapshot(START)["epochs"] is None
+
+
+def test_a_run_that_goes_on_with_other_code_is_shown_with_its_pipelines(feed: Feed) -> None:
+    watch = Watch(load(WORD_COUNT), feed)
+    try:
+        before = watch.application()
+        other = dataclasses.replace(load(WORD_COUNT), name="another name")
+        with watch.replaced_by(other):
+            assert watch.application() == before
+        assert watch.application()["name"] == "another name"
+        assert watch.now(0.0, PATIENCE_S) is not None  # it is still polled
+    finally:
+        watch.stop()

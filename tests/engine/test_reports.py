@@ -94,6 +94,7 @@ org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
 26/11/24 20:21:01 ERROR WriteToDataSourceV2Exec: Data source write support MicroBatchWrite[epoch: 0] aborted.
 26/11/24 20:21:01 ERROR MicroBatchExecution: Query Levels [id = 7029b354, runId = 802] terminated with error
 26/11/24 20:21:01 ERROR ErrorNotifier: A fatal error has occurred.
+26/11/24 20:21:01 ERROR StreamingShuffleReader: 7029b 1 Task discovery thread failed.
 """  # noqa: E501
 
 

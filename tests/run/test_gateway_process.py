@@ -114,6 +114,32 @@ def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
     assert running.client.latest({JOURNAL: 0}, MIB, 1 << 30, 0.0).end[JOURNAL] == 3
 
 
+def test_a_gateway_is_replaced_without_a_failure(running: Running) -> None:
+    running.send(b"a")
+    running.process.replace([*running.command, "--max-frame", "3"])
+    assert running.process.failure is None
+    assert running.client.status().sources[0].accepted == 1
+    running.send(b"bcd")
+    running.kill()  # the next one is of the same command
+    with socket.create_connection(("127.0.0.1", running.port), PATIENCE_S) as connection:
+        connection.sendall(U32.frame(b"efgh"))
+        assert connection.recv(1) == b""  # too long for it
+
+
+def test_a_gateway_that_has_just_died_is_replaced(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Restarts, "FIRST_S", 0.5)
+    running.signal(signal.SIGKILL)
+    running.process.replace(running.command)
+    running.send(b"a")
+
+
+def test_a_replacement_that_does_not_start_is_told(running: Running) -> None:
+    with pytest.raises(RuntimeFailure, match="does not start with the changed application"):
+        running.process.replace([*running.command[:-2], "--ports", "1", "--ports", "2"])
+
+
 def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
     for _ in range(4):
         running.send(*[bytes(MIB)] * 5)

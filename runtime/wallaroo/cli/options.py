@@ -119,6 +119,7 @@ class ApplicationOptions(Part):
         type=click.IntRange(1),
         help="Largest payload that a source accepts, in bytes, unless it sets max_size.",
     )
+    _code = Option("--code", type=FILE, hidden=True)  # of a child of `wallaroo run --reload`
 
     def decorators(self, default: Any) -> Iterator[Decorator]:  # noqa: ARG002
         """See `Part.decorators`."""
@@ -126,6 +127,7 @@ class ApplicationOptions(Part):
         yield from self._inputs.decorators(None)
         yield from self._outputs.decorators(None)
         yield from self._max_frame.decorators(ApplicationRef.max_frame)
+        yield from self._code.decorators(ApplicationRef.code)
         yield click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 
     def fill(self, values: Mapping[str, Any]) -> ApplicationRef:
@@ -133,11 +135,13 @@ class ApplicationOptions(Part):
         inputs, outputs = self._inputs.fill(values), self._outputs.fill(values)
         args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
         max_frame = self._max_frame.fill(values)
-        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame)
+        code = self._code.fill(values)
+        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
 
     def arguments(self, value: ApplicationRef) -> list[str]:
         """See `Part.arguments`."""
-        return [value.app, *self._max_frame.arguments(value.max_frame), "--", *value.args]
+        options = [*self._max_frame.arguments(value.max_frame), *self._code.arguments(value.code)]
+        return [value.app, *options, "--", *value.args]
 
 
 APPLICATION = ApplicationOptions()

@@ -63,6 +63,13 @@ OPTIONS = Options(
         help="Stop when every source has ended, every window has closed, and everything is "
         "processed and delivered; for applications that read files and generators.",
     ),
+    reload=Option(
+        "--reload",
+        is_flag=True,
+        help="Go on with changed code whenever a source file of the application changes, with the "
+        "state kept; code that does not work is reported, and the code from before goes on. For "
+        "development, on local Spark.",
+    ),
     dashboard=DASHBOARD,
     log_level=LOG_LEVEL,
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from wallaroo.api.places import place_of
@@ -95,6 +96,8 @@ class Watch:
         """The run that is polled."""
         self._nodes = _nodes(application)
         self._states = graph_of(application).states
+        self._polling = threading.Lock()
+        """Held while the application is asked, and while it is replaced."""
         self._readings: deque[_Reading] = deque()
         self._points: deque[dict[str, Any]] = deque(maxlen=int(KEPT_S))
         self._last: dict[str, Any] | None = None
@@ -111,6 +114,16 @@ class Watch:
             self._stopping = True
             self._changed.notify_all()
         self._thread.join()
+
+    @contextlib.contextmanager
+    def replaced_by(self, application: Application) -> Iterator[None]:
+        """Within the block, do not poll, because the run goes on as *application*."""
+        with self._polling:
+            yield
+            self._application = application
+            self._nodes = _nodes(application)
+            self._states = graph_of(application).states
+            self._readings.clear()  # of pipelines and steps that may be gone
 
     @property
     def stopping(self) -> bool:
@@ -164,7 +177,8 @@ class Watch:
         while not self._wait(pause):
             began = time.monotonic()
             try:
-                result = self._poll()
+                with self._polling:
+                    result = self._poll()
             except (RuntimeFailure, OSError):  # the gateway is away, or the run ends
                 pause = _VIEWED_PAUSE_S
                 continue

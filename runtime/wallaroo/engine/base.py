@@ -262,6 +262,21 @@ class RunningEngine(ABC):
         """Start no further batch."""
 
     @abstractmethod
+    def reload(
+        self, application: ApplicationRef, program: Program, between: Callable[[], None]
+    ) -> None:
+        """Go on with other code of the application, as if it had been started again.
+
+        Args:
+            application: The application.
+            program: The same, ready to run.
+            between: Called while nothing runs.
+
+        Raises:
+            RuntimeFailure: It could not be started.
+        """
+
+    @abstractmethod
     def stop(self, *, at_once: bool = False) -> None:
         """Stop it; what is not committed will be reprocessed at the next start.
 

@@ -22,6 +22,7 @@ _ECHO = re.compile(
     r" ERROR (?:Utils: Aborting task|DataWritingSparkTask: Abort(?:ing|ed) commit for partition "
     r"|WriteToDataSourceV2Exec: Data source write support .* (?:is aborting|aborted)\."
     r"|ErrorNotifier: A fatal error has occurred\."
+    r"|StreamingShuffleReader: "
     r"|MicroBatchExecution: Query .* terminated with error"
     r"|TaskSetManager: .*Task \S+ in stage \S+ failed \d+ times; aborting job)"
 )

@@ -25,7 +25,9 @@ from typing import Any
 import wallaroo
 from wallaroo.api.places import Place, place_of
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
+from wallaroo.model import frozen_code
 from wallaroo.model.application import Application, Serialization
+from wallaroo.model.frozen_code import FrozenCode
 from wallaroo.model.resolve import resolve
 from wallaroo.system.printable import printable
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
@@ -41,11 +43,13 @@ class ApplicationRef:
         app: Directory, `.py` file or module name, as on the command line.
         args: Arguments of `application_setup`.
         max_frame: Maximum length of a payload that its sources accept, in bytes.
+        code: File with the `FrozenCode` to import; None to import what is in the directory.
     """
 
     app: str
     args: tuple[str, ...] = ()
     max_frame: int = DEFAULT_MAX_FRAME
+    code: Path | None = None
 
     @property
     def directory(self) -> Path | None:
@@ -118,7 +122,7 @@ class ApplicationRef:
     def _import(self) -> ModuleType:
         directory, name = self.directory, self.module
         if directory is not None:
-            _make_importable(directory)
+            _make_importable(directory, self.code)
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -136,6 +140,8 @@ class ApplicationRef:
 
 _imported_from: list[Path] = []
 """The directory that was added to `sys.path` for the last application."""
+_frozen: list[Path] = []
+"""The file with the frozen code of the last application, if it has one."""
 
 
 def _serialization(module: ModuleType) -> Serialization | None:
@@ -167,27 +173,38 @@ def _check_parameters(setup: Callable[..., Any]) -> None:
         return  # a builtin without a signature
 
 
-def _make_importable(directory: Path) -> None:
+def _make_importable(directory: Path, code: Path | None) -> None:
     """Put *directory* first on `sys.path`, instead of the directory of the last application.
 
-    Modules of the last application are unloaded: both applications may have a `codecs.py`.
+    Modules of the last application are unloaded: both applications may have a `codecs.py`, and
+    other frozen *code* has other modules of the same names.
     """
-    if _imported_from == [directory]:
+    frozen = [] if code is None else [code]
+    if _imported_from == [directory] and _frozen == frozen:
         return
     for last in _imported_from:
         sys.path[:] = [entry for entry in sys.path if entry != str(last)]
-        modules = {name for name, module in list(sys.modules.items()) if _is_in(last, module)}
-        for name in list(sys.modules):
-            if name.partition(".")[0] in modules:
-                del sys.modules[name]
-    _imported_from[:] = [directory]
+        unload(last)
+    _imported_from[:], _frozen[:] = [directory], frozen
     sys.path.insert(0, str(directory))
     importlib.invalidate_caches()
+    if code is not None:
+        frozen_code.use(FrozenCode.read(code))
+
+
+def unload(directory: Path) -> None:
+    """Let the modules in *directory* be imported again."""
+    modules = {name for name, module in list(sys.modules.items()) if _is_in(directory, module)}
+    for name in list(sys.modules):
+        if name.partition(".")[0] in modules:
+            del sys.modules[name]
 
 
 def _is_in(directory: Path, module: ModuleType) -> bool:
     """Whether the module or package *module* is directly in *directory*."""
-    file = Path(getattr(module, "__file__", None) or "")
+    if not (named := getattr(module, "__file__", None)):  # a package without __init__.py
+        return any(directory == Path(one).parent for one in getattr(module, "__path__", ()))
+    file = Path(named)
     return directory == (file.parent.parent if file.stem == "__init__" else file.parent)
 
 

@@ -54,6 +54,8 @@ class GatewayProcess:
         self._damage = False
         """Whether it found a file that is not as it was written, so that no restart helps."""
         self._process: subprocess.Popen[str] | None = None
+        self._replaced: threading.Event | None = None
+        """To be set when the gateway of another command has started; None unless it is to."""
         self.pids: set[int] = set()
         """Numbers of all processes that were started."""
         self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
@@ -79,18 +81,29 @@ class GatewayProcess:
         """Record that the gateway works, so that its next end does not count as a failed start."""
         self._restarts.worked()
 
+    def replace(self, command: Sequence[str]) -> None:
+        """Stop the gateway, and start the one of *command*; returns when its addresses are bound.
+
+        Raises:
+            RuntimeFailure: It did not start.
+        """
+        replaced = threading.Event()
+        with self._lock:
+            self._command, self._replaced = command, replaced
+            process = self._process
+        assert process is not None
+        _end(process)
+        replaced.wait()
+        if self.failure is not None:
+            raise RuntimeFailure(self.failure)
+
     def stop(self) -> None:
         """Stop the gateway, and kill it if it does not stop in time."""
         with self._lock:
             self._stopping.set()
             process = self._process
         if process is not None:
-            process.terminate()
-            try:
-                process.wait(_END_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
             _wait_and_close(process)
         if self._watcher.is_alive():
             self._watcher.join()
@@ -126,6 +139,20 @@ class GatewayProcess:
         return None
 
     def _watch(self) -> None:
+        try:
+            self._supervise()
+        finally:
+            self._has_replaced()
+
+    def _has_replaced(self) -> bool:
+        """Let `replace` continue, if it waits; returns whether it did."""
+        with self._lock:
+            replaced, self._replaced = self._replaced, None
+        if replaced is not None:
+            replaced.set()
+        return replaced is not None
+
+    def _supervise(self) -> None:
         while True:
             assert self._process is not None
             self._process.wait()
@@ -133,10 +160,19 @@ class GatewayProcess:
             code = _wait_and_close(self._process)
             if self._stopping.is_set():
                 return
+            if self._replaced is not None:
+                if (problem := self._launch()) is not None:
+                    self.failure = (
+                        f"the gateway does not start with the changed application: {problem}; fix "
+                        "that, then start again with the same --state-dir"
+                    )
+                    return
+                self._has_replaced()
+                continue
             self._damage = report.get("damage") is True
             if time.monotonic() - self._up_since >= self.WORKS_S:
                 self._restarts.worked()
-            problem: str | None = str(report.get("error") or f"it {how_ended(code, self._kills)}")
+            problem = str(report.get("error") or f"it {how_ended(code, self._kills)}")
             while problem is not None:
                 if self._damage:
                     self.failure = problem
@@ -153,6 +189,17 @@ class GatewayProcess:
                     return
                 problem = self._launch()
             log.info("gateway restarted", times=self.starts - 1)
+            self._has_replaced()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let *process* stop, and kill it if it does not stop in time."""
+    process.terminate()
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _read_report(lines: Iterable[str]) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,29 +20,29 @@ from wallaroo.engine.base import Batch
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.internal_api.auth import location_of
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import GatewayStatus
-from wallaroo.gateway.settings import GatewaySettings, check_sinks
+from wallaroo.gateway.settings import check_sinks
 from wallaroo.model.application import Application
+from wallaroo.model.frozen_code import recorded
+from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
 from wallaroo.run.dashboard_feed import Dashboard
-from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
-from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
+from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
+from wallaroo.run.reload.reloader import Reloader, check_reloadable
+from wallaroo.run.reload.served import serves_as_before
+from wallaroo.run.reload.trial import Trial, check_that_sources_end
+from wallaroo.run.settings import LocalSettings
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.stopping import StopDeadline
-from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token
-from wallaroo.system.tls import TLSFiles
 
 _MAX_SOURCE_FAILURES = 5
 """Consecutive failures of a source after which a run with --until-done gives up."""
-_SOCKET, _MAX_SOCKET_PATH = "gateway.sock", 107
-"""Name of the gateway's socket, and the maximum length of its path in bytes."""
 _HOLDER = "run"
 """Holder of the gateway's lease. The gateway is a child of this process and has no other driver."""
 
@@ -66,27 +66,37 @@ class LocalRun(Lifecycle):
     def __init__(
         self,
         settings: LocalSettings,
-        gateway_command: Callable[[GatewayProcessSettings], Sequence[str]],
+        gateway_command: Command,
     ) -> None:
         super().__init__(settings.dashboard)
         self._settings = settings
         self._gateway_command = gateway_command
         self._gateway_pids: set[int] = set()
+        self._reloader: Reloader | None = None
+        """Lets the run go on with changed code; None if it is not to."""
 
     def _start(self) -> dict[str, Any]:
         settings = self._settings
         limit_s = settings.drain_timeout_s + _CLOSING_S
         self._stack.enter_context(StopDeadline(self._signals, limit_s))
         scratch = self._make_scratch()
-        _check_socket_path(scratch)
+        check_socket_path(scratch)
         self._collect_logs(scratch)
-        application = self._load(settings.engine.application)
+        application, code = self._load_first(settings.engine.application)
         self._check(application)
         state = self._open_state(application)
         program = Program(application, state.fixed.buckets)
-        gateway = self._gateway_settings(state, scratch)
+        self._local_gateway = gateway = LocalGateway(
+            settings, self._gateway_command, state.path, scratch
+        )
+        if settings.reload:
+            self._reloader = self._reloader_of(application, state, scratch, code)
         # Spark redacts the token in its logs, because the name of the variable contains TOKEN
-        engine_settings = replace(settings.engine, environment=self._set_credentials(gateway))
+        credentials = gateway.credentials()
+        self._set_environment(credentials)
+        engine_settings = replace(
+            settings.engine, application=self._imported, environment=credentials
+        )
         log.info(
             "starting",
             application=application.name,
@@ -95,13 +105,13 @@ class LocalRun(Lifecycle):
             resumes=not state.is_new,
         )
         launched = self._launch(engine_settings, state, scratch)
-        self._start_gateway(application, gateway)
+        self._start_gateway(self._imported, application)
         connector = Connector(gateway.location, self._client.claim(_HOLDER).number)
         self._engine = engine().start(
             engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
         self._stack.callback(self._stop_engine)
-        dashboard = self._serve_dashboard(application, gateway.location)
+        self._shown = dashboard = self._serve_dashboard(application, gateway.location)
         if dashboard is not None:
             self._show_live(application, dashboard)
         status = self.status()
@@ -113,6 +123,21 @@ class LocalRun(Lifecycle):
             **({} if dashboard is None else {"dashboard": dashboard.url}),
         }
 
+    def _load_first(self, reference: ApplicationRef) -> tuple[Application, dict[str, bytes]]:
+        """The application and, if it is to be reloaded, what it imports from its directory."""
+        if not self._settings.reload:
+            return self._load(reference), {}
+        check_reloadable(reference, self._settings.engine.master)
+        assert reference.directory is not None
+        with recorded(reference.directory) as files:
+            return self._load(reference), files
+
+    @property
+    def _imported(self) -> ApplicationRef:
+        """The application, as processes of the run import it."""
+        known = self._settings.engine.application
+        return known if self._reloader is None else self._reloader.application
+
     def _check(self, application: Application) -> None:
         """Refuse settings that do not fit *application*, before anything is written.
 
@@ -123,7 +148,7 @@ class LocalRun(Lifecycle):
         policies(settings.traffic.on_error, application)
         check_sinks(application)
         if settings.until_done:
-            _check_that_sources_end(application)
+            check_that_sources_end(application)
         if settings.gateway_tls is not None and settings.gateway is None:
             msg = "--gateway-tls requires --gateway: a Unix socket uses no TLS"
             raise UsageError(msg)
@@ -155,6 +180,8 @@ class LocalRun(Lifecycle):
         while not self._signals.received.wait(CHECK_INTERVAL_S):
             if (failure := self._failure()) is not None:
                 return failure
+            if self._reloader is not None:
+                self._reloader.look()
             if self._settings.until_done:
                 status = self.status()
                 if (problem := _source_problem(status)) is not None:
@@ -300,69 +327,49 @@ class LocalRun(Lifecycle):
             os.environ[name] = value
             self._stack.callback(os.environ.pop, name, None)
 
-    def _gateway_settings(self, state: StateDirectory, scratch: Path) -> GatewaySettings:
-        settings = self._settings
-        location, token_file, tls = f"grpc+unix://{scratch}/{_SOCKET}", None, TLSFiles()
-        if settings.gateway is not None:
-            if settings.gateway_tls is not None:
-                tls = TLSFiles(settings.gateway_tls.certificate, settings.gateway_tls.key)
-            location = location_of(
-                host_and_port(settings.gateway), secret=settings.gateway_tls is not None
-            )
-            token_file = scratch / "token"
-            token_file.touch(mode=0o600)
-            token_file.write_text(secrets.token_urlsafe(32))
-        return GatewaySettings(
-            state.path,
-            location,
-            token_file,
-            tls,
-            traffic=settings.traffic,
-        )
-
-    def _set_credentials(self, gateway: GatewaySettings) -> dict[str, str]:
-        """Set, and return, the environment variables with the credentials for *gateway*."""
-        variables = {}
-        if gateway.token_file is not None:
-            variables[TOKEN_VARIABLE] = read_token(gateway.token_file)
-        if self._settings.gateway_tls is not None:
-            variables[AUTHORITIES_VARIABLE] = str(self._settings.gateway_tls.authorities)
-        self._set_environment(variables)
-        return variables
-
-    def _start_gateway(self, application: Application, gateway: GatewaySettings) -> None:
-        ports = self._stack.enter_context(
-            reserved_ports([*application.sources, *application.sinks])
-        )
-        settings = GatewayProcessSettings(
-            application=self._settings.engine.application,
-            gateway=replace(gateway, ports=ports),
-            log_level=self._settings.log_level,
-        )
-        self._gateway = GatewayProcess(self._gateway_command(settings))
+    def _start_gateway(self, reference: ApplicationRef, application: Application) -> None:
+        self._gateway = self._local_gateway.process(reference, application, self._stack)
         self._gateway_pids = self._gateway.pids
         self._stack.callback(self._gateway.stop)
         self._gateway.start()
         self._client = GatewayClient(
-            gateway.location, gone=lambda: self._gateway.failure is not None
+            self._local_gateway.location, gone=lambda: self._gateway.failure is not None
         )
         self._stack.callback(self._client.close)
 
-
-def _check_socket_path(scratch: Path) -> None:
-    if len(os.fsencode(scratch / _SOCKET)) > _MAX_SOCKET_PATH:
-        msg = (
-            f"the path of the temporary directory, {scratch.parent}, is too long for Unix sockets: "
-            "set the environment variable TMPDIR to a shorter one, such as /tmp"
+    def _reloader_of(
+        self,
+        application: Application,
+        state: StateDirectory,
+        scratch: Path,
+        files: dict[str, bytes],
+    ) -> Reloader:
+        settings = self._settings
+        trial = Trial(
+            settings.engine.application.absolute(),
+            application.name,
+            state.path,
+            tuple(settings.traffic.on_error),
+            settings.until_done,
         )
-        raise UsageError(msg)
+        self._application, self._state = application, state
+        return Reloader(trial, scratch, files, self._load, self._go_on, self._signals.received.wait)
 
+    def _go_on(self, reference: ApplicationRef, application: Application) -> None:
+        """Let the run go on as *application*."""
 
-def _check_that_sources_end(application: Application) -> None:
-    for source in application.sources:
-        if not source.ends:
-            msg = f"--until-done: source {source.name!r} listens on {source.where} and never ends"
-            raise UsageError(msg)
+        def between() -> None:
+            self._check_classes(self._state, application)
+            if not serves_as_before(self._application, application):
+                log.info("gateway restarts", reason="what it serves may have changed")
+                command = self._local_gateway.command(reference, application, self._stack)
+                self._gateway.replace(command)
+
+        watch = self._shown.watch.replaced_by(application) if self._shown else nullcontext()
+        with watch:
+            program = Program(application, self._state.fixed.buckets)
+            self._engine.reload(reference, program, between)
+        self._application = application
 
 
 def _source_problem(status: GatewayStatus) -> str | None:

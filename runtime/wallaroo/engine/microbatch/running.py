@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,8 @@ from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import Query, SupervisedQuery
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.tracing import BatchId, Span, traces_for
 
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ class RunningMicroBatch(RunningOnSpark):
         from wallaroo.engine.microbatch import query  # loads PySpark, while Java starts
 
         reference = settings.application
-        reports = Reports(program.application)
+        self._reports = Reports(program.application)
         self.figures = EngineMetrics(BATCH)
         self._workers = settings.workers
         self._program, self._checkpoint = program, layout.checkpoint
@@ -80,7 +83,7 @@ class RunningMicroBatch(RunningOnSpark):
         """The executors, if the master starts and stops them."""
 
         def report(batch: Batch) -> None:
-            reports.batch(batch)
+            self._reports.batch(batch)
             self.figures.on_batch(batch)
             on_batch(batch)
 
@@ -95,11 +98,14 @@ class RunningMicroBatch(RunningOnSpark):
         def start(committed: OnBatch) -> Query:
             # a new run each time: what processes have in memory of a failed one is useless
             suspect = unfinished_batch(layout.checkpoint) if next(restarts) else -1
+            job = self._job
             fresh = dataclasses.replace(job, run=uuid.uuid4().hex, suspect=suspect)
             if self._executors is None:
                 unload_state(self._spark.session)
             remove_uncommitted_state(layout.checkpoint)
-            return query.start(self._spark.session, program, fresh, layout.checkpoint, committed)
+            return query.start(
+                self._spark.session, self._program, fresh, layout.checkpoint, committed
+            )
 
         with self._spark.starting():
             if settings.master.startswith("local"):
@@ -110,7 +116,7 @@ class RunningMicroBatch(RunningOnSpark):
                 found = reference.absolute()
             else:
                 found = shipping.ship(self._spark.session, reference, scratch)
-            job = Job(
+            self._job = Job(
                 "",
                 found,
                 connect,
@@ -164,6 +170,25 @@ class RunningMicroBatch(RunningOnSpark):
         """See `RunningEngine.remove_surplus`."""
         if self._executors is not None:
             self._executors.remove_surplus()
+
+    def reload(
+        self, application: ApplicationRef, program: Program, between: Callable[[], None]
+    ) -> None:
+        """See `RunningEngine.reload`."""
+        with self._looking_up:
+            self._readers.set(0)
+            with contextlib.suppress(Exception):  # it has failed: its batch is run again
+                self._query.finish_batch()
+            self._query.replace()
+            between()
+            self._program, self._reports = program, Reports(program.application)
+            self._job = dataclasses.replace(
+                self._job, application=application.absolute(), repeated=program.repeated
+            )
+            self._readers.set(self._workers)
+            self._query.reconsider()
+            if (reason := self._query.failure()) is not None:  # it starts the query
+                raise RuntimeFailure(reason)
 
     def hold(self) -> None:
         """See `RunningEngine.hold`."""

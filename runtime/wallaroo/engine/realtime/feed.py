@@ -24,6 +24,7 @@ from wallaroo.engine.realtime.messages import (
 from wallaroo.errors import RuntimeFailure
 
 _GONE = "the gateway has cut off the query"
+_SLOW = "the query does not come to the end of an epoch"
 
 
 class Feed:
@@ -53,11 +54,14 @@ class Feed:
         """Why the gateway has cut off the query; None while it has not."""
         return self._failure
 
-    def finish_epoch(self) -> None:
+    def finish_epoch(self, timeout_s: float | None = None) -> None:
         """Wait until Spark has the state as of all chunks that are published.
 
+        Args:
+            timeout_s: How long at most.
+
         Raises:
-            RuntimeFailure: The query failed before.
+            RuntimeFailure: The query failed before, or it took too long.
         """
         with self._changed:
             self._asked += 1
@@ -65,10 +69,11 @@ class Feed:
         with contextlib.suppress(OSError):  # reported below
             self._frames.send(pack_json(FINISH, number))
         with self._changed:
-            self._changed.wait_for(lambda: self._done >= number or self._failure is not None)
+            self._changed.wait_for(
+                lambda: self._done >= number or self._failure is not None, timeout_s
+            )
             if self._done < number:
-                assert self._failure is not None
-                raise RuntimeFailure(self._failure.reason)
+                raise RuntimeFailure(_SLOW if self._failure is None else self._failure.reason)
 
     def hold(self) -> None:
         """Let the gateway hand out no more chunks."""

@@ -101,9 +101,9 @@ class RealTimeQuery:
         """Let the gateway hand out no more chunks."""
         self._feed.hold()
 
-    def finish_batch(self) -> None:
-        """Wait until Spark has the state as of all that is published."""
-        self._feed.finish_epoch()
+    def finish_batch(self, timeout_s: float | None = None) -> None:
+        """Wait until Spark has the state as of all that is published; see `Feed.finish_epoch`."""
+        self._feed.finish_epoch(timeout_s)
 
     def stop(self) -> None:
         """Stop it, and its processes."""

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,9 +34,12 @@ from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.loader import ApplicationRef
 
 _LOOK_EVERY_S = 0.05
 """Pause between looks at a query that is started again."""
+_END_S = 3.0
+"""Time for an epoch to end before other code takes over: a function that hangs would delay it."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -54,7 +57,7 @@ class RunningRealTime(RunningOnSpark):
         scratch: Path,
         on_batch: OnBatch,
     ) -> None:
-        reports = Reports(program.application)
+        self._reports = Reports(program.application)
         self.figures = figures = RealTimeMetrics()
         self._partitions = layout.partitions
         self._program, self._checkpoint = program, layout.checkpoint
@@ -69,7 +72,7 @@ class RunningRealTime(RunningOnSpark):
         self._spark = launched.finish()
 
         def report(batch: Batch) -> None:
-            reports.batch(batch)
+            self._reports.batch(batch)
             self.figures.on_batch(batch)
             on_batch(batch)
 
@@ -82,9 +85,10 @@ class RunningRealTime(RunningOnSpark):
                 address = connect.chunks_address()
             except RuntimeFailure as error:
                 raise NotYet(str(error)) from error
+            job = self._job
             files = fresh_directory(job.checkpoint) if self._placement is None else None
             fresh = dataclasses.replace(job, gateway=address, attempt=next(attempts), files=files)
-            name = program.application.name
+            name = layout.application
             self._last = RealTimeQuery(
                 self._spark.session, fresh, name, committed, figures.on_epochs
             )
@@ -100,7 +104,7 @@ class RunningRealTime(RunningOnSpark):
             if not settings.everywhere:
                 found = shipping.ship(self._spark.session, settings.application, scratch)
             assert connect.claim is not None
-            job = Job(
+            self._job = Job(
                 found,
                 "",
                 connect.claim,
@@ -160,6 +164,25 @@ class RunningRealTime(RunningOnSpark):
 
     def remove_surplus(self) -> None:
         """See `RunningEngine.remove_surplus`; executors leave when the query does not use them."""
+
+    def reload(
+        self, application: ApplicationRef, program: Program, between: Callable[[], None]
+    ) -> None:
+        """See `RunningEngine.reload`; what does not end soon is cut off, and run again."""
+        with self._supervising, self._looking_up:
+            if self._last is not None:
+                self._last.hold()
+                with contextlib.suppress(RuntimeFailure):
+                    self._last.finish_batch(_END_S)
+            self._query.replace()
+            between()
+            self._program, self._reports = program, Reports(program.application)
+            self._job = dataclasses.replace(
+                self._job, application=application.absolute(), repeated=program.repeated
+            )
+            self._query.reconsider()
+            if (reason := self._query.failure()) is not None:  # it starts the query
+                raise RuntimeFailure(reason)
 
     def hold(self) -> None:
         """See `RunningEngine.hold`."""

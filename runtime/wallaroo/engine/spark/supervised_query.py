@@ -198,6 +198,10 @@ class SupervisedQuery:
         self._running.stop()
         self._restart_at, self._is_planned = time.monotonic(), True
 
+    def reconsider(self) -> None:
+        """Count failures anew, because the code is another one."""
+        self._restarts.worked()
+
     def _report_progress(self) -> None:
         batches = self._running.progress()
         self._progress_pending = not batches  # Spark reports a moment after publishing the batch

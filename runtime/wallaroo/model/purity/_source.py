@@ -6,8 +6,8 @@ import ast
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from wallaroo.model.frozen_code import source_of
 from wallaroo.model.purity._tables import words
 
 Function = ast.FunctionDef | ast.Lambda
@@ -73,7 +73,7 @@ class Source:
     @classmethod
     def of(cls, path: str) -> Source:
         """Read the file *path*."""
-        text = Path(path).read_bytes()
+        text = source_of(path)
         source = cls(ast.parse(text), compile(text, path, "exec", dont_inherit=True))
         source._bind()
         source._scan()

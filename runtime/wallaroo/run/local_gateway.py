@@ -1,0 +1,127 @@
+"""The gateway of a run on one machine: how it is set up, and the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wallaroo.errors import UsageError
+from wallaroo.gateway.internal_api.auth import location_of
+from wallaroo.gateway.settings import GatewaySettings
+from wallaroo.model.application import Application, Sink, Source
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
+from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token
+from wallaroo.system.tls import TLSFiles
+
+Command = Callable[[GatewayProcessSettings], Sequence[str]]
+"""Returns the command that starts a gateway as a child of this process."""
+
+_SOCKET, _MAX_SOCKET_PATH = "gateway.sock", 107
+"""Name of the gateway's socket, and the maximum length of its path in bytes."""
+
+
+class LocalGateway:
+    """The gateway of a run.
+
+    Args:
+        settings: How the application is run.
+        command: Starts the gateway.
+        directory: The state directory.
+        scratch: Directory for its socket and its token.
+    """
+
+    def __init__(
+        self, settings: LocalSettings, command: Command, directory: Path, scratch: Path
+    ) -> None:
+        self._run, self._command = settings, command
+        self._settings = _settings(settings, directory, scratch)
+        self._ports: dict[tuple[type, str], int] = {}
+        """Ports that the system has chosen, by the class and the name of the source or sink."""
+
+    @property
+    def location(self) -> str:
+        """Location of its internal API."""
+        return self._settings.location
+
+    def credentials(self) -> dict[str, str]:
+        """The environment variables with the credentials for it."""
+        variables = {}
+        if self._settings.token_file is not None:
+            variables[TOKEN_VARIABLE] = read_token(self._settings.token_file)
+        if self._run.gateway_tls is not None:
+            variables[AUTHORITIES_VARIABLE] = str(self._run.gateway_tls.authorities)
+        return variables
+
+    def process(
+        self, reference: ApplicationRef, application: Application, stack: contextlib.ExitStack
+    ) -> GatewayProcess:
+        """The process that serves *application*, to be started.
+
+        Args:
+            reference: The application, as the process is to import it.
+            application: The same.
+            stack: Keeps ports reserved.
+        """
+        return GatewayProcess(self.command(reference, application, stack))
+
+    def command(
+        self, reference: ApplicationRef, application: Application, stack: contextlib.ExitStack
+    ) -> Sequence[str]:
+        """The command of that process; what listens keeps the ports that the system has chosen."""
+        endpoints = [*application.sources, *application.sinks]
+        fresh = [one for one in endpoints if _key(one) not in self._ports]
+        reserved = stack.enter_context(reserved_ports(fresh))
+        for endpoint, port in zip(fresh, reserved, strict=True):
+            if endpoint.address is not None and endpoint.address[1] == 0:
+                self._ports[_key(endpoint)] = port
+        ports = [
+            self._ports.get(_key(one), 0)
+            if one.address is None or one.address[1] == 0
+            else one.address[1]
+            for one in endpoints
+        ]
+        return self._command(
+            GatewayProcessSettings(
+                application=reference,
+                gateway=replace(self._settings, ports=ports),
+                log_level=self._run.log_level,
+            )
+        )
+
+
+def check_socket_path(scratch: Path) -> None:
+    """Refuse a directory whose path is too long for sockets in it.
+
+    Raises:
+        UsageError: It is.
+    """
+    if len(os.fsencode(scratch / _SOCKET)) > _MAX_SOCKET_PATH:
+        msg = (
+            f"the path of the temporary directory, {scratch.parent}, is too long for Unix sockets: "
+            "set the environment variable TMPDIR to a shorter one, such as /tmp"
+        )
+        raise UsageError(msg)
+
+
+def _key(endpoint: Source | Sink) -> tuple[type, str]:
+    return type(endpoint), endpoint.name
+
+
+def _settings(settings: LocalSettings, directory: Path, scratch: Path) -> GatewaySettings:
+    location, token_file, tls = f"grpc+unix://{scratch}/{_SOCKET}", None, TLSFiles()
+    if settings.gateway is not None:
+        if settings.gateway_tls is not None:
+            tls = TLSFiles(settings.gateway_tls.certificate, settings.gateway_tls.key)
+        location = location_of(
+            host_and_port(settings.gateway), secret=settings.gateway_tls is not None
+        )
+        token_file = scratch / "token"
+        token_file.touch(mode=0o600)
+        token_file.write_text(secrets.token_urlsafe(32))
+    return GatewaySettings(directory, location, token_file, tls, traffic=settings.traffic)

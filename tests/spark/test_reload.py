@@ -1,0 +1,117 @@
+"""An application that is edited while it runs: the next outputs are of the new code, none is lost.
+
+All in one run, because starting one takes longest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import wait_until
+from tests.run.reload.application import change, write
+from tests.spark.harness import PATIENCE_S, Receiver, frame, processes, run
+from wallaroo.engine.registry import engine
+from wallaroo.run.background_run import BackgroundRun
+
+pytestmark = pytest.mark.spark
+PROCESS_OF = {"real-time": "realtime.agent", "micro-batch": "spark.daemon"}
+"""What the command lines of processes with user code have."""
+
+
+@contextmanager
+def stream(address: str) -> Iterator[list[int]]:
+    """Send one key on one connection until the end of the block; yields the number of messages."""
+    host, port = address.rsplit(":", 1)
+    sent, ends = [0], threading.Event()
+
+    def send() -> None:
+        with socket.create_connection((host, int(port))) as connection:
+            while not ends.wait(0.002):
+                connection.sendall(frame(b"a"))
+                sent[0] += 1
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        ends.set()
+        thread.join()
+
+
+def words(receiver: Receiver) -> list[str]:
+    """The words of the outputs, each once, in order."""
+    return list(dict.fromkeys(line.decode().split()[0] for line in receiver.messages))
+
+
+def refusals(running: BackgroundRun) -> list[str]:
+    return [event["reason"] for event in running.events if event["event"] == "not reloaded"]
+
+
+def test_an_edit_takes_effect_with_the_state_kept(tmp_path: Path) -> None:
+    application = tmp_path / "edited"
+    application.mkdir()
+    write(application)
+    options = ["--reload", "--workers", "1"]
+    with (
+        Receiver("lines") as receiver,
+        run(application, receiver, tmp_path / "state", options=options) as running,
+    ):
+        with stream(running.sources["Keys"]) as sent:
+            receiver.wait_for(10)
+            change(application, "one", "two", "texts.py")
+            wait_until(lambda: "two" in words(receiver), "the edit", PATIENCE_S)
+            # what does not work is told, and the code from before goes on
+            change(application, "import wallaroo", "import wallaroo, syntax error")
+            wait_until(lambda: len(refusals(running)) == 1, "the refusal", PATIENCE_S)
+            change(application, "import wallaroo, syntax error", "import wallaroo, texts2")
+            wait_until(lambda: len(refusals(running)) == 2, "the next refusal", PATIENCE_S)
+            receiver.wait_for(len(receiver.messages) + 10)
+            (application / "texts2.py").write_text("WORD = 'three'\n")  # what was lacking
+            running.wait_for_event("reloaded", PATIENCE_S)
+            change(application, "from texts import", "from texts2 import")
+            wait_until(lambda: "three" in words(receiver), "the other file", PATIENCE_S)
+            change(application, "messages = 0", "messages, self.seen = 0, 0")
+            wait_until(lambda: len(refusals(running)) == 3, "the refusal", PATIENCE_S)
+            assert "has the field 'seen', which the saved entities lack" in refusals(running)[-1]
+            # a process that is killed comes back with the code that was checked
+            os.kill(max(processes(running, PROCESS_OF[engine().name])), signal.SIGKILL)
+            running.wait_for_event("query restarts", PATIENCE_S)
+            receiver.wait_for(len(receiver.messages) + 50)
+        assert running.stop() == 0
+    counts = [int(line.split()[-1]) for line in receiver.messages]
+    assert counts == list(range(1, sent[0] + 1))
+    assert words(receiver) == ["one", "two", "three"]
+
+
+def test_a_changed_source_is_served_after_the_reload(tmp_path: Path) -> None:
+    application = tmp_path / "edited"
+    application.mkdir()
+    write(application)
+    with (
+        Receiver("lines") as receiver,
+        run(application, receiver, tmp_path / "state", options=["--reload"]) as running,
+    ):
+        address = running.sources["Keys"]
+        with stream(address):
+            receiver.wait_for(3)
+        host, port = address.rsplit(":", 1)
+        change(application, "decode)", 'decode, framing="lines")')
+        running.wait_for_event("reloaded", PATIENCE_S)
+        before = len(receiver.messages)
+        with socket.create_connection((host, int(port))) as connection:  # at the same port
+            connection.sendall(b"b\n")
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+        wait_until(lambda: b"one b 1\n" in receiver.messages[before - 3 :], "lines", PATIENCE_S)
+        assert running.stop() == 0
