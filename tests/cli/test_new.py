@@ -70,6 +70,69 @@ def test_it_is_typed_linted_and_formatted(ratings: Path) -> None:
     python("ruff", "format", "--check", "--config", config, ".", directory=ratings)
 
 
+TRIED = {
+    "windows": (["kitchen 20", "kitchen 21"], ["--until", "10"], ["00:00:10 kitchen: 20.5 of 2"]),
+    "join": (
+        ["17 espresso 2.50"],
+        ["--from", "Orders=-", "--from", "Payments=payments"],
+        ["17: espresso for 2.50, paid by card"],
+    ),
+    "fraud": (
+        ["2026-03-01T12:00:00Z a 5 GB", "2026-03-01T12:30:00Z a 70 FR"],
+        [],
+        ["12:30:00 a: 70.00, used in FR and in GB"],
+    ),
+    "http": (["espresso 2.50 XYZ", "nothing"], ["--", "--rates", "http://127.0.0.1:9"], []),
+    "counting": (["apples 3", "apples 5"], [], ["apples: 3", "apples: 8"]),
+}
+"""For each template what goes into a simulation, its options, and what goes out."""
+
+
+@pytest.mark.parametrize("template", TRIED)
+def test_each_template_passes_its_test_and_the_checks_and_runs(
+    template: str, tmp_path: Path
+) -> None:
+    directory = tmp_path / "made"
+    result = new("made", "--directory", directory, "--template", template)
+    assert result.exit_code == 0, result.output
+    assert "{{" not in "".join(file.read_text() for file in directory.iterdir())
+    python("pytest", "-q", "-W", "error", directory=directory)
+    assert "made is well formed" in python("wallaroo", "check", ".", directory=directory)
+    python("mypy", "--strict", ".", directory=directory)
+    config = ROOT / "pyproject.toml"
+    ignored = ["--ignore", "D103,PLR2004,N802,S310"]
+    python("ruff", "check", "--config", config, *ignored, ".", directory=directory)
+    python("ruff", "format", "--check", "--config", config, ".", directory=directory)
+    lines, options, outputs = TRIED[template]
+    (directory / "payments").write_text("17 card\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "wallaroo", "simulate", ".", *options],
+        input="".join(f"{line}\n" for line in lines),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == outputs
+
+
+def test_the_templates_are_listed() -> None:
+    told = CliRunner().invoke(main, ["new", "--help"]).output
+    for template in TRIED:
+        assert f"\n    {template} " in told
+
+
+def test_how_to_run_a_template_names_all_its_addresses(tmp_path: Path) -> None:
+    for template in TRIED:
+        result = new("made", "--directory", tmp_path / template, "--template", template)
+        line = result.output.splitlines()[-1].partition("wallaroo run ")[2]
+        assert (
+            f"wallaroo run . {line.partition(' ')[2]}"
+            in (tmp_path / template / "README.md").read_text()
+        )
+
+
 @pytest.mark.parametrize(
     "name", ["", "../up", "a/b", "7up", "-x", "ümlaut", "a b", "x" * 64, "a\n"]
 )
