@@ -120,7 +120,7 @@ def test_keys_batches_and_errors_are_shown_as_the_run_reports_them(
         10,
         hot_keys=[("word totals", "'z'", 12.5)],
         batches=[TimedBatch(40, Progress(7, START, phases))],
-        errors=[KnownError(failed, 3, START + 1)],
+        errors=[KnownError(failed, 3, START + 1, START + 2)],
     )
     snapshot = viewer.snapshot(START + 10)
     assert snapshot["hot_keys"] == [["word totals", "'z'", 12.5]]
@@ -135,7 +135,8 @@ def test_keys_batches_and_errors_are_shown_as_the_run_reports_them(
         "error": "ValueError: \ud800",
         "message": "b'x'",
         "count": 3,
-        "at": START + 1,
+        "first": START + 1,
+        "last": START + 2,
     }
 
 

@@ -251,6 +251,38 @@ def test_few_examples_stand_for_many_messages_set_aside() -> None:
     tally = drive(application_of(no_fives), *[b"a5"] * 1_000).tally
     assert tally.set_aside == 1_000
     assert len(tally.examples) == Tally.MAX_EXAMPLES
+    assert list(tally.failures.values()) == [1_000]
+
+
+def test_failures_are_counted_by_their_place_and_none_lacks_an_example() -> None:
+    tally, other = Tally(), Tally()
+    for place, count in (("a.py:1", 30), ("a.py:2", 5)):
+        for one in (tally, other):
+            for _ in range(count):
+                one.add_set_aside(set_aside(place=place))
+    other.add_set_aside(set_aside(place="a.py:3"))
+    tally.merge(Tally.from_json(other.to_json()))
+    counts = {place: count for (_, _, place), count in tally.failures.items()}
+    assert counts == {"a.py:1": 60, "a.py:2": 10, "a.py:3": 1}
+    places = Counter(example.place for example in tally.examples)
+    assert places == {"a.py:1": Tally.MAX_EXAMPLES, "a.py:2": 1, "a.py:3": 1}
+
+
+def test_kinds_of_failures_beyond_a_limit_are_counted_in_the_sum_only() -> None:
+    tally = Tally()
+    for line in range(Tally.MAX_FAILURES + 10):
+        tally.add_set_aside(set_aside(place=f"a.py:{line}"))
+    assert tally.set_aside == Tally.MAX_FAILURES + 10
+    assert len(tally.failures) == len(tally.examples) == Tally.MAX_FAILURES
+
+
+def test_a_report_of_a_version_that_did_not_count_failures_keeps_its_examples() -> None:
+    saved = Tally()
+    saved.add_set_aside(set_aside())
+    old = {name: value for name, value in saved.to_json().items() if name != "failures"}
+    tally = Tally()
+    tally.merge(Tally.from_json(old))
+    assert tally == saved
 
 
 def test_a_message_whose_repr_raises_is_set_aside_all_the_same() -> None:
@@ -326,8 +358,8 @@ def test_a_task_that_has_nothing_delivers_nothing_unless_it_must() -> None:
     assert delivered == [[]]
 
 
-def set_aside(key: str) -> FailedMessage:
-    return FailedMessage("p", "s", "f.py:1", "E: x", "'m'", key)
+def set_aside(key: str | None = None, place: str = "f.py:1") -> FailedMessage:
+    return FailedMessage("p", "s", place, "E: x", "'m'", key)
 
 
 def test_unknown_keys_are_counted_one_by_one_only_while_they_are_few() -> None:

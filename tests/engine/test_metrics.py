@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wallaroo.dataflow.records import Tally
+import pytest
+
+from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch, Progress
 from wallaroo.engine.metrics import EngineMetrics
@@ -56,3 +58,17 @@ def test_the_ends_of_epochs_are_counted_with_the_time_that_the_stream_stood() ->
     assert distribution(metrics, catalogue.EPOCH_SECONDS) == (2, 0.375)
     (age,) = [s.value for s in metrics.samples() if s.metric is catalogue.EPOCH_AGE]
     assert isinstance(age, float)
+
+
+def test_errors_are_counted_with_their_first_and_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = EngineMetrics(BATCH)
+    for number, (place, count) in enumerate([("a.py:1", 30), ("a.py:2", 1), ("a.py:1", 12)]):
+        monkeypatch.setattr("wallaroo.engine.metrics.time.time", lambda at=float(number): at)
+        failed = Tally()
+        for _ in range(count):
+            failed.add_set_aside(FailedMessage("p", "s", place, f"E: {number}", "b'm'"))
+        metrics.on_batch(Batch(number, failed))
+    newest, other = metrics.errors()
+    assert (newest.example.place, newest.example.error) == ("a.py:1", "E: 2")
+    assert (newest.count, newest.first, newest.last) == (42, 0.0, 2.0)
+    assert (other.count, other.first, other.last) == (1, 1.0, 1.0)

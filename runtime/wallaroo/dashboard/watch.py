@@ -277,7 +277,8 @@ class Watch:
                     "error": known.example.error,
                     "message": known.example.message,
                     "count": known.count,
-                    "at": known.at,
+                    "first": known.first,
+                    "last": known.last,
                 }
                 for known in self.watched.errors()
             ],

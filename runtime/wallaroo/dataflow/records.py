@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -84,6 +85,11 @@ class FailedMessage(NamedTuple):
     traceback: str = ""
     """The traceback of the exception, without the runtime's lines; empty if nothing was raised."""
 
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What failures that have the same cause agree in: pipeline, step and place."""
+        return self.pipeline, self.step, self.place
+
     def storable(self) -> FailedMessage:
         r"""Return a copy with unpaired surrogates escaped, as databases and files reject them.
 
@@ -106,7 +112,7 @@ class Tally:
     set_aside: int = 0
     """Number of messages on which user code raised."""
     examples: list[FailedMessage] = field(default_factory=list)
-    """The first few of them."""
+    """The first few of them, and the first one of each kind that `failures` counts."""
     letters: list[FailedMessage] = field(default_factory=list)
     """All failed messages and those with unlisted keys, until the gateway stores them."""
     unknown_keys: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -118,9 +124,13 @@ class Tally:
     bucket); None for never."""
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     """Metrics of the task."""
+    failures: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Number of messages on which user code raised, by (pipeline, step, place)."""
 
     MAX_EXAMPLES = 20
-    """Maximum number of examples that a task keeps."""
+    """Maximum number of examples that a task keeps, besides the first one of each kind."""
+    MAX_FAILURES = 100
+    """Maximum number of kinds of failures to count; there are as many as lines that raise."""
     MAX_UNKNOWN_KEYS = 1_000
     """Maximum number of keys to count individually; others are counted together as `…`."""
 
@@ -129,8 +139,7 @@ class Tally:
         self.set_aside += 1
         example = example.storable()
         self.letters.append(example)
-        if len(self.examples) < self.MAX_EXAMPLES:
-            self.examples.append(example)
+        self._add_failures(example.kind, 1, [example])
 
     def add_unknown_key(self, partition: str, letter: FailedMessage) -> None:
         """Count a message whose key is not listed for the state *partition*, and keep it."""
@@ -145,7 +154,13 @@ class Tally:
     def merge(self, other: Tally) -> None:
         """Add the contents of *other*."""
         self.set_aside += other.set_aside
-        self.examples = (self.examples + other.examples)[: self.MAX_EXAMPLES]
+        examples = defaultdict(list)
+        for example in other.examples:
+            examples[example.kind].append(example)
+        # staged reports of versions that did not count failures have examples only
+        counts = {kind: len(few) for kind, few in examples.items()} | other.failures
+        for kind, count in counts.items():
+            self._add_failures(kind, count, examples[kind])
         self.letters += other.letters
         for entry, count in other.unknown_keys.items():
             self._count_unknown_key(entry, count)
@@ -156,6 +171,16 @@ class Tally:
 
     def __bool__(self) -> bool:
         return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.metrics)
+
+    def _add_failures(
+        self, kind: tuple[str, str, str], count: int, examples: Sequence[FailedMessage]
+    ) -> None:
+        """Count failures of one *kind*, of which *examples* are the first few."""
+        if kind not in self.failures and len(self.failures) >= self.MAX_FAILURES:
+            return
+        room = max(self.MAX_EXAMPLES - len(self.examples), kind not in self.failures)
+        self.failures[kind] = self.failures.get(kind, 0) + count
+        self.examples += examples[:room]
 
     def _count_unknown_key(self, entry: tuple[str, str], count: int) -> None:
         if entry not in self.unknown_keys and len(self.unknown_keys) >= self.MAX_UNKNOWN_KEYS:
@@ -172,6 +197,7 @@ class Tally:
             "late": [[*step, count] for step, count in self.late.items()],
             "due": [[*bucket, due] for bucket, due in self.due.items()],
             "figures": self.metrics.to_json(),
+            "failures": [[*kind, count] for kind, count in self.failures.items()],
         }
 
     @classmethod
@@ -185,4 +211,8 @@ class Tally:
             {(pipeline, step): count for pipeline, step, count in value["late"]},
             {(level, bucket): due for level, bucket, due in value["due"]},
             TaskMetrics.from_json(value["figures"]),
+            {
+                (pipeline, step, place): count
+                for pipeline, step, place, count in value.get("failures", [])
+            },
         )

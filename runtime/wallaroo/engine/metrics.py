@@ -28,9 +28,11 @@ class KnownError:
     example: FailedMessage
     """The last message on which it was raised."""
     count: int
-    """Number of reports since the start of the engine; tasks report only their first few errors."""
-    at: float
-    """Wall clock of the last occurrence, in seconds since the Unix epoch."""
+    """Number of messages on which it was raised since the start of the engine."""
+    first: float
+    """When the first of them was reported, in seconds since the Unix epoch."""
+    last: float
+    """The same of the last one."""
 
 
 class EngineMetrics:
@@ -61,8 +63,9 @@ class EngineMetrics:
                 self._note_timed(timed)
             if not batch.timed:
                 self._note_size(batch)
-            for example in batch.tally.examples:
-                self._note_error(example)
+            examples = {example.kind: example for example in batch.tally.examples}
+            for kind, count in batch.tally.failures.items():
+                self._note_error(kind, count, examples.get(kind))
 
     def on_progress(self, progress: Progress) -> None:
         """Record the phases of a batch."""
@@ -87,7 +90,7 @@ class EngineMetrics:
     def errors(self) -> Sequence[KnownError]:
         """Return recent errors of user code, one of each kind, the newest first."""
         with self._lock:
-            return sorted(self._errors.values(), key=lambda error: -error.at)
+            return sorted(self._errors.values(), key=lambda error: -error.last)
 
     def _note_size(self, batch: Batch) -> None:
         messages = sum(batch.tally.metrics.arrivals.values())
@@ -101,10 +104,14 @@ class EngineMetrics:
         for phase, seconds in batch.progress.phases.items():
             self._phases[phase].observe(seconds)
 
-    def _note_error(self, example: FailedMessage) -> None:
-        kind = (example.pipeline, example.step, example.place)
-        error = self._errors.pop(kind, None)
-        count = 1 if error is None else error.count + 1
-        self._errors[kind] = KnownError(example, count, time.time())
+    def _note_error(
+        self, kind: tuple[str, str, str], count: int, example: FailedMessage | None
+    ) -> None:
+        known, now = self._errors.pop(kind, None), time.time()
+        if known is not None:
+            latest = known.example if example is None else example
+            self._errors[kind] = KnownError(latest, known.count + count, known.first, now)
+        elif example is not None:
+            self._errors[kind] = KnownError(example, count, now, now)
         while len(self._errors) > _KEPT_ERRORS:
             del self._errors[next(iter(self._errors))]

@@ -1,5 +1,5 @@
 // The page: draws the snapshots that the server sends as events.
-import { $, body, clock, code, element, number, row } from "./dom.js";
+import { $, body, clock, code, element, number, row, stepOf, when } from "./dom.js";
 import { drawGraph, showMetrics } from "./graph.js";
 import { initDeadLetters, updateDeadLetters } from "./letters.js";
 import { initStateForm } from "./state.js";
@@ -179,8 +179,7 @@ function keys() {
 
 function errors() {
   body("errors", snapshot.errors.map((one) => row([
-    clock(one.at), code(one.place), `${one.pipeline} · ${one.step}`,
-    one.error, code(one.message),
+    number(format.exact(one.count)), when(one.last), when(one.first), stepOf(one), one.error, code(one.message),
   ])));
 }
 

@@ -9,6 +9,20 @@ export function moment(at) {
   return new Date(at * 1000).toLocaleString("en", { hour12: false, ...parts });
 }
 
+// The same as an element, whose date is that of the machine.
+export function when(at) {
+  const time = element("time", moment(at));
+  time.dateTime = new Date(at * 1000).toISOString();
+  return time;
+}
+
+// A cell with a step, and below it the place in the code.
+export function stepOf({ pipeline, step, place }) {
+  const cell = element("td", `${pipeline} · ${step}`);
+  cell.append(element("br"), code(place));
+  return cell;
+}
+
 export function body(id, rows) { $(id).tBodies[0].replaceChildren(...rows); }
 
 export function row(cells) {

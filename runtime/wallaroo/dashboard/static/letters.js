@@ -1,6 +1,6 @@
 // Dead letters: a list that is requested when it has changed, payloads on demand, and with a token
 // replay and drop. A row stays as long as its dead letter exists, and keeps the keyboard's focus.
-import { $,  code, element, moment, request, row } from "./dom.js";
+import { $, code, element, request, row, stepOf, when } from "./dom.js";
 
 const rows = new Map();
 let shown = "";
@@ -65,10 +65,8 @@ function rowsOf(letter) {
   if (letter.replayable) payload.append(opener(letter.id, name, below, content));
   else payload.title = "It failed in a step after a state: it has no payload and cannot be replayed.";
 
-  const time = element("time", moment(letter.at));
-  time.dateTime = new Date(letter.at * 1000).toISOString();
   const elements = [
-    row([selection, String(letter.id), time, letter.source, code(letter.key ?? "–"), about, stepOf(letter), payload]),
+    row([selection, String(letter.id), when(letter.at), letter.source, code(letter.key ?? "–"), about, stepOf(letter), payload]),
     below,
   ];
   rows.set(letter.id, elements);
@@ -82,12 +80,6 @@ function tracebackOf(letter, name) {
   text.ariaLabel = `Traceback of ${name}`;
   details.append(element("summary", "traceback"), text);
   return details;
-}
-
-function stepOf(letter) {
-  const cell = element("td", `${letter.pipeline} · ${letter.step}`);
-  cell.append(element("br"), code(letter.place));
-  return cell;
 }
 
 function opener(id, name, below, content) {
