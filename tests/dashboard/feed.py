@@ -22,7 +22,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.metrics import catalogue
-from wallaroo.metrics.samples import Distribution, Sample
+from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.testing import load
 
 PIPELINE = "Split and Count"
@@ -50,7 +50,7 @@ class Report:
     set_aside: int = 0
     problem: str | None = None
     """Why the source fails."""
-    hot_keys: Sequence[tuple[str, str, float]] = ()
+    hot_keys: Sequence[HotKey] = ()
     batches: Sequence[TimedBatch] = ()
     errors: Sequence[KnownError] = ()
     epochs: Distribution | None = None
@@ -156,8 +156,8 @@ class Feed:
         self.check()
         return self._polled.samples()
 
-    def hot_keys(self) -> list[tuple[str, str, float]]:
-        return list(self._polled.hot_keys)
+    def hot_keys(self) -> Sequence[HotKey]:
+        return self._polled.hot_keys
 
     def unit(self) -> Unit:
         return self.engine_unit

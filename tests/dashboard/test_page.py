@@ -16,6 +16,7 @@ from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, run, send
 from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.engine.realtime.metrics import PUBLICATION
+from wallaroo.metrics.samples import HotKey
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = [
@@ -151,7 +152,7 @@ def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
 
 
 def test_a_key_can_be_copied_with_all_its_spaces(chrome: Browser, feed: Feed) -> None:
-    feed.set(hot_keys=[("symbols", "b'   S'", 1.0)])
+    feed.set(hot_keys=[HotKey("symbols", "b'   S'", 1.0, 1.0)])
     with serving(feed) as dashboard:
         dashboard.viewer.snapshot(START)
         page = chrome.new_page()

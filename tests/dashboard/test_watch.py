@@ -16,7 +16,7 @@ from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import Progress, TimedBatch
 from wallaroo.engine.metrics import KnownError
 from wallaroo.engine.realtime.metrics import PUBLICATION
-from wallaroo.metrics.samples import Distribution
+from wallaroo.metrics.samples import Distribution, HotKey
 from wallaroo.testing import load
 
 
@@ -118,12 +118,14 @@ def test_keys_batches_and_errors_are_shown_as_the_run_reports_them(
     failed = FailedMessage(PIPELINE, "decoder", "application.py:52", "ValueError: \ud800", "b'x'")
     feed.set(
         10,
-        hot_keys=[("word totals", "'z'", 12.5)],
+        hot_keys=[HotKey("word totals", "'z'", 12.5, 0.25)],
         batches=[TimedBatch(40, Progress(7, START, phases))],
         errors=[KnownError(failed, 3, START + 1, START + 2)],
     )
     snapshot = viewer.snapshot(START + 10)
-    assert snapshot["hot_keys"] == [["word totals", "'z'", 12.5]]
+    assert snapshot["hot_keys"] == [
+        {"state": "word totals", "key": "'z'", "messages": 12.5, "share": 0.25}
+    ]
     assert snapshot["batches"] == [
         {"number": 7, "messages": 40, "started": START, "phases": phases}
     ]

@@ -20,7 +20,7 @@ from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
-from wallaroo.metrics.samples import Distribution, Sample, by_labels
+from wallaroo.metrics.samples import Distribution, HotKey, Sample, by_labels
 from wallaroo.model.application import Application
 from wallaroo.model.graph import graph_of
 
@@ -51,8 +51,8 @@ class Watched(Protocol):
     def samples(self) -> list[Sample]:
         """All its metrics."""
 
-    def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State, key and recent messages of the keys with the most messages."""
+    def hot_keys(self) -> Sequence[HotKey]:
+        """The keys with the most messages recently, the first first."""
 
     def unit(self) -> Unit:
         """What its engine commits at a time."""
@@ -268,7 +268,7 @@ class Watch:
             "batch_fixed_s": of.get(catalogue.BATCH_FIXED.name),
             "epochs": _epochs(of),
             "restarts": of.get(catalogue.QUERY_RESTARTS.name),
-            "hot_keys": self.watched.hot_keys(),
+            "hot_keys": [one._asdict() for one in self.watched.hot_keys()],
             "errors": [
                 {
                     "pipeline": known.example.pipeline,

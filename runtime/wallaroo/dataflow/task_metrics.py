@@ -93,7 +93,8 @@ class TaskMetrics:
     """Size of the state's log by the states that share it and by bucket, in bytes."""
     hot_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages by state and printable key, of the keys with the most messages."""
-
+    keyed: dict[str, int] = field(default_factory=dict)
+    """Messages of all keys, by state."""
     expired: dict[str, int] = field(default_factory=dict)
     """Number of entities that expired, by state."""
 
@@ -124,7 +125,9 @@ class TaskMetrics:
             arrivals[entry] = arrivals.get(entry, 0) + messages
 
     def add_hot_keys(self, state: str, counts: Mapping[Any, int]) -> None:
-        """Count messages by key, for the keys with the most messages."""
+        """Count messages by key: all of them, and those of the keys with the most messages."""
+        if counts:
+            self.keyed[state] = self.keyed.get(state, 0) + sum(counts.values())
         for key, count in _most(counts):
             entry = (state, _printable(key))
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
@@ -141,6 +144,8 @@ class TaskMetrics:
         for entry, count in other.hot_keys.items():
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
         self.hot_keys = dict(_most(self.hot_keys))
+        for state, count in other.keyed.items():
+            self.keyed[state] = self.keyed.get(state, 0) + count
         for state, count in other.expired.items():
             self.expired[state] = self.expired.get(state, 0) + count
 
@@ -156,6 +161,7 @@ class TaskMetrics:
             "windows": [[*slot, *figures] for slot, figures in self.windows.items()],
             "log_bytes": [[*slot, size] for slot, size in self.log_bytes.items()],
             "hot_keys": [[*key, count] for key, count in self.hot_keys.items()],
+            "keyed": list(self.keyed.items()),
             "expired": list(self.expired.items()),
         }
 
@@ -169,6 +175,7 @@ class TaskMetrics:
             {(state, slot): WindowFigures(*rest) for state, slot, *rest in value["windows"]},
             {(states, slot): size for states, slot, size in value["log_bytes"]},
             {(state, key): count for state, key, count in value["hot_keys"]},
+            dict(value.get("keyed", [])),  # older versions staged reports without it
             dict(value["expired"]),
         )
 

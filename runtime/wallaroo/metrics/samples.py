@@ -75,6 +75,19 @@ def from_json(values: Sequence[Any]) -> list[Sample]:
     ]
 
 
+class HotKey(NamedTuple):
+    """A key with many messages recently."""
+
+    state: str
+    """Name of the state."""
+    key: str
+    """The key, printable."""
+    messages: float
+    """Its recent messages: older ones count less."""
+    share: float
+    """Its part of the recent messages of the state, from 0 to 1."""
+
+
 def by_labels(samples: Iterable[Sample], metric: Metric) -> Mapping[tuple[str, ...], Any]:
     """Return the values of *metric* in *samples*, by labels."""
     return {labels: value for of, labels, value in samples if of is metric}

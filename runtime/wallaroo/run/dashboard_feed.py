@@ -15,7 +15,7 @@ from wallaroo.engine.metrics import KnownError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
-from wallaroo.metrics.samples import Sample
+from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.model.application import Application
 from wallaroo.run.state.saved import of_key
 from wallaroo.system.binding import why_not_bound
@@ -48,8 +48,8 @@ class DashboardFeed:
         """All metrics."""
         return self._client.samples() + self._engine.samples()
 
-    def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State partition, key and number of recent messages of the busiest keys."""
+    def hot_keys(self) -> list[HotKey]:
+        """The keys with the most messages recently."""
         return self._client.hot_keys()
 
     def unit(self) -> Unit:

@@ -74,7 +74,7 @@ class LocalGateway:
         self, reference: ApplicationRef, application: Application, stack: contextlib.ExitStack
     ) -> Sequence[str]:
         """The command of that process; what listens keeps the ports that the system has chosen."""
-        endpoints = [*application.sources, *application.sinks]
+        endpoints: list[Source | Sink] = [*application.sources, *application.sinks]
         fresh = [one for one in endpoints if _key(one) not in self._ports]
         reserved = stack.enter_context(reserved_ports(fresh))
         for endpoint, port in zip(fresh, reserved, strict=True):

@@ -41,7 +41,7 @@ def location(
         "grpc+tls://127.0.0.1:0",
         journal,
         outbox,
-        {"hot_keys": lambda _: [["state", "key", 1.0]]},
+        {"hot_keys": lambda _: [["state", "key", 1.0, 0.5]]},
         Authenticator(TOKEN, Leases(tmp_path / "claim.json")),
         certificate=authority.files().for_internal_api(),
     )
@@ -61,7 +61,7 @@ def told(client: GatewayClient) -> object:
 def test_driver_and_workers_speak_tls(location: str) -> None:
     client = Connector(location)()
     assert isinstance(client, GatewayClient)
-    assert told(client) == [("state", "key", 1.0)]
+    assert told(client) == [("state", "key", 1.0, 0.5)]
 
 
 def test_a_gateway_of_another_authority_is_told_nothing(
@@ -94,7 +94,7 @@ def test_commands_on_the_gateways_machine_need_the_token_alone(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(AUTHORITIES_VARIABLE)
-    assert told(GatewayClient(location, token=TOKEN, verify=False)) == [("state", "key", 1.0)]
+    assert told(GatewayClient(location, token=TOKEN, verify=False)) == [("state", "key", 1.0, 0.5)]
 
 
 def test_a_certificate_without_its_key_is_refused(authority: Authority) -> None:

@@ -57,9 +57,12 @@ def test_latencies_of_versions_with_fewer_buckets_count(database: sqlite3.Connec
 def test_keys_fade_with_time_and_not_with_publications(database: sqlite3.Connection) -> None:
     table = MetricsTable(database)
     for number in range(50):  # within 50 ms
-        tally = Tally(metrics=TaskMetrics(hot_keys={("totals", "'a'"): 1}))
+        counts = TaskMetrics(hot_keys={("totals", "'a'"): 1}, keyed={"totals": 4})
+        tally = Tally(metrics=counts)
         table.add(tally, NOW + number * SECOND // 1000)
-    assert table.hot_keys() == [("totals", "'a'", 50)]
+    assert table.hot_keys() == [("totals", "'a'", 50, 0.25)]
+    table.add(Tally(), NOW + SECOND)
+    assert table.hot_keys() == [("totals", "'a'", 45, 0.25)]
     for number in range(1, 101):
         table.add(Tally(), NOW + number * SECOND)
     assert table.hot_keys() == []

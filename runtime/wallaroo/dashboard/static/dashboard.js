@@ -167,13 +167,11 @@ function address(source) {
 }
 
 function keys() {
-  const hottest = snapshot.hot_keys.slice(0, 10), total = hottest.reduce((sum, [, , count]) => sum + count, 0);
-  body("keys", hottest.map(([state, key, count]) => {
-    const share = element("td", "", "bars"), bar = element("span", "", "bar");
-    bar.style.width = `${(100 * count) / hottest[0][2]}%`;
-    bar.title = share.ariaLabel = `${((100 * count) / total).toFixed(1)} %`;
-    share.append(bar);
-    return row([code(key), state, share]);
+  body("keys", snapshot.hot_keys.slice(0, 10).map(({ state, key, messages, share }) => {
+    const drawn = element("td", "", "bars"), bar = element("span", "", "bar");
+    bar.style.width = `${100 * share}%`;
+    drawn.append(bar);
+    return row([code(key), state, number(format.count(messages)), number(`${(100 * share).toFixed(1)} %`), drawn]);
   }));
 }
 

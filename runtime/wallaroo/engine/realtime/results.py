@@ -45,6 +45,7 @@ def _taken(metrics: TaskMetrics) -> TaskMetrics:
         metrics.windows,
         metrics.log_bytes,
         metrics.hot_keys,
+        metrics.keyed,
         metrics.expired,
     )
     for step in metrics.steps.values():
@@ -52,5 +53,5 @@ def _taken(metrics: TaskMetrics) -> TaskMetrics:
             setattr(step, field.name, getattr(_ZERO, field.name))
     metrics.arrivals, metrics.entities, metrics.windows = {}, {}, {}
     metrics.log_bytes, metrics.hot_keys = {}, {}
-    metrics.expired = {}
+    metrics.keyed, metrics.expired = {}, {}
     return taken

@@ -26,7 +26,7 @@ from wallaroo.gateway.internal_api.connection import Connection
 from wallaroo.gateway.internal_api.service import pack_staged
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.versions import introduction
-from wallaroo.metrics.samples import Sample, from_json
+from wallaroo.metrics.samples import HotKey, Sample, from_json
 from wallaroo.system.failpoints import fault
 
 
@@ -140,9 +140,9 @@ class ControlClient(Connection):
         """The same as metrics, with those of the epochs that have been published."""
         return from_json(self._ask("samples", {}))
 
-    def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State, key and recent messages of the keys with the most, the first first."""
-        return [(state, key, count) for state, key, count in self._ask("hot_keys", {})]
+    def hot_keys(self) -> list[HotKey]:
+        """The keys with the most messages recently, the first first."""
+        return [HotKey(*one) for one in self._ask("hot_keys", {})]
 
     def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; returns whether they are."""

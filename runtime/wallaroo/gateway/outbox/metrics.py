@@ -11,11 +11,12 @@ import sqlite3
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from wallaroo.dataflow.records import Tally, bounded_ns
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S, Metric
-from wallaroo.metrics.samples import Distribution, Sample
+from wallaroo.metrics.samples import Distribution, HotKey, Sample
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS figure (
@@ -43,6 +44,8 @@ class MetricsTable:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._hot: Counter[tuple[str, str]] = Counter()
+        self._keyed: Counter[str] = Counter()
+        """Recent messages of all keys, by state; they fade as those of each key do."""
         self._faded_ns = 0
 
     def add(self, tally: Tally, now_ns: int) -> None:
@@ -93,9 +96,12 @@ class MetricsTable:
         )
         self._note_hot(tally, now_ns)
 
-    def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State, key and recent messages of the keys with the most, the first first."""
-        return [(*key, round(count, 1)) for key, count in self._hot.most_common(_HOT_KEYS)]
+    def hot_keys(self) -> list[HotKey]:
+        """The keys with the most messages, the first first."""
+        return [
+            HotKey(state, key, round(count, 1), round(count / max(count, self._keyed[state]), 4))
+            for (state, key), count in self._hot.most_common(_HOT_KEYS)
+        ]
 
     def samples(self, pipelines: Sequence[Sequence[str]]) -> Iterator[Sample]:
         """What was added up.
@@ -154,11 +160,17 @@ class MetricsTable:
     def _note_hot(self, tally: Tally, now_ns: int) -> None:
         if now_ns - self._faded_ns > _FADING_NS:
             self._faded_ns = now_ns
-            for key in list(self._hot):
-                self._hot[key] *= _FADING  # type: ignore[assignment]
-                if self._hot[key] < 1:
-                    del self._hot[key]
+            for counter in (self._hot, self._keyed):
+                _fade(counter)
         self._hot.update(tally.metrics.hot_keys)
+        self._keyed.update(tally.metrics.keyed)
+
+
+def _fade(counter: Counter[Any]) -> None:
+    for name in list(counter):
+        counter[name] *= _FADING  # type: ignore[assignment]
+        if counter[name] < 1:
+            del counter[name]
 
 
 def _saved(bucket: int) -> int:

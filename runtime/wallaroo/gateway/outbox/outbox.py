@@ -31,7 +31,7 @@ from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
 from wallaroo.gateway.outbox.staging import Staging, outputs_sum
 from wallaroo.gateway.row_sums import keep_sums
-from wallaroo.metrics.samples import Sample
+from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
 
 SCHEMA = f"""
@@ -153,8 +153,8 @@ class Outbox:
         with self._changed:
             return list(self._metrics.samples(pipelines))
 
-    def hot_keys(self) -> list[tuple[str, str, float]]:
-        """State, key and recent messages of the keys with the most."""
+    def hot_keys(self) -> list[HotKey]:
+        """The keys with the most messages recently, the first first."""
         with self._changed:
             return self._metrics.hot_keys()
 
