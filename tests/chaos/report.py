@@ -155,7 +155,8 @@ class Report:
     def _faults(self, turns: list[Turn], order: list[str]) -> list[str]:
         lines = []
         for name in order:
-            rows = [self.rows[turn][name] for turn in turns if name in self.rows.get(turn, {})]
+            found = (self.rows.get(turn, {}).get(name) for turn in turns)
+            rows = [row for row in found if row is not None and row.tried]
             if rows:
                 lines.append(f"| {name} | {' | '.join(_together(rows).cells())} |")
         return lines

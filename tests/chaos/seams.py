@@ -13,7 +13,7 @@ from tests.chaos.faults import killing, killing_at, stopping
 from tests.chaos.groups import Fault, Group
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_GATEWAY, TO_PARTITION, connections, cut
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
-from tests.chaos.turn import APPLICATIONS, TOGETHER
+from tests.chaos.turn import TOGETHER, WITH_LEVELS
 
 LONG_S = 20.0
 """How long a process stands still that is taken for dead, or is to be."""
@@ -177,7 +177,7 @@ SEAMS = Group(_SEAMS, engines=_REAL_TIME)
 BETWEEN_LEVELS = Group(
     {"kill at reader-before-level": killing_at("reader-before-level")},
     engines=_REAL_TIME,
-    applications=frozenset(APPLICATIONS) - {"counting"},
+    applications=WITH_LEVELS,
 )
 """Those of applications with several levels."""
 AT_SOCKET = Group(

@@ -22,6 +22,7 @@ from tests.chaos.turn import (
     ENGINES,
     SHAPES,
     TOPIC_SINKS,
+    WITH_LEVELS,
     WITH_TOPICS,
     WITHOUT_TOPICS,
     Turn,
@@ -156,10 +157,7 @@ def test_a_fault_is_for_the_turns_that_it_fits() -> None:
     assert {turn.engine for turn in found["kill while the checkpoint is written"]} == {
         "micro-batch"
     }
-    assert {turn.application for turn in found["kill at reader-before-level"]} == {
-        "levels",
-        "windows",
-    }
+    assert {turn.application for turn in found["kill at reader-before-level"]} == WITH_LEVELS
     assert {turn.shape for turn in found["cut a connection to the gateway"]} == {"together"}
 
 

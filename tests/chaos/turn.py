@@ -9,8 +9,12 @@ from wallaroo.engine.registry import DEFAULT
 
 _FOLDER = Path(__file__).parent / "applications"
 ENGINES = ("micro-batch", "real-time")
-APPLICATIONS = {name: _FOLDER / f"{name}.py" for name in ("counting", "levels", "windows")}
+APPLICATIONS = {
+    name: _FOLDER / f"{name}.py" for name in ("counting", "levels", "windows", "timers", "sessions")
+}
 """Their files, by name."""
+WITH_LEVELS = frozenset({"levels", "windows", "sessions"})
+"""Applications with several states in a path."""
 TOGETHER, APART = "together", "apart"
 KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP = "kafka-to-kafka", "tcp-to-kafka", "kafka-to-tcp"
 TOPIC_SOURCES = frozenset({KAFKA_TO_KAFKA, KAFKA_TO_TCP})
