@@ -3,7 +3,7 @@
 Messages are counted as in `counting.py`; those for which the three disagree become dead letters,
 and are missed.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found,misc"
 
 from typing import Any
 

@@ -4,7 +4,7 @@ The first message of an output sets a timer, and each message moves another one:
 gives the output, and cancels the other one. A timer that is called at another time than that for
 which it was set, or after a message that came later, makes dead letters: its messages are missed.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,import-not-found,misc"
 
 import counting
 

@@ -1,0 +1,74 @@
+"""The applications of the chaos tests put out each message once, and miss what is wrong."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import pytest
+
+import wallaroo
+from tests.chaos.ledger import Ledger
+from tests.chaos.turn import APPLICATIONS
+from wallaroo.testing import load, simulate
+
+ADDRESSES = ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1"]
+MESSAGES = 500
+MOST_MS = 400
+"""Longest time between two messages: keys are silent for shorter and longer than sessions last."""
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_each_message_is_put_out_once(name: str) -> None:
+    chance, ledger, now_ns = random.Random(name), Ledger(), wallaroo.hours(500_000)
+    application = load(str(APPLICATIONS[name]), ADDRESSES)
+    (source,) = application.sources
+    sent: list[tuple[str, bytes, int]] = []
+    for _ in range(MESSAGES):
+        now_ns += wallaroo.milliseconds(chance.randint(0, MOST_MS))
+        sent.append((source.name, ledger.next(f"k{chance.randrange(3)}"), now_ns))
+    simulation = simulate(application, sent, until_ns=now_ns + wallaroo.seconds(10))
+    assert (simulation.set_aside, simulation.late) == ([], [])
+    ledger.note(simulation.outputs)
+    assert ledger.wait_for_all(0.0)
+    verdict = ledger.judge()
+    assert verdict.messages == MESSAGES
+    assert verdict.wrong == []
+
+
+def test_a_timer_at_another_time_fails() -> None:
+    timers = _module("timers")
+    gathered, message, key = timers.Gathered(), {"name": "k", "number": 1}, ("k", None)
+    message |= {"key": 0, "drawn": 0}
+    timers.gather.function(message, gathered, wallaroo.Timers(key, now=0))
+    due = dict(gathered.due)
+    assert due == {"most": timers.MOST, "idle": timers.IDLE}
+    with pytest.raises(ValueError, match=str(timers.IDLE)):
+        timers.give("idle", gathered, wallaroo.Timers(key, timers.IDLE + 1, due))
+    with pytest.raises(ValueError, match="None"):
+        timers.give("idle", gathered, wallaroo.Timers(key, timers.IDLE))
+    with pytest.raises(ValueError, match=str(timers.IDLE)):
+        timers.gather.function(message, gathered, wallaroo.Timers(key, timers.IDLE, due))
+    (entry,) = timers.give("idle", gathered, wallaroo.Timers(key, timers.IDLE, due))
+    assert entry.split()[7:10] == ["k.timer", "1", "0"]
+
+
+def test_sessions_that_do_not_agree_fail() -> None:
+    sessions = _module("sessions")
+    first, third = (1, "k", "k 1 1"), (3, "k", "k 3 3")
+    recent = sessions.Recent()
+    assert sessions.number_in_session.function(first, recent) == first
+    with pytest.raises(ValueError, match="k 3 3"):
+        sessions.number_in_session.function(third, recent)
+    with pytest.raises(ValueError, match="k 3 3"):
+        sessions.Gathered().output("k", [first, third])
+    timed = sessions.Timed()
+    timed.due = sessions.GAP
+    with pytest.raises(ValueError, match=str(sessions.GAP)):
+        sessions.end("timer", timed, wallaroo.Timers(now=sessions.GAP + 1))
+
+
+def _module(name: str) -> Any:
+    load(str(APPLICATIONS[name]), ADDRESSES)
+    return sys.modules[name]
