@@ -20,8 +20,9 @@ from tests.dashboard.feed import AWAY, PIPELINE, START, Dashboard, Feed, serving
 from tests.dashboard.viewer import Viewer
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard import server as server_module
-from wallaroo.dashboard.access import Pace, Refused, TokenGate
+from wallaroo.dashboard.access import Refused, TokenGate
 from wallaroo.dashboard.server import DashboardServer
+from wallaroo.system.guesses import Pace
 
 STATIC = Path(wallaroo.dashboard.__file__).parent / "static"
 READ = ("/", "/application", "/events", "/snapshot", "/metrics", "/state", "/dead-letters")

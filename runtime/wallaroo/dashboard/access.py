@@ -1,4 +1,4 @@
-"""Who may use the dashboard: names it may be called by, its token, and a pace for wrong ones."""
+"""Who may use the dashboard: names it may be called by, and its token."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import binascii
 import hmac
 import ipaddress
 import math
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import structlog
 from starlette.requests import Request
@@ -16,51 +15,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wallaroo.observability.logs import Repeats
+from wallaroo.system.guesses import Pace
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CHALLENGE = 'Basic realm="the dashboard: any name, and its token as the password"'
 
 log = structlog.get_logger("wallaroo.dashboard")
-
-
-class Pace:
-    """Lets each peer show some wrong tokens at once, and then one every few seconds.
-
-    Args:
-        clock: Returns the time, in seconds.
-
-    Example:
-        >>> pace = Pace(lambda: 100.0)
-        >>> for _ in range(Pace.AT_ONCE):
-        ...     assert not pace.wait_s("10.0.0.1")
-        ...     pace.note_wrong("10.0.0.1")
-        >>> pace.wait_s("10.0.0.1"), pace.wait_s("10.0.0.2")
-        (5.0, 0.0)
-    """
-
-    AT_ONCE = 10
-    """Wrong tokens of a peer that are compared without a wait."""
-    EVERY_S = 5.0
-    """Seconds for each further one."""
-    MOST_PEERS = 10_000
-    """Peers that are remembered; beyond that, all are forgotten."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._paid_until: dict[str, float] = {}
-        """When all wrong tokens of a peer will have been paid for, at the pace, by peer."""
-
-    def wait_s(self, peer: str) -> float:
-        """Seconds until a token of *peer* is compared again; 0 for now."""
-        allowed = self._clock() + (self.AT_ONCE - 1) * self.EVERY_S
-        return max(0.0, self._paid_until.get(peer, 0.0) - allowed)
-
-    def note_wrong(self, peer: str) -> None:
-        """Count a wrong token of *peer*."""
-        if len(self._paid_until) >= self.MOST_PEERS:
-            self._paid_until.clear()
-        paid_until = max(self._clock(), self._paid_until.get(peer, 0.0))
-        self._paid_until[peer] = paid_until + self.EVERY_S
 
 
 class Refused(Exception):

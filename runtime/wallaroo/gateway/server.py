@@ -42,6 +42,7 @@ from wallaroo.model.application import Application
 from wallaroo.observability.health import Health, HealthServer
 from wallaroo.observability.tracing import traces_for
 from wallaroo.system.credentials import read_token
+from wallaroo.system.guesses import Guesses
 
 if TYPE_CHECKING:  # needs packages that may not be installed
     from wallaroo.gateway.traces import MessageTraces
@@ -71,6 +72,7 @@ class Gateway:
         self._application = application
         self._settings = settings
         self._token = None if settings.token_file is None else read_token(settings.token_file)
+        self._guesses = Guesses()
         self._certificate = settings.tls.for_internal_api()
         self._source_tls = settings.traffic.source_tls.serving()
         self._sink_tls = settings.traffic.sink_tls.connecting()
@@ -182,7 +184,7 @@ class Gateway:
             self._journal,
             self._outbox,
             {**control.actions(), "chunks_port": lambda _: port},
-            Authenticator(self._token, self._leases),
+            Authenticator(self._token, self._leases, self._guesses),
             evidence,
             self._traces,
             self._certificate,
@@ -197,7 +199,11 @@ class Gateway:
             return None  # without a token, anyone could connect
         host, _, _ = settings.location.partition("://")[2].rpartition(":")
         return Listener.at_port(
-            host.strip("[]"), settings.chunks_port or 0, self._token, settings.tls.serving()
+            host.strip("[]"),
+            settings.chunks_port or 0,
+            self._token,
+            settings.tls.serving(),
+            self._guesses,
         )
 
     def _open_health_server(self) -> None:

@@ -17,6 +17,7 @@ from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE
+from wallaroo.system.guesses import Guesses, Pace
 
 TOKEN = "a token that is long enough"
 
@@ -121,6 +122,33 @@ def test_a_peer_with_another_token_is_not_heard(monkeypatch: pytest.MonkeyPatch)
             assert frames.receive() is None
         frames.close()
     assert not served.heard
+
+
+def test_after_wrong_tokens_the_right_one_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    guesses = Guesses(lambda: now[0])
+    listener = Listener(socket.create_server(("127.0.0.1", 0)), TOKEN, guesses=guesses)
+    with echo(listener) as served:
+        monkeypatch.setenv(TOKEN_VARIABLE, "another token of some length")
+        for _ in range(Pace.AT_ONCE):
+            assert not _is_heard(served)
+        monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+        assert not _is_heard(served)
+        now[0] += Pace.EVERY_S
+        assert _is_heard(served)
+
+
+def _is_heard(served: Echo) -> bool:
+    """Whether a peer with the token of the environment is answered."""
+    frames = connect(f"tcp://127.0.0.1:{served.listener.port}")
+    try:
+        frames.send(b"hello")
+        frames.send(b"frame")
+        return frames.receive() == b"frame"
+    except OSError:
+        return False
+    finally:
+        frames.close()
 
 
 def test_a_peer_that_does_not_introduce_itself_is_cut_off() -> None:

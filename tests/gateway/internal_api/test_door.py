@@ -22,10 +22,11 @@ from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.door import CALL_BYTES, MOST_STRANGERS, STRANGER_BYTES, Door
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.internal_api.service import GREETING, Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.system.guesses import Guesses, Pace
 
 TOKEN = "a token that is long enough"
 LARGE = 8 * 1024**2
@@ -76,10 +77,16 @@ def ports_before() -> set[int]:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def clock() -> list[float]:
+    """What the clock of wrong tokens shows."""
+    return [100.0]
+
+
+@pytest.fixture
+def service(tmp_path: Path, clock: list[float]) -> Iterator[Service]:
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
-    guard = Authenticator(TOKEN, Leases(tmp_path / "claim.json"))
+    guard = Authenticator(TOKEN, Leases(tmp_path / "claim.json"), Guesses(lambda: clock[0]))
     service = Service("grpc://127.0.0.1:0", journal, outbox, {}, guard)
     yield service
     service.shutdown()
@@ -248,11 +255,57 @@ def test_a_port_that_is_taken_is_named(service: Service, tmp_path: Path) -> None
         Service(f"grpc://{where}", none, none, {}, guard)
 
 
-def test_wrong_tokens_are_logged_a_few_times(service: Service) -> None:
-    with capture_logs() as logs:
-        client = flight.FlightClient(f"grpc://127.0.0.1:{service.port}")
-        for _ in range(20):
-            with pytest.raises(flight.FlightUnauthenticatedError):
-                list(client.do_action(flight.Action("latest", b"{}")))
+def _call(service: Service, token: str) -> None:
+    """A call with *token*, repeated by nobody."""
+    client = flight.FlightClient(f"grpc://127.0.0.1:{service.port}")
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())])
+    try:
+        list(client.do_action(flight.Action(GREETING, b""), options))
+    finally:
         client.close()
-    assert [entry["event"] for entry in logs] == ["call refused"] * 4  # 1st, 2nd, 3rd, 10th
+
+
+def test_wrong_tokens_are_slowed_down_and_logged_at_a_limited_rate(
+    service: Service, clock: list[float]
+) -> None:
+    with capture_logs() as logs:
+        for _ in range(Pace.AT_ONCE):
+            with pytest.raises(flight.FlightUnauthenticatedError, match="not this gateway's"):
+                _call(service, "a guess")
+        for token in ("a guess", TOKEN):  # which of them is right is not told
+            with pytest.raises(
+                flight.FlightUnavailableError,
+                match=r"too many wrong tokens came from 127\.0\.0\.1: try again in 5 s",
+            ):
+                _call(service, token)
+        clock[0] += Pace.EVERY_S
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            _call(service, "a guess")
+    told = [(one["event"], one["peer"], one["action"], one["refused"]) for one in logs]
+    assert told == [
+        ("call refused", "127.0.0.1", GREETING, 1),
+        ("call refused", "127.0.0.1", GREETING, Pace.AT_ONCE),
+    ]
+
+
+def test_wrong_tokens_do_not_shut_out_who_knows_the_token(
+    service: Service, clock: list[float]
+) -> None:
+    for _ in range(Pace.AT_ONCE):
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            _call(service, "a guess")
+    clock[0] += Pace.EVERY_S
+    _call(service, TOKEN)
+    for _ in range(3 * Pace.AT_ONCE):
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            _call(service, "a guess")
+    _call(service, TOKEN)
+
+
+def test_a_method_that_there_is_not_asks_for_the_token(service: Service) -> None:
+    client = flight.FlightClient(f"grpc://127.0.0.1:{service.port}")
+    with pytest.raises(flight.FlightUnauthenticatedError, match="no token was sent"):
+        list(client.list_flights())
+    with pytest.raises(flight.FlightUnauthenticatedError, match="no token was sent"):
+        client.do_get(flight.Ticket(b'{"start": [0, 0], "end": 1}')).read_all()
+    client.close()

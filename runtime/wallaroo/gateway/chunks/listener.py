@@ -15,6 +15,7 @@ from wallaroo.engine.realtime.channel import PROOF_BYTES, keep_alive, proof
 from wallaroo.engine.realtime.frames import Stream
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.binding import listening_socket, why_not_bound
+from wallaroo.system.guesses import Guesses
 from wallaroo.system.strangers import Strangers
 from wallaroo.system.tls_stream import TLSStream
 
@@ -36,6 +37,7 @@ class Listener:
         token: The token that peers must prove to know; None for a Unix socket.
         context: Certificate and key, for TLS.
         hello_s: Time for a peer to introduce itself.
+        guesses: Slows down addresses that prove a wrong token.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class Listener:
         token: str | None,
         context: ssl.SSLContext | None = None,
         hello_s: float = _HELLO_S,
+        guesses: Guesses | None = None,
     ) -> None:
         self._listener = listener
         self._proof = None if token is None else proof(token)
         self._context = context
         self._hello_s = hello_s
+        self._guesses = guesses or Guesses()
         self._strangers = Strangers(_MOST_STRANGERS)
         self._numbers: dict[socket.socket, int] = {}
         """Numbers of the strangers."""
@@ -64,7 +68,12 @@ class Listener:
 
     @classmethod
     def at_port(
-        cls, host: str, port: int, token: str | None, context: ssl.SSLContext | None
+        cls,
+        host: str,
+        port: int,
+        token: str | None,
+        context: ssl.SSLContext | None,
+        guesses: Guesses | None = None,
     ) -> Listener:
         """Listen at a port; 0 for one that the system chooses.
 
@@ -75,7 +84,7 @@ class Listener:
             msg = "the port for chunks requires a token: name its file with --token-file"
             raise RuntimeFailure(msg)
         try:
-            return cls(listening_socket(host, port), token, context)
+            return cls(listening_socket(host, port), token, context, guesses=guesses)
         except OSError as error:
             reason = why_not_bound(error, host, "--chunks-port")
             msg = f"the port {port} for chunks cannot be bound on {host}: {reason}"
@@ -131,7 +140,14 @@ class Listener:
             if not piece:
                 return None
             shown += piece
-        return stream if hmac.compare_digest(shown, self._proof) else None
+        host = str(connection.getpeername()[0])
+        if self._guesses.wait_s(host):
+            return None
+        if not hmac.compare_digest(shown, self._proof):
+            self._guesses.note_wrong(host, "the token is not this gateway's", action="chunks")
+            return None
+        self._guesses.note_right(host)
+        return stream
 
 
 def _shut_down(connection: socket.socket) -> None:

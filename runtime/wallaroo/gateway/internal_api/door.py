@@ -100,6 +100,11 @@ class Door:
             with contextlib.suppress(RuntimeError):  # the door is closed
                 self._loop.call_soon_threadsafe(connection.trust)
 
+    def host_of(self, peer: str) -> str:
+        """Address of *peer*, as Flight calls it; empty if its connection has ended."""
+        connection = self._known.get(peer)
+        return "" if connection is None else connection.host
+
     def close(self) -> None:
         """Accept nothing more, and close all connections."""
         if self._loop.is_closed():

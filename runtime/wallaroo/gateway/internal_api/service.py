@@ -150,6 +150,7 @@ class Service(flight.FlightServerBase):
                 reason = why_not_bound(error, host, "--listen")
                 msg = f"the internal API cannot listen on {address}: {reason}"
                 raise RuntimeFailure(msg) from error
+        self._authenticator = authenticator
         self._journal = journal
         self._outbox = outbox
         self._evidence = evidence
@@ -182,7 +183,7 @@ class Service(flight.FlightServerBase):
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
         """Run an action on its argument: JSON, except for `stage`."""
-        self._trust(context)
+        self._admit(context, action.type)
         handler = self._actions.get(action.type)
         if handler is None and action.type != "stage":
             msg = f"no action {action.type!r}"
@@ -210,7 +211,7 @@ class Service(flight.FlightServerBase):
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """Chunks of the range that the ticket names, or the changes that it names."""
-        self._trust(context)
+        self._admit(context, "read")
         asked = json.loads(ticket.ticket)
         if "changes" in asked:
             schema, blocks = CHANGE_SCHEMA, self._outbox.changes(asked["changes"], *asked["after"])
@@ -222,10 +223,13 @@ class Service(flight.FlightServerBase):
             (_batch(block, CHUNK_SCHEMA) for block in chunks),  # the caller knows the log
         )
 
-    def _trust(self, context: Any) -> None:
-        """Note that a call is accepted: its caller may send large ones."""
+    def _admit(self, context: Any, action: str) -> None:
+        """Accept a call, after which its caller may send large ones, or raise why not."""
+        peer = context.peer()
+        host = "" if self._door is None else self._door.host_of(peer)
+        self._authenticator.admit(context.get_middleware("authenticator"), host, action)
         if self._door is not None:
-            self._door.trust(context.peer())
+            self._door.trust(peer)
 
     def _stage(self, body: pa.Buffer) -> None:
         command, outputs, changes = unpack_staged(body)
