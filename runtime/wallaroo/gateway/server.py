@@ -137,9 +137,9 @@ class Gateway:
         )
         sources, sinks = self._application.sources, self._application.sinks
         if settings.ports:
-            ports = iter(settings.ports)
-            sources = tuple(source.at_port(next(ports)) for source in sources)
-            sinks = tuple(sink.at_port(next(ports, 0)) for sink in sinks)
+            of_sources, of_sinks = settings.ports[: len(sources)], settings.ports[len(sources) :]
+            sources = tuple(s.at_port(port) for s, port in zip(sources, of_sources, strict=True))
+            sinks = tuple(s.at_port(port) for s, port in zip(sinks, of_sinks, strict=True))
         self._sources = SourceConnectors(context, sources)
         self._journal.on_room = self._sources.on_room
         self._journal.on_accepted = self._sources.on_accepted
