@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
-from wallaroo.dataflow.user_logs import UserLogs, UserStream, _Handler, log_event
-from wallaroo.observability import log_channel
+from wallaroo.api.retries import retries
+from wallaroo.dataflow.user_logs import WORK, UserLogs, UserStream, _Handler, log_event
+from wallaroo.model.retrying import retrying
+from wallaroo.observability import log_channel, logs
 from wallaroo.observability.log_channel import Write, _Descriptor
 
 
@@ -97,3 +100,49 @@ def test_what_a_worker_says_of_itself_is_not_what_the_application_printed(
     assert event["application"] == "Words"
     assert event["worker"].startswith("pid ")
     assert "said" not in event
+
+
+def test_what_a_call_said_in_an_earlier_attempt_is_told_once(heard: io.StringIO) -> None:
+    stream = UserStream(UserLogs("Words", lines(heard), {}), "print", 1)
+    attempts = iter(range(10))
+
+    def ask(message: str) -> str:
+        number = next(attempts)
+        for _ in range(2):
+            print(f"asks for {message}", file=stream)
+        if number % 3 < 2:
+            print(f"attempt {number} fails", file=stream)
+            raise ConnectionError
+        return message
+
+    tried = retrying(ask, retries(2, backoff=0))
+    assert (tried("ada"), tried("ada")) == ("ada", "ada")
+    once = ["asks for ada", "asks for ada"]
+    assert [event["event"] for event in events(heard)] == [
+        *(*once, "attempt 0 fails", "attempt 1 fails"),
+        *(*once, "attempt 3 fails", "attempt 4 fails"),
+    ]
+
+
+def test_work_that_is_done_again_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(terminal=False)
+    monkeypatch.setattr(log_channel, "is_read", lambda: True)
+    user_logs = UserLogs("Words", logs.relay, {"worker": "pid 1"})
+    for name, said in (("1", "ab"), ("1", "abac"), ("2", "a"), (None, "a"), (None, "a")):
+        WORK.begin(name)
+        for text in said:
+            user_logs.emit(text, "info", "f.py:7", {})
+    WORK.begin(None)
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [event["event"] for event in told] == ["a", "b", "a", "c", "a", "a", "a"]
+    assert logs.WORK not in told[0]
+    structlog.reset_defaults()
+
+
+def test_a_log_that_no_run_reads_has_no_marks(heard: io.StringIO) -> None:
+    WORK.begin("1")
+    UserLogs("Words", lines(heard), {}).emit("a", "info", "f.py:7", {})
+    WORK.begin(None)
+    assert logs.WORK not in events(heard)[0]

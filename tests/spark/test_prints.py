@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import wait_until
-from tests.spark.harness import PATIENCE_S, send
+from tests.helpers import KILLING, wait_until
+from tests.spark.harness import PATIENCE_S, Receiver, run, send
 from wallaroo.run.background_run import BackgroundRun, Event
 
 pytestmark = pytest.mark.spark
@@ -93,3 +93,20 @@ def test_whatever_user_code_prints_in_any_process_arrives_and_stops_nothing(
     assert all("part" in event for event in running.events), "each line is an event"
     placed = [event for event in running.events if event.get("said") in {"print", "stderr"}]
     assert {event["place"].partition(":")[0] for event in placed} == {"printing.py"}
+
+
+def test_a_message_that_ends_its_process_is_printed_once(tmp_path: Path) -> None:
+    application = tmp_path / "application.py"
+    text = KILLING.read_text()
+    condition = '    if message == "kill"'
+    said = f"    print(f'took {{message}}')\n{condition}"
+    application.write_text(text.replace(condition, said))
+    with (
+        Receiver("u32") as receiver,
+        run(application, receiver, tmp_path / "state", options=["--workers", "1"]) as running,
+    ):
+        send(running.sources["in"], [b"a", b"kill", b"b"])
+        receiver.wait_for(2)
+        assert running.stop() == 0
+        printed = [event["event"] for event in running.events if event.get("said") == "print"]
+    assert sorted(printed) == ["took a", "took b", "took kill"]

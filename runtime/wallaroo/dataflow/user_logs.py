@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from wallaroo.model.callers import running_step
+from wallaroo.model.callers import is_repeated, running_step
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write
+from wallaroo.observability.told import Work
 
 _LINES_PER_SECOND = 20
 """Maximum number of lines per second from one location in the code; others are counted."""
@@ -36,6 +37,10 @@ _LIBRARIES = tuple(
     os.path.join(sysconfig.get_path(name), "")  # noqa: PTH118
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+
+
+WORK = Work()
+"""What this worker does now: lines of work that is done again are told once."""
 
 
 def worker_name() -> str:
@@ -131,6 +136,9 @@ class UserLogs:
         limit: int = _LINES_PER_SECOND,
     ) -> None:
         """Write *text* from *place*, unless that exceeds *limit* lines per second."""
+        if is_repeated(sys._getframe(1), (place, text)):  # noqa: SLF001
+            return
+        mark = WORK.mark((place, text)) if log_channel.is_read() else None
         second = int(time.monotonic())
         if len(self._places) > _MAX_PLACES:
             self._places.clear()
@@ -142,9 +150,13 @@ class UserLogs:
         self._places[place] = (second, lines + 1)
         if lines >= limit:
             return
-        from wallaroo.observability.logs import line_of  # imported late, because it loads slowly
+        # imported late, because it loads slowly
+        from wallaroo.observability.logs import WORK as MARK
+        from wallaroo.observability.logs import line_of
 
         where: dict[str, Any] = {**_running_step(), **self._where, **more}
+        if mark is not None:
+            where[MARK] = mark
         if place:
             where["place"] = place
         if self.application is not None:

@@ -52,6 +52,21 @@ def one_call(caller: T) -> T:
     return caller
 
 
+def is_repeated(frame: FrameType | None, line: Any) -> bool:
+    """Count *line*, which user code in *frame* says; returns whether an earlier attempt said it.
+
+    The attempts of a call are those of the innermost function with `one_call` that has a variable
+    `said`: for each attempt, how often it has said each line.
+    """
+    while frame is not None:
+        if frame.f_code in _one_call and "said" in frame.f_code.co_varnames:
+            *earlier, now = frame.f_locals["said"]
+            now[line] = now.get(line, 0) + 1
+            return any(said.get(line, 0) >= now[line] for said in earlier)
+        frame = frame.f_back
+    return False
+
+
 def runs_step(owner: str, step: str | None = None) -> Callable[[T], T]:
     """Decorate a function that runs a step, itself or in a nested function.
 

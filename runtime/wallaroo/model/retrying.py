@@ -32,6 +32,7 @@ class Retrying:
             Exception: That of the last attempt; a note tells how many there were.
         """
         attempt = 0
+        said: list[dict[Any, int]] = [{}]  # for `callers.is_repeated`
         while True:
             try:
                 return self.function(message)
@@ -41,6 +42,7 @@ class Retrying:
                     raise
             self.pause(self.policy.pause_s(attempt))
             attempt += 1
+            said.append({})
 
 
 def retrying(function: Callable[[Any], Any], policy: Retries | None) -> Callable[[Any], Any]:

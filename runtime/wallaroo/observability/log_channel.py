@@ -57,6 +57,11 @@ def write(line: str) -> None:
     _write(line)
 
 
+def is_read() -> bool:
+    """Whether `write` writes to a run that reads it, as a `Channel`."""
+    return isinstance(_write, _Sender)
+
+
 def descriptor() -> int | None:
     """The file descriptor that `write` writes to, if it is one of its own."""
     return _write.fileno() if isinstance(_write, (_Descriptor, _Sender)) else None

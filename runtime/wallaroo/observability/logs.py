@@ -24,6 +24,7 @@ from structlog.typing import EventDict
 
 from wallaroo.errors import UsageError
 from wallaroo.observability.log_channel import Write
+from wallaroo.observability.told import Told
 from wallaroo.system.printable import printable, printable_json
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -32,9 +33,13 @@ PARTS = ("driver", "gateway", "worker", "spark", "application")
 """Parts for which a separate level can be set."""
 WORKER_PARTS = frozenset({"worker", "application"})
 """Parts of which a worker logs events, and all that it is believed to be."""
+WORK = "work"
+"""Field of an event, for `relay` only, with the mark of `wallaroo.observability.told.Work`."""
 _PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
 _write: Write | None = None
 """Writes each line; None for the current stderr."""
+_told = Told()
+"""What user code has said in work that may be done again."""
 _config: dict[str, Any] = {}
 """The configuration of structlog."""
 _RENDERED = {"exception", "exc_info", "stack", "stack_info"}
@@ -135,6 +140,9 @@ def relay(line: str, *, any_part: bool = False) -> bool:
         if part not in WORKER_PARTS and not any_part:
             return False
         event.pop("timestamp", None)
+        mark = event.pop(WORK, None)
+        if mark is not None and not _told.is_new(tuple(mark), (name, event.get("place"))):
+            return True
         _logger(part).log(_number(level), name, **event)
     except Exception:  # nested too deeply, or a field that cannot be rendered
         return False

@@ -18,6 +18,7 @@ from wallaroo.dataflow.process_health import note_connection_of_task
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
+from wallaroo.dataflow.user_logs import WORK
 from wallaroo.engine.microbatch.job import Job, WorkerContext, worker_context
 from wallaroo.engine.microbatch.last_writes import last_written, log_key
 from wallaroo.engine.microbatch.source import TOKEN, is_tried_again
@@ -99,6 +100,7 @@ class LevelProcessor(StatefulProcessor):
             runner = StateRunner(program, results, self._level)
             return runner.run(packed, slot, bucket), runner.sent()
 
+        WORK.begin(f"{epoch.number}.{level}.{slot}")
         if self._isolates:
             limit_s = self._job.call_limit_s
             saves = Saves(Saving(cache, bucket), lambda made: made[0])

@@ -19,6 +19,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import Run, run_isolated
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import JOURNAL, Chunk
+from wallaroo.dataflow.user_logs import WORK
 from wallaroo.engine.batch_sizing import Pace
 from wallaroo.engine.gateway_api import Range
 from wallaroo.engine.microbatch.job import Job, worker_context
@@ -152,6 +153,7 @@ def _route(job: Job, messages: Range) -> Iterator[pa.RecordBatch]:
     patience.start()
     try:
         for block in context.gateway.read(messages):
+            WORK.begin(str(block[0].first))
             if isolates:
                 packed = run_isolated(context.program, results, job.call_limit_s, _routing(block))
             else:

@@ -14,6 +14,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
+from wallaroo.dataflow.user_logs import WORK
 from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
@@ -125,7 +126,9 @@ class Partition:
         if frame[:1] == FILE:
             assert self._files is not None
             content = memoryview(self._files.take(bytes(content).decode()))
+        WORK.begin(f"{number}.{level}.{self._number}")
         changes, sent = self._run_level(level, marshal.loads(content), isolates=isolates)
+        WORK.begin(None)
         began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)
         saving_s = time.thread_time() - began

@@ -11,6 +11,7 @@ from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.user_logs import WORK
 from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.frames import (
     APPLY,
@@ -114,6 +115,7 @@ class Reader:
 
     def _run_task(self, task: Task) -> None:
         by_level: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+        WORK.begin(str(task.start))
         for packed in self._route(task):
             partition = self._partition_of[packed.bucket]
             by_level[packed.level][partition].append(packed.blob)
