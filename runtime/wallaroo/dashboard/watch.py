@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from wallaroo.api.places import place_of
+from wallaroo.dashboard.functions import functions_of
 from wallaroo.dashboard.rates import percentile, rate
 from wallaroo.engine.base import TimedBatch, Unit
 from wallaroo.engine.metrics import KnownError
@@ -147,7 +147,7 @@ class Watch:
             "pipelines": [pipeline.name for pipeline in self._application.pipelines],
             "unit": {"name": unit.name, "phases": dict(unit.phases)},
             "pid": os.getpid(),
-            "functions": _functions(self._application),
+            "functions": functions_of(self._application),
         }
 
     def history(self) -> list[dict[str, Any]]:
@@ -364,21 +364,6 @@ def _nodes(application: Application) -> dict[str, list[tuple[str, str]]]:
                 step = "encoder"
             nodes[node.id] = [(pipeline, step) for pipeline in dict.fromkeys(pipelines)]
     return nodes
-
-
-def _functions(application: Application) -> dict[str, str]:
-    """Pipeline and step of each function of the application, by its location in the code."""
-    functions: dict[str, str] = {}
-    for pipeline in application.pipelines:
-        parts = [("decoder", pipeline.source.place)]
-        for step in pipeline.trunk.walk():
-            parts.append((step.name, step.place))
-            if (key := getattr(step, "key", None)) is not None:
-                parts.append((f"key of {step.name}", place_of(key)))
-        parts += [("encoder", sink.place) for sink in pipeline.sinks]
-        for name, place in parts:
-            functions.setdefault(str(place), f"{pipeline.name} · {name}")
-    return functions
 
 
 def _shown(node: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wallaroo.system.printable import printable
+from wallaroo.system.terminal import Echo, is_in_foreground
 
 Snapshot = dict[str, Any]
 """What `Watch.now` gives."""
@@ -88,7 +89,9 @@ def seconds(value: float | None) -> str:
 
 
 class LiveView:
-    """Shows snapshots at the bottom of a terminal, below the log.
+    """Shows snapshots at the bottom of a terminal, below the log, while it is in the foreground.
+
+    What is typed meanwhile is not shown.
 
     Args:
         name: Name of the application.
@@ -105,6 +108,10 @@ class LiveView:
     ) -> None:
         self._name = name
         self._next_snapshot = next_snapshot
+        self._terminal = console.file.fileno() if console.is_terminal else -1
+        self._echo = Echo(self._terminal)
+        self._shown = threading.Lock()
+        """Held while the view is shown or removed."""
         self._live = Live(
             Text(""),
             console=console,
@@ -116,7 +123,7 @@ class LiveView:
         self._thread = threading.Thread(target=self._run, name="live view", daemon=True)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._show()
         self._thread.start()
         return self
 
@@ -126,11 +133,28 @@ class LiveView:
     def stop(self) -> None:
         """Remove it from the terminal."""
         self._stopping.set()
+        with self._shown:
+            self._remove()
+
+    def _show(self) -> None:
+        """Show it, or remove it in the background, where a shell has its prompt."""
+        with self._shown:
+            if self._stopping.is_set():
+                return
+            if self._terminal >= 0 and not is_in_foreground(self._terminal):
+                self._remove()
+            elif not self._live.is_started:
+                self._live.start()
+                self._echo.stop()
+
+    def _remove(self) -> None:
         self._live.stop()
+        self._echo.resume()
 
     def _run(self) -> None:
         at = 0.0
         while not self._stopping.is_set():
+            self._show()
             snapshot = self._next_snapshot(at, 1.0)
             if snapshot is None or snapshot["time"] <= at:
                 self._stopping.wait(0.2)

@@ -1,0 +1,42 @@
+"""The functions of an application, for profiles: which step each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wallaroo.api.places import place_of
+from wallaroo.model.application import Application, KeyBy, StateCompute, Step, WindowCompute
+
+_OF_AGGREGATIONS = ("initial_accumulator", "update", "combine", "output")
+
+
+def functions_of(application: Application) -> dict[str, str]:
+    """Pipeline and step of each function of *application*, by its location in the code."""
+    functions: dict[str, str] = {}
+    for pipeline in application.pipelines:
+        parts = [("decoder", pipeline.source.place)]
+        for step in pipeline.trunk.walk():
+            parts.append((step.name, step.place))
+            parts += [(step.name, place_of(one)) for one in _functions_of(step)]
+            if (key := getattr(step, "key", None)) is not None:
+                parts.append((f"key of {step.name}", place_of(key)))
+        parts += [("encoder", sink.place) for sink in pipeline.sinks]
+        for name, place in parts:
+            functions.setdefault(str(place), f"{pipeline.name} · {name}")
+    return functions
+
+
+def _functions_of(step: Step) -> Iterator[Any]:
+    """The functions of *step* besides the one that it is defined by."""
+    if isinstance(step, StateCompute):
+        yield from filter(None, (step.on_timer, step.event_time))
+    elif isinstance(step, WindowCompute):
+        aggregation = getattr(step.windows, "aggregation", None)
+        for name in _OF_AGGREGATIONS:
+            if (method := getattr(aggregation, name, None)) is not None:
+                yield method
+        if (event_time := getattr(step.windows, "event_time", None)) is not None:
+            yield event_time
+    elif isinstance(step, KeyBy):
+        yield step.key

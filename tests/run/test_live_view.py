@@ -1,0 +1,79 @@
+"""The live view and what is typed at its terminal do not mix."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+import termios
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from tests.helpers import wait_until
+from wallaroo.run import live_view
+from wallaroo.run.live_view import LiveView
+from wallaroo.system import terminal
+from wallaroo.system.terminal import Echo, is_in_foreground
+
+
+@pytest.fixture
+def slave() -> Iterator[int]:
+    """A terminal that this process does not control, and nobody reads."""
+    master, opened = pty.openpty()
+    yield opened
+    os.close(opened)
+    os.close(master)
+
+
+def echoes(descriptor: int) -> bool:
+    return bool(termios.tcgetattr(descriptor)[3] & termios.ECHO)
+
+
+def test_a_terminal_of_others_and_what_is_none_are_not_in_the_foreground(slave: int) -> None:
+    with open(os.devnull) as file:  # noqa: PTH123
+        assert not is_in_foreground(file.fileno())
+    assert not is_in_foreground(slave)
+    assert not is_in_foreground(-1)
+
+
+def test_echo_stops_and_resumes_in_the_foreground_only(
+    slave: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo = Echo(slave)
+    echo.stop()
+    assert echoes(slave)
+    monkeypatch.setattr(terminal, "is_in_foreground", lambda _terminal: True)
+    echo.stop()
+    echo.stop()
+    assert not echoes(slave)
+    assert termios.tcgetattr(slave)[3] & termios.ISIG  # Ctrl-C works
+    echo.resume()
+    assert echoes(slave)
+
+
+def test_the_view_is_shown_while_it_is_in_the_foreground(
+    slave: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreground = [True]
+    for module in (terminal, live_view):
+        monkeypatch.setattr(module, "is_in_foreground", lambda _terminal: foreground[0])
+
+    class Screen(io.StringIO):
+        def fileno(self) -> int:
+            return slave
+
+    screen = Screen()
+    console = Console(file=screen, force_terminal=True, force_interactive=True)
+    view = LiveView("made", lambda _after, _timeout_s: None, console)
+    with view:
+        wait_until(lambda: not echoes(slave), "the view")
+        foreground[0] = False
+        wait_until(lambda: not view._live.is_started, "the removal")
+        foreground[0] = True
+        wait_until(lambda: view._live.is_started and not echoes(slave), "the view again")
+    assert echoes(slave)
+    assert not view._live.is_started
+    assert sys.stderr is not screen
