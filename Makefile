@@ -70,6 +70,6 @@ release: setup ## make wheel, sdist, charts, images, bills of materials, site an
 	@$(BIN)/python scripts/release.py $(ARGS)
 
 clean: ## remove .venv and all generated files
-	rm -rf .venv .wallaroo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .wallaroo apps/*/.wallaroo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

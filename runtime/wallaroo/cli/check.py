@@ -37,7 +37,7 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     \b
     Example:
       wallaroo check apps/market_spread
-      wallaroo check apps/market_spread --state-dir .wallaroo/market-spread
+      wallaroo check apps/market_spread --state-dir apps/market_spread/.wallaroo/market-spread
     """  # noqa: D301  (click reads \b)
     with reserved_stdout() as out:
         application = application_without_addresses(app, app_args)

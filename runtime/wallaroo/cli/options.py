@@ -157,6 +157,9 @@ STATE_DIR = Option(
     help="State directory of the application, which resumes where it stopped when it is "
     "started with the same directory.",
 )
+STATE_DIR_OF_APP = STATE_DIR.but(
+    required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"
+)
 PARTITIONS = Option(
     "--partitions",
     type=click.IntRange(1),

@@ -21,7 +21,7 @@ from wallaroo.cli.options import (
     MAX_ENTITY,
     PARTITIONS,
     SPARK_SETTINGS,
-    STATE_DIR,
+    STATE_DIR_OF_APP,
     TOKEN_FILE,
     choose_engine,
 )
@@ -32,6 +32,7 @@ from wallaroo.observability import logs
 from wallaroo.run.leftover_batch import finish_leftover_batch
 from wallaroo.run.settings import RunSettings
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.location import default_state_dir
 from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.private_files import private_files
 
@@ -55,14 +56,14 @@ _GATEWAY = GATEWAY_ACCESS.but(
 
 @click.command()
 @_ENGINE
-@STATE_DIR.but(required=True)
+@STATE_DIR_OF_APP
 @PARTITIONS.but(required=True)
 @_GATEWAY
 @ENGINE_NAME
 @LOG_LEVEL.but(default=RunSettings.log_level, show_default=True)
 @private_files()
 def repartition(
-    state_dir: Path, partitions: int, log_level: str, engine_name: str | None, **options: Any
+    state_dir: Path | None, partitions: int, log_level: str, engine_name: str | None, **options: Any
 ) -> None:
     """Change an application's number of partitions, the upper bound of its parallelism.
 
@@ -76,7 +77,7 @@ def repartition(
     \b
     Example:
       wallaroo repartition apps/word_count --in 127.0.0.1:7010 --out 127.0.0.1:7002 \\
-        --state-dir .wallaroo/word_count --partitions 4
+        --partitions 4
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
     choose_engine(engine_name)
@@ -87,6 +88,7 @@ def repartition(
     settings = _ENGINE.fill(options, master=f"local[{_CORES}]", workers=_CORES, everywhere=True)
     with captured_user_output():
         application = settings.application.load()
+    state_dir = state_dir or default_state_dir(settings.application, application.name)
     if not state_dir.is_dir():
         msg = f"there is no directory {state_dir}: use the state directory of the application"
         raise UsageError(msg)

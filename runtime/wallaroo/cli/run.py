@@ -19,7 +19,7 @@ from wallaroo.cli.options import (
     LOG_LEVEL,
     MASTER,
     PARTITIONS,
-    STATE_DIR,
+    STATE_DIR_OF_APP,
     TRAFFIC,
     choose_engine,
 )
@@ -37,7 +37,7 @@ batch, and finding the message that kills its worker takes several."""
 OPTIONS = Options(
     LocalSettings,
     engine=ENGINE.but(master=MASTER.but(required=False, show_default="local[WORKERS]")),
-    state_dir=STATE_DIR.but(show_default=".wallaroo/NAME OF THE APPLICATION"),
+    state_dir=STATE_DIR_OF_APP,
     partitions=PARTITIONS.but(show_default="the number of workers"),
     traffic=TRAFFIC,
     gateway=GATEWAY.but(show_default="a Unix socket, for workers on this machine"),

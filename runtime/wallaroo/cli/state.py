@@ -15,14 +15,16 @@ from typing import Any
 import click
 import structlog
 
-from wallaroo.cli.options import PARTITIONS, STATE_DIR, application_without_addresses
+from wallaroo.cli.options import PARTITIONS, STATE_DIR_OF_APP, application_without_addresses
 from wallaroo.cli.saved_state import saved_state
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Engine, SavedState
 from wallaroo.engine.registry import ENGINES, engine_of
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
+from wallaroo.run.state.location import default_state_dir
 from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
@@ -56,38 +58,38 @@ def state() -> None:
 
     \b
     Example:
-      wallaroo state show apps/word_count hello --state-dir .wallaroo/word-count
-      wallaroo state export apps/word_count --state-dir .wallaroo/word-count > state.jsonl
-      wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new
+      wallaroo state show apps/word_count hello
+      wallaroo state export apps/word_count > state.jsonl
+      wallaroo state import apps/word_count state.jsonl --state-dir new
     """  # noqa: D301  (click reads \b)
 
 
 @state.command()
 @click.argument("app")
 @click.argument("key")
-@STATE_DIR.but(required=True)
+@STATE_DIR_OF_APP
 @_arguments
-def show(app: str, key: str, state_dir: Path, app_args: tuple[str, ...]) -> None:
+def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
     with reserved_stdout() as out:
-        with _saved(app, app_args, state_dir) as saved:
+        with _saved(app, app_args, state_dir) as (saved, used):
             entities = list(of_key(saved, key))
         for entity in entities:
             text = json.dumps(entity, indent=2, ensure_ascii=False)
             click.echo(printable_json(text), file=out)
     if not entities:
-        msg = f"no state in {state_dir} has the key {key!r}"
+        msg = f"no state in {used} has the key {key!r}"
         raise UsageError(msg)
 
 
 @state.command()
 @click.argument("app")
-@STATE_DIR.but(required=True)
+@STATE_DIR_OF_APP
 @_format
 @_arguments
-def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> None:
+def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    with reserved_stdout() as out, _saved(app, app_args, state_dir) as saved:
+    with reserved_stdout() as out, _saved(app, app_args, state_dir) as (saved, _):
         for name, key, entity in saved.entities():
             time, version = saved.time_of(name, key), saved.version_of(name)
             out.buffer.write(written_entity(name, key, entity, form, time, version))
@@ -101,7 +103,7 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
 @state.command(name="import")
 @click.argument("app")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@STATE_DIR.but(required=True)
+@STATE_DIR_OF_APP
 @_format
 @PARTITIONS.but(show_default="1, or those of the directory")
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
@@ -111,7 +113,7 @@ def export(app: str, state_dir: Path, form: Form, app_args: tuple[str, ...]) -> 
 def import_(
     app: str,
     file: Path,
-    state_dir: Path,
+    state_dir: Path | None,
     form: Form,
     partitions: int | None,
     replace: bool,
@@ -129,10 +131,11 @@ def import_(
 
     \b
     Example:
-      wallaroo state import apps/word_count state.jsonl --state-dir .wallaroo/new --partitions 4
+      wallaroo state import apps/word_count state.jsonl --state-dir new --partitions 4
     """  # noqa: D301  (click reads \b)
     with reserved_stdout(), tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         application = application_without_addresses(app, app_args)
+        state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
         shown_name = str(file)
         if shown_name == "-":
             shown_name = "standard input"
@@ -198,8 +201,13 @@ def _check_that_none_exists(saved: SavedState, path: Path, keys: set[tuple[str, 
 
 
 @contextmanager
-def _saved(app: str, app_args: tuple[str, ...], state_dir: Path) -> Iterator[SavedState]:
-    """The state in *state_dir*."""
-    read_fixed(state_dir)  # before the application is loaded
-    with saved_state(application_without_addresses(app, app_args), state_dir) as saved:
-        yield saved
+def _saved(
+    app: str, app_args: tuple[str, ...], state_dir: Path | None
+) -> Iterator[tuple[SavedState, Path]]:
+    """The state in *state_dir*, or where it is by default, and where that is."""
+    if state_dir is not None:
+        read_fixed(state_dir)  # before the application is loaded
+    application = application_without_addresses(app, app_args)
+    state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
+    with saved_state(application, state_dir) as saved:
+        yield saved, state_dir

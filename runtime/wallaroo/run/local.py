@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -39,6 +38,7 @@ from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.location import default_state_dir, state_here
 from wallaroo.run.stopping import StopDeadline
 
 _MAX_SOURCE_FAILURES = 5
@@ -155,7 +155,12 @@ class LocalRun(Lifecycle):
 
     def _open_state(self, application: Application) -> StateDirectory:
         settings = self._settings
-        path = settings.state_dir or Path(".wallaroo", _file_name(application.name))
+        path = settings.state_dir
+        if path is None:
+            path = default_state_dir(settings.engine.application, application.name)
+            if (other := state_here(path, application.name)) is not None:
+                advice = "name it with --state-dir to go on with it"
+                log.warning("other state is not used", found=str(other), advice=advice)
         partitions = settings.partitions or settings.engine.workers
         state = StateDirectory(path, application.name, partitions)
         self._stack.callback(state.close)
@@ -383,7 +388,3 @@ def _source_problem(status: GatewayStatus) -> str | None:
 def _is_done(status: GatewayStatus) -> bool:
     ended = all(source.ended for source in status.sources)
     return ended and not (status.backlog or status.undelivered or status.waits_for_time)
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-").lower() or "application"

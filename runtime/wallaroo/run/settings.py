@@ -58,7 +58,7 @@ class LocalSettings(RunSettings):
     partitions: int | None = None
     """Number of partitions, if the state directory is new; None for the number of workers."""
     state_dir: Path | None = None
-    """State directory; None for `.wallaroo/NAME`."""
+    """State directory; None for that of `default_state_dir`."""
     gateway: Address | None = None
     """Address at which workers on other machines reach the gateway; None for a Unix socket."""
     gateway_tls: TLSFiles | None = None

@@ -8,7 +8,8 @@ installed on the workers, as must Spark and Arrow.
 from __future__ import annotations
 
 import dataclasses
-import shutil
+import os
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _NAME = "wallaroo-application"
 _SHIPPED = f"shipped:{_NAME}"
+_NOT_SHIPPED = {".wallaroo", "__pycache__"}
 
 
 def ship(session: SparkSession, application: ApplicationRef, scratch: Path) -> ApplicationRef:
@@ -35,10 +37,22 @@ def ship(session: SparkSession, application: ApplicationRef, scratch: Path) -> A
     directory = application.directory
     if session.sparkContext.master.split("[")[0] == "local" or directory is None:
         return application.absolute()
-    archive = shutil.make_archive(str(scratch / _NAME), "zip", directory)
+    archive = scratch / f"{_NAME}.zip"
+    _archive(directory, archive)
     session.sparkContext.addArchive(f"{archive}#{_NAME}")
     inside = "" if application.module == "application" else f"/{application.module}.py"
     return dataclasses.replace(application, app=_SHIPPED + inside)
+
+
+def _archive(directory: Path, archive: Path) -> None:
+    """Write the files in *directory* to *archive*, except state directories."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for place, folders, files in os.walk(directory):
+            folders[:] = [one for one in folders if one not in _NOT_SHIPPED]
+            for name in files:
+                file = Path(place, name)
+                if file.is_file():  # no socket
+                    out.write(file, file.relative_to(directory))
 
 
 def locate(application: ApplicationRef, files: str | None = None) -> ApplicationRef:
