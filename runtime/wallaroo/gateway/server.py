@@ -39,6 +39,7 @@ from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
+from wallaroo.model.gathered_steps import longest_wait
 from wallaroo.observability.health import Health, HealthServer
 from wallaroo.observability.tracing import traces_for
 from wallaroo.system.credentials import read_token
@@ -175,7 +176,7 @@ class Gateway:
                 self._outbox,
                 self._leases,
                 evidence,
-                Pace(journal_bytes=settings.traffic.journal.disk_bytes // 4).adjusted(),
+                self._pace(),
                 self._on_failure,
                 self._traces,
             )
@@ -189,6 +190,14 @@ class Gateway:
             self._traces,
             self._certificate,
         )
+
+    def _pace(self) -> Pace:
+        messages, wait_s = longest_wait(self._application)
+        return Pace(
+            batch_messages=messages,
+            batch_wait_s=wait_s,
+            journal_bytes=self._settings.traffic.journal.disk_bytes // 4,
+        ).adjusted()
 
     def _chunks_listener(self) -> Listener | None:
         """Where the processes of a real-time query connect; None if the gateway serves none."""

@@ -18,8 +18,9 @@ from wallaroo.model.callers import time_limited
 
 T = TypeVar("T")
 
-_loops: dict[int, asyncio.AbstractEventLoop] = {}
-"""By process. Those of parents are kept, too: to collect them would close connections."""
+_loops: dict[tuple[int, int], asyncio.AbstractEventLoop] = {}
+"""By process, and by the thread that awaits calls, of which an engine has one. Those of a parent
+process are kept, too: to collect them would close connections."""
 
 # What user code starts on the loop beside its calls, such as tasks, is subject to the time limit
 # from here on.
@@ -31,13 +32,14 @@ def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
 
     If a loop is running in this thread, as in a notebook, another thread runs it meanwhile.
     """
+    owner = os.getpid(), threading.get_ident()
     if asyncio._get_running_loop() is None:  # noqa: SLF001
-        return _run(main)
+        return _run(main, owner)
     done: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(_run(main))
+            done.set_result(_run(main, owner))
         except BaseException as error:
             done.set_exception(error)
 
@@ -45,11 +47,10 @@ def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
     return done.result()
 
 
-def _run(main: Coroutine[Any, Any, T]) -> T:
-    process = os.getpid()
-    loop = _loops.get(process)
+def _run(main: Coroutine[Any, Any, T], owner: tuple[int, int]) -> T:
+    loop = _loops.get(owner)
     if loop is None or loop.is_closed():
-        loop = _loops[process] = asyncio.new_event_loop()
+        loop = _loops[owner] = asyncio.new_event_loop()
     task = loop.create_task(main)
     while not task.done():
         try:

@@ -44,6 +44,7 @@ from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks import reports, room
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
+from wallaroo.model.gathered_steps import longest_wait
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
@@ -96,6 +97,8 @@ def paces(choose: random.Random) -> Pace:
         chunks=choose.choice([1, 2, 4]),
         chunk_bytes=choose.choice([1, 200, 1 << 20]),
         gap_s=0.0,
+        batch_messages=choose.choice([1, 5]),
+        batch_wait_s=choose.choice([0.0, 0.01]),
         quiet_s=0.0,
         epoch_first_s=choose.choice([0.0, 0.02, 60.0]),
         epoch_least_s=choose.choice([0.0, 0.02, 60.0]),
@@ -160,6 +163,31 @@ def test_random_applications_give_what_the_simulation_gives(
         assert Counter(outputs[sink]) == Counter(of_sink)
     assert counters.get("set_aside", 0) == len(expected.set_aside)
     assert counters.get("late", 0) == len(expected.late)
+
+
+def test_batched_steps_get_the_messages_that_they_wait_for(tmp_path: Path) -> None:
+    batches: list[list[str]] = []
+
+    @wallaroo.computation_batch(name="score", max=3, wait=wallaroo.minutes(1))
+    def score(texts: list[str]) -> list[tuple[str, int, int]]:
+        batches.append(texts)
+        return [(one, 0, 0) for one in texts]
+
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(text)
+    stream = wallaroo.source("in", wallaroo.TCPSourceConfig("", 0, decoder)).to(score)
+    sink = wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(packed))
+    made = resolve(wallaroo.build_application("waiting", stream.to_sink(sink)))
+    messages, wait_s = longest_wait(made)
+    pace = Pace(batch_messages=messages, batch_wait_s=wait_s)
+    with (
+        gateway_side(tmp_path, made, pace) as gateway,
+        RunningQuery(gateway, made, Store(), tmp_path / "checkpoint", 1, 1),
+    ):
+        for number in range(6):
+            submit(gateway, made, [("in", b"%d" % number)])
+        wait_until_processed(gateway, 6)
+    assert [one for batch in batches for one in batch] == list("012345")
+    assert min(map(len, batches)) == 3
 
 
 @wallaroo.key_extractor

@@ -28,6 +28,10 @@ class Pace:
     """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
     longest_gap_s: float = 0.02
     """The same at most, if chunks take long."""
+    batch_messages: int = 1
+    """Messages that a batched step of the application waits for; those of its sources count."""
+    batch_wait_s: float = 0.0
+    """Seconds that it waits for them at most, once the first one is there."""
     quiet_s: float = 0.5
     """Time without messages after which an epoch may end."""
     epoch_first_s: float = 5.0

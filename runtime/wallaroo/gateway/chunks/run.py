@@ -278,6 +278,7 @@ class ChunkRun:
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report()
                 self._spacing.wait()
+                self._wait_for_batch()
                 if not self._outbox.wait_for_room(_WAIT_S):
                     continue
                 chunks = tail.read(self._next, self._pace.chunk_bytes)
@@ -307,6 +308,16 @@ class ChunkRun:
                     return
                 following = self._levels.popleft()
             self._processes[READER].send(pack_next(following))
+
+    def _wait_for_batch(self) -> None:
+        """Wait for as many messages as batched steps ask for, once there is one."""
+        deadline = time.monotonic() + self._pace.batch_wait_s
+        last = self._next + self._pace.batch_messages - 1
+        while self._next < self._journal.end <= last and not self._closed and not self._asked:
+            until = min(deadline, time.monotonic() + _WAIT_S)
+            self._journal.wait_beyond(last, until - time.monotonic())
+            if self._held or time.monotonic() < until or until == deadline:
+                return  # earlier, if the journal ends
 
     def _wait_for_room(self) -> bool:
         """Wait until a chunk may be handed out; returns whether the run continues."""
