@@ -45,11 +45,13 @@ class Settings:
     """Seconds over which rare delays are looked for."""
     rates: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000, 200_000, 300_000, 400_000)
     """Messages a second at which latency is measured."""
+    asked: int = 200_000
+    """Messages of a pass of calls that wait."""
 
 
 _SETTLE_S = 10.0
 """Time after the first outputs in which an engine has done what it does once, such as an epoch."""
-_MICRO_BATCH, _REAL_TIME = _ENGINES = "micro-batch", "real-time"
+_MICRO_BATCH, _REAL_TIME = ENGINES = "micro-batch", "real-time"
 _FEW_KEYS = 350
 """What counts as few keys: as many as Market Spread has."""
 
@@ -84,7 +86,7 @@ def throughput(settings: Settings, scratch: Path) -> list[Figure]:
                 ours.append(running.tcp_to_tcp())
                 for peer, rate in _peers(load, settings, scratch):
                     beside.setdefault(peer, []).append(rate)
-        middle = _figure(f"{name}, TCP to TCP", ours)
+        middle = in_the_middle(f"{name}, TCP to TCP", ours)
         found.append(middle)
         for peer, rates in beside.items():
             other = statistics.median(rates)
@@ -102,7 +104,7 @@ def engine(settings: Settings, scratch: Path) -> list[Figure]:
         with Running(load, workers, scratch) as running:
             running.tcp_to_tcp()
             passes = [running.journal_to_outbox() for _ in range(settings.passes)]
-        figure = _figure(f"Market Spread, journal to outbox, workers: {workers}", passes)
+        figure = in_the_middle(f"Market Spread, journal to outbox, workers: {workers}", passes)
         found += [figure, Figure(f"{figure.what}, against bare", figure.value / bare, "ratio")]
     if settings.workers > 1:
         ratio = found[-2].value / found[0].value
@@ -116,7 +118,7 @@ def keys(settings: Settings, scratch: Path) -> list[Figure]:
     for count in (_FEW_KEYS, settings.many_keys // 10, settings.many_keys):
         load = loads.keyed(settings.keyed, count)
         what = f"a count for each of {count:,} keys, TCP to TCP"
-        found.append(_figure(what, _passes(load, settings, scratch)))
+        found.append(in_the_middle(what, _passes(load, settings, scratch)))
     ratio = found[-1].value / found[0].value
     return [*found, Figure(f"{settings.many_keys:,} keys against {_FEW_KEYS}", ratio, "ratio")]
 
@@ -127,7 +129,7 @@ def skew(settings: Settings, scratch: Path) -> list[Figure]:
     for what, hot in (("all alike", 0.0), ("half of all for one", 0.5)):
         load = loads.keyed(settings.keyed, _FEW_KEYS, hot=hot)
         passes = _passes(load, settings, scratch)
-        found.append(_figure(f"messages for {_FEW_KEYS} keys, {what}, TCP to TCP", passes))
+        found.append(in_the_middle(f"messages for {_FEW_KEYS} keys, {what}, TCP to TCP", passes))
     ratio = found[1].value / found[0].value
     return [*found, Figure("half of all messages for one key against all alike", ratio, "ratio")]
 
@@ -138,7 +140,7 @@ def sizes(settings: Settings, scratch: Path) -> list[Figure]:
     for size in (100, 1_000, 10_000):
         load = loads.keyed(min(settings.keyed, settings.bytes // size), _FEW_KEYS, size)
         passes = _passes(load, settings, scratch)
-        figure = _figure(f"messages of {size:,} bytes, TCP to TCP", passes)
+        figure = in_the_middle(f"messages of {size:,} bytes, TCP to TCP", passes)
         found += [figure, Figure(figure.what, figure.value * size / 1e6, "MB/s")]
     return found
 
@@ -154,8 +156,8 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
             {"with": counted, "without": uncounted}, settings.passes
         ).values()
     found = [
-        _figure("Market Spread with figures, TCP to TCP", with_figures),
-        _figure("Market Spread without figures, TCP to TCP", without),
+        in_the_middle("Market Spread with figures, TCP to TCP", with_figures),
+        in_the_middle("Market Spread without figures, TCP to TCP", without),
     ]
     spent = [
         statistics.median(sum(p.cpu_us.values()) for p in of) for of in (with_figures, without)
@@ -190,11 +192,11 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
                 name: stack.enter_context(
                     Running(load, settings.workers, scratch, options=("--engine", name))
                 )
-                for name in _ENGINES
+                for name in ENGINES
             }
             passes = _in_turns(both, settings.passes)
         for name, of_engine in passes.items():
-            rates[name] = _figure(f"{what}, {name}, TCP to TCP", of_engine)
+            rates[name] = in_the_middle(f"{what}, {name}, TCP to TCP", of_engine)
         yield from rates.values()
         ratio = rates[_REAL_TIME].value / rates[_MICRO_BATCH].value
         yield Figure(f"{what}, {_REAL_TIME} against {_MICRO_BATCH}", ratio, "ratio")
@@ -206,7 +208,7 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
 
 def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """What state that nothing is sent for costs, on both engines."""
-    for name in _ENGINES:
+    for name in ENGINES:
         found = []
         for idle in (1, settings.many_keys // 10, settings.many_keys):
             probe = latency.few_keys(idle)
@@ -221,7 +223,7 @@ def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
 def latencies(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Latency from socket to socket by rate, of both engines in turns."""
     for rate in settings.rates:
-        for name in _ENGINES:
+        for name in ENGINES:
             what = f"Market Spread, {name}, at {rate:,} messages/s"
             yield _latency(what, settings, scratch, name, latency.orders(), rate)
 
@@ -235,7 +237,7 @@ def steady(settings: Settings, scratch: Path) -> list[Figure]:
 
 def contention(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Both engines while other programs take all cores: as many as there are cores, and a half."""
-    for name in _ENGINES:
+    for name in ENGINES:
         for rate in (1_000, 20_000):
             shared = contended.contended(
                 latency.orders(),
@@ -289,7 +291,7 @@ def publishing(settings: Settings, scratch: Path) -> list[Figure]:
 
 def footprint(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Start, memory, and what it costs to wait, on both engines."""
-    for name in _ENGINES:
+    for name in ENGINES:
         yield from _footprint(settings, scratch, name)
     held = backlog.peak_memory_mb(settings.backlog, scratch)
     yield Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB")
@@ -300,6 +302,13 @@ def kafka(settings: Settings, scratch: Path) -> Iterable[Figure]:
     from benchmarks.kafka import figures  # which needs those of this module
 
     return figures.kafka(settings, scratch)
+
+
+def async_steps(settings: Settings, scratch: Path) -> Iterable[Figure]:
+    """Calls that wait, beside plain asyncio, in turns."""
+    from benchmarks import awaiting  # which needs what is here
+
+    return awaiting.async_steps(settings, scratch)
 
 
 GROUPS: dict[str, Group] = {
@@ -317,6 +326,7 @@ GROUPS: dict[str, Group] = {
     "publishing": publishing,
     "footprint": footprint,
     "kafka": kafka,
+    "async": async_steps,
 }
 
 
@@ -371,7 +381,7 @@ def _peers(load: Load, settings: Settings, scratch: Path) -> list[tuple[str, flo
     ]
 
 
-def _figure(what: str, passes: Sequence[Pass]) -> Figure:
+def in_the_middle(what: str, passes: Sequence[Pass]) -> Figure:
     rates = [p.rate for p in passes]
     middle = min(passes, key=lambda p: abs(p.rate - statistics.median(rates)))
     return Figure(what, middle.rate, "messages/s", min(rates), max(rates), dict(middle.cpu_us))

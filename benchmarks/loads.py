@@ -84,6 +84,13 @@ def keyed(messages: int, keys: int, size: int = 13, hot: float = 0.0, seed: int 
     return Load(BENCHMARKS / "keys", ["in"], [framed], [messages], "bytes", outputs)
 
 
+def asked(messages: int) -> Load:
+    """Texts of ten digits; each comes out as a line."""
+    texts = (b"%010d" % number for number in range(messages))
+    framed = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
+    return Load(BENCHMARKS / "asking", ["in"], [framed], [messages], "lines", messages)
+
+
 def each_key_once(keys: int) -> Load:
     """One message for each of *keys* keys; the last one asks for an output."""
     framed = streams.keyed(range(keys - 1, -1, -1), asks_every=keys)

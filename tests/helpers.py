@@ -16,6 +16,7 @@ WORD_COUNT = ROOT / "apps" / "word_count"
 MARKET_SPREAD = ROOT / "apps" / "market_spread"
 COUNTING = ROOT / "tests" / "applications" / "counting.py"
 MISBEHAVING = ROOT / "tests" / "applications" / "misbehaving.py"
+ASKING = ROOT / "tests" / "applications" / "asking.py"
 KILLING = ROOT / "tests" / "applications" / "killing.py"
 
 PATIENCE_S = 30.0

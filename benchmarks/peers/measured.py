@@ -50,6 +50,22 @@ def bare(load: Load, style: str, scratch: Path) -> float:
     return load.messages / float(told.stdout)
 
 
+def plain_asyncio(load: Load, style: str, scratch: Path) -> float:
+    """Messages a second of plain asyncio on one core.
+
+    Args:
+        load: What it is given.
+        style: `limited` gives each call a time limit, `unlimited` none.
+        scratch: Where files may be put.
+    """
+    (file,) = load.write_to(scratch)
+    out = scratch / "asyncio.out"
+    command = [sys.executable, "-m", "benchmarks.peers.plain_asyncio", style, str(file), str(out)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    _check(load, out.read_bytes(), "plain asyncio")
+    return load.messages / float(told.stdout)
+
+
 def bytewax(load: Load, workers: int, scratch: Path) -> float:
     """Messages a second of Bytewax, its recovery on, in *workers* processes.
 

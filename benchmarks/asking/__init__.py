@@ -1,0 +1,1 @@
+"""An application that waits, which plain asyncio imports, too."""

@@ -1,0 +1,80 @@
+"""Async and batched steps on Spark: workers that are killed while calls wait, and what calls do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ASKING, wait_until
+from tests.spark.harness import Receiver, run, send
+from tests.spark.in_process import InProcess
+from wallaroo.model.loader import ApplicationRef
+
+pytestmark = pytest.mark.spark
+
+KILLS = 3
+PIECE = 120
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    """The application in a file of its own, beside which it notes its calls."""
+    (tmp_path / "app").mkdir()
+    return Path(shutil.copy(ASKING, tmp_path / "app" / "application.py"))
+
+
+def test_workers_that_are_killed_while_calls_wait_lose_and_repeat_nothing(
+    application: Path, tmp_path: Path
+) -> None:
+    calls = application.with_name("calls")
+    due = [f"{'abcdefg'[n % 7]}{n}" for n in range(PIECE * (KILLS + 1))]
+    with Receiver("lines") as receiver, run(application, receiver, tmp_path / "state") as running:
+        ready = running.wait_for_event("ready", 60.0)
+        for piece in range(KILLS + 1):
+            before = len(noted(calls))
+            texts = due[piece * PIECE : (piece + 1) * PIECE]
+            send(ready["sources"]["Asked"], [text.encode() for text in texts])
+            if piece < KILLS:
+                wait_until(lambda n=before: len(noted(calls)) > n, "a call")  # type: ignore[misc]
+                os.kill(int(noted(calls)[-1].split()[0]), signal.SIGKILL)
+            receiver.wait_for((piece + 1) * PIECE)
+        assert running.stop() == 0
+        outputs = [line.decode().split() for line in receiver.messages]
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for text in due:
+        by_key[text[0]].append(text)
+    for key, texts in by_key.items():
+        made = [output for output in outputs if output[0][0] == key]
+        assert made == [[t, str(len(t)), str(n)] for n, t in enumerate(texts, 1)]
+    assert len(outputs) == len(due)
+    assert len(noted(calls)) > 2 * len(due), "calls are repeated after a kill"
+
+
+def noted(calls: Path) -> list[str]:
+    """The calls so far; the last line may be under way."""
+    return calls.read_text().split("\n")[:-1] if calls.exists() else []
+
+
+def test_calls_that_fail_or_end_their_worker_are_set_aside_alone(
+    application: Path, on_spark: InProcess
+) -> None:
+    texts = [f"{'abc'[n % 3]}{n}" for n in range(60)]
+    sent = [*texts[:20], "kill", *texts[20:40], "bad", *texts[40:]]
+    reference = ApplicationRef(str(application), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
+    made = on_spark.run(reference, [("Asked", text.encode()) for text in sent])
+    (outputs,) = made.by_sink.values()
+    for key in "abc":
+        of_key = [text for text in texts if text[0] == key]
+        due = [f"{t} {len(t)} {n}\n".encode() for n, t in enumerate(of_key, 1)]
+        assert [output for output in outputs if output.startswith(key.encode())] == due
+    assert made.tally.set_aside == 2
+    errors = {(letter.step, letter.error) for letter in made.tally.letters}
+    assert errors == {
+        ("ask", "SkippedCall: the call killed its process (SIGKILL)"),
+        ("ask", "ConnectionError: bad"),
+    }
