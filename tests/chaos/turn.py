@@ -10,10 +10,11 @@ from wallaroo.engine.registry import DEFAULT
 _FOLDER = Path(__file__).parent / "applications"
 ENGINES = ("micro-batch", "real-time")
 APPLICATIONS = {
-    name: _FOLDER / f"{name}.py" for name in ("counting", "levels", "windows", "timers", "sessions")
+    name: _FOLDER / f"{name}.py"
+    for name in ("counting", "levels", "windows", "timers", "sessions", "asking")
 }
 """Their files, by name."""
-WITH_LEVELS = frozenset({"levels", "windows", "sessions"})
+WITH_LEVELS = frozenset({"levels", "windows", "sessions", "asking"})
 """Applications with several states in a path."""
 TOGETHER, APART = "together", "apart"
 KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP = "kafka-to-kafka", "tcp-to-kafka", "kafka-to-tcp"
