@@ -19,6 +19,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.model.application import Application
+from wallaroo.model.gathered_steps import awaits
 from wallaroo.model.graph import graph_of
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -345,6 +346,7 @@ def test_the_step_is_drawn_and_counted() -> None:
     made = application(Service().ask, concurrency=1_000, retry=wallaroo.retries(2))
     (group,) = graph_of(made).groups
     details = [node.detail for node in group.nodes if node.kind == "step"]
+    assert awaits(made)
     assert details == ["async, 1,000 at a time, 2 retries"]
     ((block,),) = chunks(made, sent("a", "-", "b"), [0] * 3)
     results = TaskResults(lambda _outputs, _tally: None)

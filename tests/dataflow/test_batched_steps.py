@@ -15,7 +15,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.model.application import Application
-from wallaroo.model.gathered_steps import longest_wait
+from wallaroo.model.gathered_steps import awaits, longest_wait
 from wallaroo.model.graph import graph_of
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -160,6 +160,7 @@ def test_the_step_is_drawn_and_says_how_long_the_engine_may_wait() -> None:
     assert [node.detail for node in group.nodes if node.kind == "step"] == ["batches of 32"]
     assert longest_wait(made) == (32, 0.02)
     assert longest_wait(application(Model(), max=32)) == (0, 0.0)
+    assert not awaits(made)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import structlog
 from wallaroo.engine.realtime.messages import chunks_socket
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
-from wallaroo.gateway.chunks.pace import Pace
+from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connectors.base import ConnectorContext, SinkConnector
 from wallaroo.gateway.connectors.registry import SourceConnectors, open_sink
@@ -39,7 +39,7 @@ from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
-from wallaroo.model.gathered_steps import longest_wait
+from wallaroo.model.gathered_steps import awaits, longest_wait
 from wallaroo.observability.health import Health, HealthServer
 from wallaroo.observability.tracing import traces_for
 from wallaroo.system.credentials import read_token
@@ -193,7 +193,9 @@ class Gateway:
 
     def _pace(self) -> Pace:
         messages, wait_s = longest_wait(self._application)
+        smaller = {"chunk_bytes": AWAITED_CHUNK_BYTES} if awaits(self._application) else {}
         return Pace(
+            **smaller,
             batch_messages=messages,
             batch_wait_s=wait_s,
             journal_bytes=self._settings.traffic.journal.disk_bytes // 4,

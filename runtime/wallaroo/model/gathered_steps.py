@@ -45,17 +45,27 @@ def resolve_gathered(computation: Any, where: str, problems: Problems) -> Comput
     return Compute(name, gathering, multi=False, place=place, gathers=True)
 
 
+def awaits(application: Application) -> bool:
+    """Whether *application* has async steps."""
+    return any(isinstance(function, Awaiting) for function in _functions(application))
+
+
 def longest_wait(application: Application) -> tuple[int, float]:
     """Return for how many messages batches wait, and for how many seconds at most; 0 for none."""
-    functions = [
+    batching = [one for one in _functions(application) if isinstance(one, Batching)]
+    waiting = [one for one in batching if one.wait_ns]
+    most = max((one.max for one in waiting), default=0)
+    return most, max((one.wait_ns for one in waiting), default=0) / 1e9
+
+
+def _functions(application: Application) -> list[Any]:
+    """Return the functions of all stateless steps."""
+    return [
         step.function
         for pipeline in application.pipelines
         for step in pipeline.trunk.walk()
         if isinstance(step, Compute)
     ]
-    waiting = [one for one in functions if isinstance(one, Batching) and one.wait_ns]
-    most = max((one.max for one in waiting), default=0)
-    return most, max((one.wait_ns for one in waiting), default=0) / 1e9
 
 
 def _why_not_awaited(function: Any) -> str | None:

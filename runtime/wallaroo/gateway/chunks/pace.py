@@ -13,6 +13,11 @@ from typing import Self
 _VARIABLE = "WALLAROO_PACE"
 
 
+AWAITED_CHUNK_BYTES = 128 * 1024
+"""Bytes of messages in a chunk of an application with async steps: its outputs and dead letters
+come when all of its calls have ended, which takes long if a service does not answer."""
+
+
 @dataclass(frozen=True)
 class Pace:
     """How much is under way at a time, and when epochs end."""
