@@ -52,7 +52,7 @@ def sent(*texts: str) -> list[tuple[str, bytes]]:
 
 
 def errors_of(driven: Driven) -> list[tuple[int | None, str]]:
-    return [(letter.arrival, letter.error) for letter in driven.tally.examples]
+    return [(letter.arrival, letter.error) for letter in driven.tally.letters]
 
 
 class Service:
@@ -69,7 +69,7 @@ class Service:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
-            for _ in range(len(text) % 5):
+            for _ in range(1 + len(text) % 5):
                 await asyncio.sleep(0)
             if self._fails(text, attempt):
                 raise ConnectionError(text)
@@ -167,7 +167,7 @@ def test_a_call_that_goes_wrong_affects_its_message_alone() -> None:
         "RuntimeError: asyncio.run() cannot be called from a running event loop",
         "CancelledError: ",
     ]
-    assert all(letter.place.startswith("test_async_steps.py:") for letter in driven.tally.examples)
+    assert all(letter.place.startswith("test_async_steps.py:") for letter in driven.tally.letters)
     again = drive_all(made, sent("e"), [0])
     assert again.outputs["p"] == [b"e"]
 

@@ -74,7 +74,7 @@ def test_innocent_messages_get_their_results_in_order_whatever_their_batches_hol
     assert driven.outputs["p"] == [
         text.upper().encode() for text in texts if "!" not in text and not text.startswith("-")
     ]
-    assert [letter.arrival for letter in driven.tally.examples] == [
+    assert [letter.arrival for letter in driven.tally.letters] == [
         number for number, text in enumerate(texts) if "!" in text
     ]
     assert max(map(len, model.batches), default=0) <= most
@@ -122,7 +122,7 @@ def test_a_batch_is_tried_again_and_then_each_message_that_is_left_alone() -> No
 )
 def test_what_is_no_list_of_as_many_results_is_told(result: Any, error: str) -> None:
     driven = drive_all(application(lambda _texts: result), sent("a"), [0])
-    assert driven.tally.examples[0].error.startswith(error)
+    assert driven.tally.letters[0].error.startswith(error)
 
 
 def test_any_iterable_of_results_will_do() -> None:
