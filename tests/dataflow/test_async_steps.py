@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -237,6 +238,35 @@ def test_code_that_does_not_await_is_interrupted_at_the_limit_of_any_call() -> N
         (3, "CallTimedOut: the call took longer than 0.3 s"),
     ]
     assert results.metrics.step("p", "ask").left == 3
+
+
+def test_a_function_with_a_loop_of_its_own_has_one_limit_for_all_that_runs_on_it() -> None:
+    async def many() -> None:
+        while True:
+            await asyncio.create_task(piece())
+
+    async def piece() -> None:
+        until = time.monotonic() + 0.01
+        while time.monotonic() < until:
+            pass
+
+    @wallaroo.computation(name="runs a loop")
+    def runs_a_loop(text: str) -> str:
+        asyncio.run(many())
+        return text
+
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode)).to(runs_a_loop)
+    made = resolve(wallaroo.build_application("loop", source.to_sink(SINK)))
+    ((block,),) = chunks(made, sent("a"), [0])
+    results = TaskResults(lambda _outputs, _tally: None)
+    limit = CallTimeout(0.2)
+    limit.start()
+    try:
+        Router(Program(made, 1), results).route(block)
+    finally:
+        limit.stop()
+    (letter,) = results.tally.letters
+    assert letter.error == "CallTimedOut: the call took longer than 0.2 s"
 
 
 def test_a_message_waits_as_it_was_when_it_was_emitted() -> None:

@@ -22,6 +22,12 @@ _one_call: set[CodeType] = set()
 """Functions of the runtime that count as user code, because several calls of it are one call."""
 
 
+_loop_runners: set[CodeType] = set()
+"""Functions of the runtime that run an event loop."""
+_loop_calls: set[CodeType] = set()
+"""Functions of Python that such a loop calls for each piece of work, which may be user code's."""
+
+
 class _Variables(NamedTuple):
     owner: str
     step: str | None
@@ -67,6 +73,22 @@ def is_repeated(frame: FrameType | None, line: Any) -> bool:
     return False
 
 
+def runs_loop(calls: Any) -> Callable[[T], T]:
+    """Decorate a function that runs an event loop.
+
+    Args:
+        calls: The function that the loop calls for each piece of work. What it calls has the time
+            limit for itself, unless a time-limited function is nearer.
+    """
+
+    def decorate(runner: T) -> T:
+        _loop_runners.update(_codes_of(runner))
+        _loop_calls.update(_codes_of(calls))
+        return runner
+
+    return decorate
+
+
 def runs_step(owner: str, step: str | None = None) -> Callable[[T], T]:
     """Decorate a function that runs a step, itself or in a nested function.
 
@@ -94,9 +116,14 @@ def runs_step(owner: str, step: str | None = None) -> Callable[[T], T]:
 def call_at(frame: FrameType | None) -> FrameType | None:
     """Return the outermost frame of the time-limited call of user code that *frame* belongs to."""
     called: FrameType | None = None
+    of_loop: FrameType | None = None
     while frame is not None:
         if frame.f_code in _limited:
             return called
+        if frame.f_code in _loop_calls and of_loop is None:
+            of_loop = called
+        if frame.f_code in _loop_runners:
+            return of_loop
         if frame.f_code in _one_call:
             called, frame = frame, frame.f_back
             continue

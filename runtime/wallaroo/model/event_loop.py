@@ -14,17 +14,13 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from wallaroo.model.callers import time_limited
+from wallaroo.model.callers import runs_loop
 
 T = TypeVar("T")
 
 _loops: dict[tuple[int, int], asyncio.AbstractEventLoop] = {}
 """By process, and by the thread that awaits calls, of which an engine has one. Those of a parent
 process are kept, too: to collect them would close connections."""
-
-# What user code starts on the loop beside its calls, such as tasks, is subject to the time limit
-# from here on.
-time_limited(asyncio.Handle._run)  # noqa: SLF001
 
 
 def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -47,6 +43,7 @@ def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
     return done.result()
 
 
+@runs_loop(asyncio.Handle._run)  # noqa: SLF001
 def _run(main: Coroutine[Any, Any, T], owner: tuple[int, int]) -> T:
     loop = _loops.get(owner)
     if loop is None or loop.is_closed():
