@@ -20,6 +20,7 @@ from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.microbatch.running import RunningMicroBatch
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.checkpoint.files import check_files
 from wallaroo.engine.spark.checkpoint.partitions import (
     has_batch,
     is_needed,
@@ -79,6 +80,7 @@ class MicroBatch(SparkEngine):
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
+        check_files(checkpoint)
         return progress_of(checkpoint)
 
     def is_new(self, checkpoint: Path) -> bool:

@@ -33,6 +33,7 @@ from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
 from wallaroo.engine.realtime.stopped import Stopped, session_for
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.checkpoint.files import check_files
 from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
 from wallaroo.engine.spark.checkpoint.partitions import (
     has_batch,
@@ -104,6 +105,7 @@ class RealTime(SparkEngine):
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""
         owner.check(checkpoint, self.name)
+        check_files(checkpoint)
         if not (checkpoint / "metadata").exists():
             return CheckpointProgress()
         place = place_of(checkpoint, last_commit(checkpoint))
