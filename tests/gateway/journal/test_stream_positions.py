@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -117,7 +118,38 @@ def test_a_full_table_makes_room_for_a_newcomer_at_the_cost_of_who_has_the_most(
     positions = journal.stream_positions
     assert positions.open(StreamName(0, "newcomer"), ELSEWHERE, in_use=[names[1]]) == 0
     assert [positions.last(name) for name in names] == [0, 7, 7, 7]
+    journal.submit(0, 1, b"\0\0\0\1m", (StreamName(0, "newcomer"), 1))
+    assert positions.wait(StreamName(0, "newcomer"), 1, PATIENCE_S)
     journal.close()
     journal = Journal(path, JournalLimits())
     assert journal.stream_positions.last(names[0]) == 0  # on disk, too
+    journal.close()
+
+
+def test_to_make_room_for_a_stream_nobody_waits_for_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    old, other, new = (StreamName(0, name) for name in ("old", "other", "new"))
+    _with_message(path, old, 7, days_ago=31)
+    _with_message(path, other, 9, opener=THERE)
+    journal = Journal(path, JournalLimits(streams=2))
+    with journal._database_lock:  # as during a commit, whose sync may take long
+        opening = threading.Thread(target=journal.stream_positions.open, args=(new, ELSEWHERE))
+        opening.start()
+        opening.join(PATIENCE_S)
+        assert not opening.is_alive()
+    assert [journal.stream_positions.last(name) for name in (old, other)] == [0, 9]
+    journal.close()
+
+
+def test_a_stream_that_was_forgotten_begins_anew_on_disk_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    old, other, new = (StreamName(0, name) for name in ("old", "other", "new"))
+    _with_message(path, old, 7, days_ago=31)
+    _with_message(path, other, 9, days_ago=31, opener=THERE)
+    journal = Journal(path, JournalLimits(streams=2))
+    assert journal.stream_positions.open(new, ELSEWHERE) == 0
+    assert journal.stream_positions.open(old, HERE) == 0
+    journal.close()  # no message has come since
+    journal = Journal(path, JournalLimits())
+    assert [journal.stream_positions.last(name) for name in (old, other)] == [0, 9]
     journal.close()

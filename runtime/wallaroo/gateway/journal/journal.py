@@ -381,15 +381,16 @@ class Journal:
     def _commit(self, taken: Sequence[Waiting]) -> None:
         commit = commit_of(taken, self._end, self._accepted)
         streams = commit.stream_positions
+        used_ns = dict.fromkeys(streams, self._wall())
         with self._database_lock, transaction(self._database):
             commit.store(self._database)
-            self.stream_positions.save(streams, dict.fromkeys(streams, self._wall()))
+            self.stream_positions.save(streams, used_ns)
             self._positions.put_clock(self.clock.read(), at_once=self._closing)
             fault("journal-before-commit")
         fault("journal-after-commit")
         self._mark.note(self.opening, commit.end)
         with self._changed:
-            self.stream_positions.saved(streams)
+            self.stream_positions.saved(streams, used_ns)
             self._end = commit.end
             self._write_buffer.note_stored(commit.size)
             self._accepted = commit.accepted

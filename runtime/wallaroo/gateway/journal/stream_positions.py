@@ -78,10 +78,14 @@ class StreamPositions:
     ) -> None:
         self._database, self._lock, self._changed, self._most = database, lock, changed, most
         database.executescript(SCHEMA)
-        self._last = {
-            StreamName(source, name): last
-            for source, name, last in database.execute("SELECT source, name, last FROM stream")
-        }
+        self._last: dict[StreamName, int] = {}
+        self._used_ns: dict[StreamName, int] = {}
+        """When streams were last written to disk."""
+        for source, name, last, used_ns in database.execute(
+            "SELECT source, name, last, used_ns FROM stream"
+        ):
+            self._last[StreamName(source, name)] = last
+            self._used_ns[StreamName(source, name)] = used_ns
         self._openers = {
             StreamName(source, name): Opener(subject, address)
             for source, name, subject, address in database.execute(
@@ -93,6 +97,10 @@ class StreamPositions:
         """Streams by who opened them."""
         self._unsaved: set[StreamName] = set()
         """Streams whose opener is not on disk."""
+        self._gone: set[StreamName] = set()
+        """Streams that are forgotten, and still on disk until the next `save`."""
+        self._deleted: set[StreamName] = set()
+        """Those of them that the last `save` has deleted."""
 
     def open(self, name: StreamName, opener: Opener, in_use: Collection[StreamName] = ()) -> int:
         """The number of the last message of a stream that is on disk, 0 for a new stream.
@@ -109,6 +117,10 @@ class StreamPositions:
         with self._changed:
             if name not in self._last:
                 self._make_room(name, opener, in_use)
+                if name in self._gone:  # its sender must not find the old number after a crash
+                    with self._lock, transaction(self._database):
+                        self._delete([name])
+                    self._gone.discard(name)
                 self._note(name, opener)
                 return self._last.setdefault(name, 0)
             known = self._openers.get(name)
@@ -141,6 +153,8 @@ class StreamPositions:
 
     def save(self, positions: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
         """Write *positions*, last used at *used_ns*, in the current transaction."""
+        self._deleted = self._gone.copy()
+        self._delete(self._deleted)
         self._database.executemany(
             "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
             [(*name, last, used_ns[name]) for name, last in positions.items()],
@@ -151,9 +165,11 @@ class StreamPositions:
                 [(*name, *self._openers[name]) for name in fresh],
             )
 
-    def saved(self, positions: Mapping[StreamName, int]) -> None:
-        """Note that *positions* are on disk; the caller holds `changed`, and notifies."""
+    def saved(self, positions: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
+        """Note that what `save` got is on disk; the caller holds `changed`, and notifies."""
         self._last.update(positions)
+        self._used_ns.update(used_ns)
+        self._gone -= self._deleted
         self._unsaved.difference_update(positions)
 
     def _note(self, name: StreamName, opener: Opener) -> None:
@@ -165,6 +181,7 @@ class StreamPositions:
 
     def _forget(self, name: StreamName) -> None:
         self._last.pop(name, None)
+        self._used_ns.pop(name, None)
         self._unsaved.discard(name)
         if (known := self._openers.pop(name, None)) is not None:
             self._counts[known.counted_as] -= 1
@@ -178,7 +195,7 @@ class StreamPositions:
             FrameError: All have been used recently.
         """
         if len(self._last) >= self._most:
-            self._delete(self._idle(_IDLE_NS))
+            self._give_up(self._idle(_IDLE_NS))
             crowd = max(self._counts, key=self._counts.__getitem__, default=None)
             if len(self._last) >= self._most and crowd is not None:
                 self._forget_one_of(crowd, in_use)
@@ -203,26 +220,22 @@ class StreamPositions:
         for name in self._idle(_CROWDED_IDLE_NS):
             known = self._openers.get(name)
             if known is not None and known.counted_as == counted_as and name not in in_use:
-                self._delete([name])
+                self._give_up([name])
                 return
 
     def _idle(self, for_ns: int) -> list[StreamName]:
         """Streams that have been idle for so long, the most idle first."""
-        with self._lock:
-            rows = self._database.execute(
-                "SELECT source, name FROM stream WHERE used_ns < ? ORDER BY used_ns",
-                (time.time_ns() - for_ns,),
-            ).fetchall()
-        return [StreamName(*row) for row in rows]
+        before = time.time_ns() - for_ns
+        idle = [name for name, used_ns in self._used_ns.items() if used_ns < before]
+        return sorted(idle, key=self._used_ns.__getitem__)
 
-    def _delete(self, names: Collection[StreamName]) -> None:
-        if not names:
-            return
-        with self._lock, transaction(self._database):
-            for table in ("stream", "stream_opener"):
-                self._database.executemany(
-                    f"DELETE FROM {table} WHERE source = ? AND name = ?",
-                    names,
-                )
+    def _give_up(self, names: Collection[StreamName]) -> None:
+        """Forget *names*, which the next `save` deletes: senders that connect wait for no disk."""
         for name in names:
             self._forget(name)
+        self._gone.update(names)
+
+    def _delete(self, names: Collection[StreamName]) -> None:
+        """Delete *names* in the current transaction."""
+        for table in ("stream", "stream_opener"):
+            self._database.executemany(f"DELETE FROM {table} WHERE source = ? AND name = ?", names)
