@@ -48,6 +48,7 @@ def write(directory: Path, times: int = 2) -> None:
         outbox.stage("tasks", chunk, f"token {chunk}", made, Tally(), f"call {chunk}")
         if chunk < number:
             outbox.publish("tasks", chunk, [f"token {chunk}"])
+    outbox.note_numbered(0, numbered=True)
     delivery = outbox.next(0, 0, PATIENCE_S)
     assert delivery is not None
     outbox.sent(0, delivery.number)

@@ -18,7 +18,7 @@ from wallaroo.gateway.database import DamagedDatabase, checksum, transaction
 TABLES = (
     *("accepted", "opening", "position", "reached", "stream", "stream_opener"),
     *("batch", "counter", "delivered", "forgotten", "identity", "letter_origin", "letter_total"),
-    *("kept", "progress", "published", "sent", "sequence", "task_report"),
+    *("kept", "numbering", "progress", "published", "sent", "sequence", "task_report"),
 )
 """Tables of journal and outbox whose rows have a checksum in `row_sum`."""
 _SCHEMA = """

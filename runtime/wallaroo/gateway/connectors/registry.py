@@ -20,6 +20,7 @@ from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.connectors.python_source import PythonSources
 from wallaroo.gateway.connectors.sse.sink import SSESinkServer
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
+from wallaroo.gateway.connectors.tcp.numbering import remark_on_change
 from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.connectors.webhook.sink import WebhookSinkWriter
 from wallaroo.gateway.journal.stream_positions import StreamName
@@ -57,6 +58,11 @@ class ConnectorKind:
     """Starts to deliver the outputs of a sink, given its index in the application."""
 
 
+def _tcp_sender(context: ConnectorContext, index: int, sink: TCPSink) -> TCPSender:
+    remark_on_change(index, sink, context.outbox)
+    return TCPSender(index, sink, context.outbox, context.on_failure, context.sink_tls)
+
+
 _KINDS = [
     ConnectorKind(
         "TCP",
@@ -65,9 +71,7 @@ _KINDS = [
             sources, context.journal, context.limits, context.source_tls
         ),
         TCPSink,
-        lambda context, index, sink: TCPSender(
-            index, sink, context.outbox, context.on_failure, context.sink_tls
-        ),
+        _tcp_sender,
     ),
     ConnectorKind(
         "HTTP",

@@ -46,6 +46,7 @@ CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL)
 CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sent (sink INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS numbering (sink INTEGER PRIMARY KEY, numbered INTEGER NOT NULL);
 """
 
 _LAST_NUMBER = (1 << 63) - 1
@@ -126,6 +127,20 @@ class Outbox:
                 "SELECT last FROM sequence WHERE sink = ?", (sink,)
             ).fetchone()
         return row[0] if row else 0
+
+    def note_numbered(self, sink: int, *, numbered: bool) -> bool | None:
+        """Remember whether *sink* is numbered; what was remembered before, None if nothing."""
+        with self._changed:
+            row = self._database.execute(
+                "SELECT numbered FROM numbering WHERE sink = ?", (sink,)
+            ).fetchone()
+            before = None if row is None else bool(row[0])
+            if before != numbered:
+                with transaction(self._database):
+                    self._database.execute(
+                        "INSERT OR REPLACE INTO numbering VALUES (?, ?)", (sink, numbered)
+                    )
+        return before
 
     @property
     def undelivered(self) -> int:
