@@ -167,6 +167,27 @@ def test_the_backlog_is_what_no_batch_has_processed(tmp_path: Path) -> None:
         assert journal.backlog == 5
 
 
+def test_what_is_processed_is_not_ahead_though_it_stays_on_disk(tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        fill(journal, 100, 100, 100)  # the second is of another source
+        assert not journal.wait_for_room(0, 200, 0.0)
+        assert journal.wait_for_room(0, 201, 0.0)
+        assert journal.wait_for_room(1, 101, 0.0)
+    with opened(tmp_path) as journal:
+        assert not journal.wait_for_room(0, 200, 0.0)
+        found: list[bool] = []
+        waiting = threading.Thread(
+            target=lambda: found.append(journal.wait_for_room(0, 1, PATIENCE_S))
+        )
+        waiting.start()
+        journal.note_published(2)
+        assert not found, "a part of it is not processed"
+        journal.note_published(3)
+        waiting.join(PATIENCE_S)
+        assert found == [True]
+        assert journal.disk_bytes == 300
+
+
 def test_processing_a_batch_again_does_not_make_a_backlog(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 1, 1)

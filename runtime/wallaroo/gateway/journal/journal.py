@@ -90,15 +90,18 @@ class Journal:
             self._database, self._database_lock, self._changed, limits.streams
         )
         """How much of each stream of the acknowledged protocol is on disk."""
-        stored = self._database.execute("SELECT source, sum(length(data)) FROM chunk GROUP BY 1")
+        (stored,) = self._database.execute(
+            "SELECT coalesce(sum(length(data)), 0) FROM chunk"
+        ).fetchone()
         self.clock = SteadyClock(clock, uptime, self._positions.clock())
         """The clock by which messages arrive and ticks come."""
-        self._write_buffer = WriteBuffer(limits, dict(stored), self.clock.now)
+        self._write_buffer = WriteBuffer(limits, stored, self.clock.now)
         self._closing = False
         self._waits_end = False
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
         self._trimmed = self._consumed = self._positions.get("trimmed")
         self._processed = self._positions.get("processed")
+        self._write_buffer.ahead.found(self.chunks.sizes(self._processed))
         self._wake_ns = self._positions.get("wake") or NEVER
         self._end = max(end or 0, self._trimmed)
         self._openings = note_opening(self._database, self._trimmed, self._end)
@@ -141,7 +144,10 @@ class Journal:
         return row[0] if row else None
 
     def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
-        """Wait until the journal is not full, and has less than *most* bytes of *source*."""
+        """Wait until it is not full, and less than *most* bytes of *source* are not processed.
+
+        Processed messages do not count: they stay on disk until an epoch ends.
+        """
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._write_buffer.has_room(source, most), timeout_s
@@ -278,18 +284,20 @@ class Journal:
         """Note that the outputs of all messages before offset *end* are published."""
         with self._database_lock, transaction(self._database):
             self._positions.put("processed", max(end, self._processed))
-        with self._changed:
-            self._processed = max(self._processed, end)
+        self.note_published(end)
 
     def note_published(self, end: int) -> None:
         """Note the same where the outbox knows it for good: it is not written here."""
         with self._changed:
             self._processed = max(self._processed, end)
+            if self._write_buffer.ahead.processed(end):
+                self._changed.notify_all()
 
     def consume(self, end: int) -> None:
         """Delete the messages before offset *end*, soon."""
         with self._changed:
             self._consumed = max(self._consumed, end)
+            self._write_buffer.ahead.processed(end)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -332,12 +340,9 @@ class Journal:
             if reached > start:  # else nothing is there
                 end = min(end, reached)
             with self._database_lock, transaction(self._database):
-                sizes = dict(
-                    self._database.execute(
-                        "SELECT source, sum(length(data)) FROM chunk WHERE first < ? GROUP BY 1",
-                        (end,),
-                    )
-                )
+                (size,) = self._database.execute(
+                    "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
+                ).fetchone()
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
                 self._positions.put("trimmed", end)
         except sqlite3.Error as error:
@@ -348,7 +353,7 @@ class Journal:
             return
         with self._changed:
             self._trimmed = end
-            self._write_buffer.note_deleted(sizes)
+            self._write_buffer.note_deleted(size)
             self._changed.notify_all()
 
     def _commit_when_there_is_room(self, taken: Sequence[Waiting]) -> None:
@@ -393,6 +398,9 @@ class Journal:
             self.stream_positions.saved(streams, used_ns)
             self._end = commit.end
             self._write_buffer.note_stored(commit.size)
+            self._write_buffer.ahead.stored(
+                (row.source, row.first + row.messages, len(row.data)) for row in commit.rows
+            )
             self._accepted = commit.accepted
             if streams:
                 self.on_accepted(streams)

@@ -104,6 +104,15 @@ class ChunkReader:
             ):
                 yield chunk_in(row, self._path)
 
+    def sizes(self, offset: int) -> list[tuple[int, int, int]]:
+        """Source, end and bytes of each chunk with messages from *offset* on, in order."""
+        with reading(self._path) as database:
+            return database.execute(
+                "SELECT source, first + count, length(data) FROM chunk WHERE first + count > ? "
+                "ORDER BY first",
+                (offset,),
+            ).fetchall()
+
     def waiting(self, offset: int, now_ns: int) -> tuple[dict[int, int], float]:
         """Messages of each source from *offset* on, and how many seconds the first has waited."""
         with reading(self._path) as database:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wallaroo.gateway.journal.ahead import Ahead
 from wallaroo.gateway.journal.stream_positions import StreamPosition
 
 _GATHER_BYTES = 256 * 1024
@@ -58,24 +58,22 @@ class WriteBuffer:
 
     Args:
         limits: How much may wait.
-        stored: Bytes of messages by source that are on disk.
+        stored: Bytes of messages that are on disk.
         clock: Returns the wall clock, in nanoseconds since the Unix epoch.
     """
 
-    def __init__(
-        self, limits: JournalLimits, stored: Mapping[int, int], clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, limits: JournalLimits, stored: int, clock: Callable[[], int]) -> None:
         self._limits = limits
         self._clock = clock
         self._last_ns = 0
         """Arrival of the last message: the time of arrival does not run backwards."""
         self._chunks: list[Waiting] = []
-        self._held = Counter(stored)
-        """Bytes of messages by source, on disk or waiting for it."""
+        self.ahead = Ahead()
+        """How much of each source no batch has processed."""
         self._was_full = False
         self.waiting_bytes = 0
         """Bytes of messages that are not on disk."""
-        self.stored_bytes = sum(stored.values())
+        self.stored_bytes = stored
         """Bytes of messages that are."""
 
     def __bool__(self) -> bool:
@@ -120,14 +118,13 @@ class WriteBuffer:
         self.waiting_bytes -= size
         self.stored_bytes += size
 
-    def note_deleted(self, sizes: Mapping[int, int]) -> None:
-        """Note that so many bytes of each source have been deleted."""
-        self.stored_bytes -= sum(sizes.values())
-        self._held.subtract(sizes)
+    def note_deleted(self, size: int) -> None:
+        """Note that *size* bytes have been deleted."""
+        self.stored_bytes -= size
 
     def has_room(self, source: int, most: int) -> bool:
-        """Whether it is not full, and there are less than *most* bytes of *source*."""
-        return not self._full() and self._held[source] < most
+        """Whether it is not full, and less than *most* bytes of *source* are not processed."""
+        return not self._full() and self.ahead.of(source) < most
 
     def is_free_again(self) -> bool:
         """Whether there is room again, after there was none at the last call."""
@@ -142,7 +139,7 @@ class WriteBuffer:
 
     def _grew(self, source: int, size: int) -> bool:
         self.waiting_bytes += size
-        self._held[source] += size
+        self.ahead.handed_in(source, size)
         full = self._full()
         self._was_full = self._was_full or full
         return not full
