@@ -256,6 +256,18 @@ def test_messages_that_wait_too_long_are_a_problem(votes: Votes) -> None:
     assert "more than 10 s (--max-lag)" in votes.status("--max-lag", "10")[1]
 
 
+def test_a_pause_is_told_in_place_of_what_it_leads_to(votes: Votes) -> None:
+    path = BASE + "/pods/votes-{}-0:7980/proxy/status"
+    votes.api.answers[path.format("driver")] = lambda _: (200, DRIVER | {"state": "paused"})
+    assert votes.problems() == []
+    assert votes.status()[1].splitlines()[0].endswith(": paused")
+    votes.api.answers[path.format("gateway")] = lambda _: (200, GATEWAY | {"waited_s": 291.4})
+    assert votes.problems() == [
+        "the application is paused, and the oldest message has waited for 291 s: resume it on its "
+        "dashboard or with wallaroo resume"
+    ]
+
+
 def test_batches_that_cannot_keep_to_their_bound_are_a_problem(votes: Votes) -> None:
     path = BASE + "/pods/votes-{}-0:7980/proxy/status"
     costs = {"limit_s": 3.0, "fixed_s": 5.2, "message_s": 1e-5, "messages": 520_000}

@@ -23,6 +23,8 @@ from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
+from wallaroo.model.application import Application
+from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
 
 PIPELINE = "Split and Count"
@@ -48,11 +50,25 @@ class Report:
     backlog: int = 0
     connections: int = 0
     set_aside: int = 0
+    late: int = 8
+    waited_s: float = 0.5
+    """Seconds that the first message of the backlog has waited, if there is one."""
+    alive: int = 1
+    """Workers of the two that are wanted."""
+    fixed_s: float = 0.2
+    """Seconds that a batch takes at least; 3 are the limit."""
+    query_restarts: int = 0
     problem: str | None = None
     """Why the source fails."""
     hot_keys: Sequence[HotKey] = ()
     batches: Sequence[TimedBatch] = ()
     errors: Sequence[KnownError] = ()
+    more: Sequence[Sample] = ()
+    """Samples besides those of Word Count."""
+    restarts: Mapping[str, Sequence[Restart]] = field(default_factory=dict)
+    interruption: str | None = None
+    sink_problem: str | None = None
+    """Why the sink's outputs wait."""
     epochs: Distribution | None = None
     """For how long the stream stood at the ends of epochs."""
 
@@ -66,18 +82,18 @@ class Report:
             source = replace(source, failures=1, problem=self.problem)
         return GatewayStatus(
             sources=(source,),
-            sinks=(SinkStatus(PIPELINE, "127.0.0.1:7002"),),
+            sinks=(SinkStatus(PIPELINE, "127.0.0.1:7002", self.sink_problem),),
             connections=self.connections,
             backlog=self.backlog,
             backlog_bytes=100 * self.backlog,
-            waited_s=0.5 if self.backlog else 0.0,
+            waited_s=self.waited_s if self.backlog else 0.0,
             undelivered=self.outputs - self.delivered,
             waits_for_time=False,
             published=self.outputs,
             delivered=self.delivered,
             set_aside=self.set_aside,
             unknown_key=7,
-            late=8,
+            late=self.late,
             dead_letters=self.set_aside,
         )
 
@@ -105,11 +121,12 @@ class Report:
             Sample(catalogue.STEP_RESULTS, encoder, self.outputs),
             Sample(catalogue.STATE_ENTITIES, ("word totals",), 26),
             Sample(catalogue.WORKERS_WANTED, (), 2),
-            Sample(catalogue.WORKERS_ALIVE, (), 1),
+            Sample(catalogue.WORKERS_ALIVE, (), self.alive),
             Sample(catalogue.CHECKPOINT_AGE, (), 1.5),
             Sample(catalogue.BATCH_LIMIT, (), 3),
-            Sample(catalogue.BATCH_FIXED, (), 0.2),
-            Sample(catalogue.QUERY_RESTARTS, (), 0),
+            Sample(catalogue.BATCH_FIXED, (), self.fixed_s),
+            Sample(catalogue.QUERY_RESTARTS, (), self.query_restarts),
+            *self.more,
         ]
 
     def _of_epochs(self) -> list[Sample]:
@@ -127,6 +144,7 @@ class Feed:
 
     def __init__(self) -> None:
         self.dead_letters = Letters(self)
+        self.pausing = Pausing(self)
         self.entities: Mapping[str, Any] = {"commit": None, "entities": []}
         """What looking up the key `z` yields."""
         self.engine_unit = BATCH
@@ -142,7 +160,7 @@ class Feed:
             raise RuntimeFailure(AWAY)
 
     def time(self) -> float:
-        return self._polled.at
+        return self._next.at if self._next.away else self._polled.at
 
     def monotonic(self) -> float:
         return self._next.at
@@ -168,9 +186,41 @@ class Feed:
     def errors(self) -> Sequence[KnownError]:
         return self._polled.errors
 
+    def restarts(self) -> Mapping[str, Sequence[Restart]]:
+        return self._polled.restarts
+
+    def interruption(self) -> str | None:
+        return self._polled.interruption
+
     def look_up(self, key: str) -> Mapping[str, Any]:
         self.check()
         return self.entities if key == "z" else {**self.entities, "entities": []}
+
+
+@dataclass
+class Pausing:
+    """Pauses a feed, as far as a test is concerned."""
+
+    feed: Feed
+    since: float | None = None
+    stopping: bool = False
+
+    def pause(self, by: str) -> bool:
+        assert by == "127.0.0.1"
+        self._check()
+        changed, self.since = self.since is None, self.since or self.feed.monotonic()
+        return changed
+
+    def resume(self, by: str) -> bool:
+        assert by == "127.0.0.1"
+        self._check()
+        changed, self.since = self.since is not None, None
+        return changed
+
+    def _check(self) -> None:
+        if self.stopping:
+            msg = "the run is stopping"
+            raise RuntimeFailure(msg)
 
 
 @dataclass
@@ -231,12 +281,16 @@ class Dashboard:
 
 @contextlib.contextmanager
 def serving(
-    feed: Feed, token: str | None = None, host: str = "127.0.0.1", names: Sequence[str] = ()
+    feed: Feed,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    names: Sequence[str] = (),
+    application: Application | None = None,
 ) -> Iterator[Dashboard]:
-    """The dashboard of *feed*, whose application is Word Count, once it has polled the feed."""
+    """The dashboard of *feed*, whose application is Word Count unless it is given."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watch, "time", feed)
-        polled = Watch(load(WORD_COUNT), feed)
+        polled = Watch(application or load(WORD_COUNT), feed)
         server = DashboardServer(Address(host, "0"), polled, token, names)
         try:
             yield Dashboard(polled, server, Viewer(server.url))

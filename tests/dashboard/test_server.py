@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 import wallaroo.dashboard
 from tests.dashboard.feed import AWAY, PIPELINE, START, Dashboard, Feed, serving
 from tests.dashboard.viewer import Viewer
+from tests.helpers import wait_until
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard import server as server_module
 from wallaroo.dashboard.access import Refused, TokenGate
@@ -199,10 +200,13 @@ def test_while_the_gateway_is_away_requests_fail_with_the_reason_and_the_last_re
         answer = viewer.ask(path)
         assert (answer.status, answer.text) == (503, AWAY)
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-    assert viewer.ask("/snapshot").json == last
+    wait_until(lambda: viewer.ask("/snapshot").json["away"] == AWAY, "the reason in the result")
+    assert viewer.ask("/snapshot").json == last | {"time": START + 10, "away": AWAY}
     assert viewer.ask("/").status == viewer.ask("/application").status == 200
     feed.set(10, away=False, fast=1)
-    assert viewer.snapshot(START + 20)["point"]["pipelines"][PIPELINE]["messages"] == 1
+    later = viewer.snapshot(START + 20)
+    assert later["point"]["pipelines"][PIPELINE]["messages"] == 1
+    assert later["away"] is None
     assert viewer.ask("/dead-letters").json == []
 
 

@@ -17,6 +17,7 @@ from wallaroo.engine.base import Progress, TimedBatch
 from wallaroo.engine.metrics import KnownError
 from wallaroo.engine.realtime.metrics import PUBLICATION
 from wallaroo.metrics.samples import Distribution, HotKey
+from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
 
 
@@ -53,7 +54,14 @@ def test_rates_are_averages_since_the_last_poll_at_least_five_seconds_ago(
     snapshot = viewer.snapshot(START + 10)
     assert (pipeline(snapshot)["in"], pipeline(snapshot)["out"]) == (100, 500)
     assert snapshot["sinks"] == [
-        {"name": PIPELINE, "delivered": 4_000, "waiting": 1_000, "rate": 400}
+        {
+            "name": PIPELINE,
+            "where": "127.0.0.1:7002",
+            "problem": None,
+            "delivered": 4_000,
+            "waiting": 1_000,
+            "rate": 400,
+        }
     ]
     feed.set(4, fast=1_400)
     snapshot = viewer.snapshot(START + 14)
@@ -87,7 +95,8 @@ def test_each_node_of_the_graph_has_its_metrics(feed: Feed, viewer: Viewer) -> N
     described = viewer.ask("/application").json
     (group,) = described["groups"]
     source, split, count, sink = (nodes[node["id"]] for node in group["nodes"])
-    assert source == {"rate": 10, "in": 103, "out": 100, "set_aside": 3, "microseconds": None}
+    failed = {"set_aside": 3, "late": 0}
+    assert source == {"rate": 10, "in": 103, "out": 100, "microseconds": None, **failed}
     assert split["in"] == 100
     assert split["out"] == 300
     assert split["microseconds"] == pytest.approx(5)
@@ -104,7 +113,7 @@ def test_the_gateway_and_the_driver_are_shown_with_their_counts(feed: Feed, view
     assert (source["name"], source["where"]) == (PIPELINE, "127.0.0.1:7010")
     assert (source["accepted"], source["backlog"], source["rate"]) == (48, 40, 4.8)
     assert (source["failures"], source["problem"]) == (1, "disk full")
-    counts = ("connections", "set_aside", "dead_letters", "unknown_key", "late", "restarts")
+    counts = ("connections", "set_aside", "dead_letters", "unknown_key", "late", "query_restarts")
     assert [snapshot[count] for count in counts] == [2, 3, 3, 7, 8, 0]
     assert snapshot["workers"] == {"wanted": 2, "alive": 1}
     times = ("checkpoint_age_s", "batch_limit_s", "batch_fixed_s")
@@ -140,6 +149,32 @@ def test_keys_batches_and_errors_are_shown_as_the_run_reports_them(
         "first": START + 1,
         "last": START + 2,
     }
+
+
+def test_a_pause_and_restarts_are_told_with_their_times_and_reasons(
+    feed: Feed, viewer: Viewer
+) -> None:
+    snapshot = viewer.snapshot(START)
+    assert (snapshot["paused_since"], snapshot["interruption"]) == (None, None)
+    assert snapshot["restarts"] == []
+    feed.pausing.since = START + 5
+    query = [Restart(START, "a worker died"), Restart(START + 9, "the disk is full")]
+    gateway = [Restart(START + 7, "it was killed by SIGKILL")]
+    feed.set(
+        10,
+        restarts={"query": query, "gateway": gateway},
+        interruption="the query restarts: the disk is full",
+        sink_problem="Connection refused",
+    )
+    snapshot = viewer.snapshot(START + 10)
+    assert snapshot["paused_since"] == START + 5
+    assert snapshot["interruption"] == "the query restarts: the disk is full"
+    assert [(one["part"], one["reason"]) for one in snapshot["restarts"]] == [
+        ("query", "the disk is full"),
+        ("gateway", "it was killed by SIGKILL"),
+        ("query", "a worker died"),
+    ]
+    assert snapshot["sinks"][0]["problem"] == "Connection refused"
 
 
 def test_points_are_kept_for_ten_minutes(feed: Feed, viewer: Viewer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,9 @@ class Clock:
         self.now = 1000.0
 
     def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
         return self.now
 
 
@@ -107,6 +111,24 @@ def test_it_is_ready_while_batches_advance_or_there_is_nothing_to_do(
     assert status.ready() == (False, "7 messages waiting, no batch committed for 125 s")
     status.on_batch(Batch(3, Tally()))
     assert status.ready() == (True, "advancing")
+
+
+def test_a_pause_is_its_state_and_no_stall(
+    status: DriverStatus, gateway: Gateway, clock: Clock
+) -> None:
+    status.enter("running")
+    status.pause = SimpleNamespace(since=clock.now)  # type: ignore[assignment]
+    gateway.backlog, gateway.waited_s = 7, 600.0
+    clock.now += 600
+    assert status.ready() == (True, "paused")
+    told = status.to_json()
+    assert (told["state"], told["paused_s"]) == ("paused", 600.0)
+    status.enter("stopping")
+    assert status.to_json()["state"] == "stopping"
+    status.pause = SimpleNamespace(since=None)  # type: ignore[assignment]
+    status.enter("running")
+    told = status.to_json()
+    assert (told["state"], told["paused_s"]) == ("running", None)
 
 
 def test_without_its_gateway_it_is_not_ready(clock: Clock, tmp_path: Path) -> None:

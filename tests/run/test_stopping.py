@@ -30,6 +30,7 @@ from wallaroo.model.loader import ApplicationRef
 from wallaroo.run import stopping
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.local import LocalRun
+from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.stopping import StartInterrupted, StopDeadline, StopSignals
 
@@ -102,15 +103,19 @@ STATUS = GatewayStatus(
 )
 
 
-def drained(status: GatewayStatus) -> tuple[bool, list[Any]]:
+def drained(status: GatewayStatus, *, paused: bool = False) -> tuple[bool, list[Any]]:
     """Whether a run whose gateway has *status* drains at once; what it logs, to its end."""
     settings = LocalSettings(engine=ENGINE, drain_timeout_s=0.0)
     with capture_logs() as logged, LocalRun(settings, command_line) as runner:
         runner._gateway = SimpleNamespace(starts=1, failure=None)  # type: ignore[assignment]
         client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
         runner._client = client  # type: ignore[assignment]
-        engine = SimpleNamespace(failure=lambda: None, finish_batch=lambda: None)
-        runner._engine = engine  # type: ignore[assignment]
+        engine: Any = SimpleNamespace(
+            failure=lambda: None, finish_batch=lambda: None, hold=lambda: None
+        )
+        runner._engine, runner._pause = engine, Pause(engine)
+        if paused:
+            runner._pause.pause("a test")
         runner._state_dir = Path("state")
         runner._stack.callback(logged.append, {"event": "parts end"})
         done = runner.drain()
@@ -136,6 +141,22 @@ def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> N
     assert logged[-1]["event"] == "stopped"
     assert logged[-1]["kept_for_next_start"] == 5
     assert logged[-1]["late"] == STATUS.late
+
+
+def test_a_paused_run_stops_without_processing_what_waits() -> None:
+    done, logged = drained(replace(STATUS, backlog=2), paused=True)
+    assert not done
+    paused, stopping, warning, *_, stopped = logged
+    assert (paused["event"], stopping["event"]) == ("paused", "stopping")
+    assert warning["reason"] == "the run is paused"
+    assert (warning["not_processed"], warning["not_delivered"]) == (2, 0)
+    assert stopped["kept_for_next_start"] == 2
+
+
+def test_a_paused_run_with_nothing_left_stops_as_any_other() -> None:
+    done, logged = drained(STATUS, paused=True)
+    assert done
+    assert [event["event"] for event in logged[1:]] == ["stopping", "parts end", "stopped"]
 
 
 def test_java_that_was_told_to_end_complains_unheard() -> None:

@@ -19,6 +19,7 @@ from wallaroo.cli.executor import executor
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.graph import graph
 from wallaroo.cli.new import new
+from wallaroo.cli.pause import pause, resume
 from wallaroo.cli.probe import probe
 from wallaroo.cli.profile import profile
 from wallaroo.cli.receive import receive
@@ -72,7 +73,8 @@ def main() -> None:
 
 
 for command in (
-    *(new, check, graph, simulate, run, top, profile, send, receive, demo, build, chart, status),
+    *(new, check, graph, simulate, run, top, pause, resume, profile, send, receive, demo, build),
+    *(chart, status),
     *(dead_letters, state, repartition, warm_up, sbom),
     *(gateway, driver, executor, probe),
 ):

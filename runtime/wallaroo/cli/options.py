@@ -195,8 +195,9 @@ DASHBOARD = Options(
         "--ui-token-file",
         type=FILE,
         help="File with a token of at least 16 characters. Users who enter it in the "
-        "dashboard may replay and drop dead letters. Unless the dashboard is at a loopback "
-        "address, it is required to view anything, as the password to any user name.",
+        "dashboard may pause and resume the run, and replay and drop dead letters. Unless the "
+        "dashboard is at a loopback address, it is required to view anything, as the password to "
+        "any user name.",
         show_default="nobody may",
     ),
     names=Option(

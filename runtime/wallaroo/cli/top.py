@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.error
 import urllib.request
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +21,25 @@ from wallaroo.system.printable import printable
 
 _RESPONSE_S = 10.0
 """Seconds that the dashboard may take to respond."""
+_REFUSAL_BYTES = 1000
+"""Bytes that are shown of what it answers if it refuses something."""
 _INTERVAL_S = 1.0
 """Seconds between two lines."""
+
+
+DASHBOARD_TOKEN_FILE = click.option(
+    "--dashboard-token-file",
+    "token_file",
+    type=FILE,
+    help="File with the dashboard's token, that of --ui-token-file, if what is asked requires it.",
+)
+"""How to show the dashboard's token."""
 
 
 @click.command()
 @click.argument("url", default="http://127.0.0.1:7990/")
 @click.option("--once", is_flag=True, help="Print the current metrics on one line, and exit.")
-@click.option(
-    "--dashboard-token-file",
-    "token_file",
-    type=FILE,
-    help="File with the dashboard's token, if it requires one to view it.",
-)
+@DASHBOARD_TOKEN_FILE
 def top(url: str, once: bool, token_file: Path | None) -> None:
     """Show a running application: rates, latency, backlog, workers, errors.
 
@@ -84,18 +92,39 @@ class DashboardClient:
             RuntimeFailure: The dashboard does not respond.
             UsageError: There is no dashboard at the address.
         """
+        return self._ask(urllib.request.Request(f"{self._url}/{path}", headers=self._headers))
+
+    def post(self, action: str) -> dict[str, Any]:
+        """The JSON that the dashboard answers to *action*.
+
+        Raises:
+            RuntimeFailure: The dashboard does not respond, or refuses it.
+            UsageError: There is no dashboard at the address.
+        """
+        url = f"{self._url}/{action}"
         try:
-            request = urllib.request.Request(f"{self._url}/{path}", headers=self._headers)
+            return self._ask(urllib.request.Request(url, b"", self._headers, method="POST"))
+        except RuntimeFailure as failure:
+            if not isinstance(refused := failure.__cause__, urllib.error.HTTPError):
+                raise
+            with refused:
+                text = refused.read(_REFUSAL_BYTES).decode("utf-8", "replace")
+            msg = f"the dashboard at {self._url}/ refuses to {action}: {text}"
+            raise RuntimeFailure(msg) from refused
+
+    def _ask(self, request: urllib.request.Request) -> dict[str, Any]:
+        try:
             with urllib.request.urlopen(request, timeout=_RESPONSE_S) as response:
                 content: dict[str, Any] = json.load(response)
                 return content
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             msg = (
                 f"no dashboard responds at {self._url}/: {reason}; the ready event of the "
                 "application contains its address"
             )
-            raise (UsageError if isinstance(error, ValueError) else RuntimeFailure)(msg) from error
+            mistaken = isinstance(error, (ValueError, InvalidURL))
+            raise (UsageError if mistaken else RuntimeFailure)(msg) from error
 
     def next_snapshot(self, _after: float, timeout_s: float) -> dict[str, Any] | None:
         """The snapshot after *timeout_s*; None, with `failure` set, if there is no response."""

@@ -1,5 +1,6 @@
 """The dashboard of a running application: its state now and during the last minutes.
 
-`watch` polls the application and keeps the results; `server` serves them to browsers, as a page and
-as server-sent events; `rates` computes rates and percentiles from counters and histograms.
+`watch` polls the application, as described in `watched`, and keeps the results; `server` serves
+them to browsers, as a page and as server-sent events; `rates` computes rates and percentiles from
+counters and histograms; `dead_letters` and `pausing` change what the token allows to change.
 """

@@ -67,6 +67,20 @@ class TokenGate:
             raise Refused(401, "invalid token", {"WWW-Authenticate": challenge})
 
 
+def check_change(request: Request, gate: TokenGate | None) -> None:
+    """Let *request*, which changes something, pass if it has the token as a bearer token.
+
+    Raises:
+        Refused: It has not, or there is no token.
+    """
+    if gate is None:
+        raise Refused(403, "the dashboard is read-only: it was started without a token", {})
+    if request.headers.get("Authorization", "")[:7].lower() != "bearer ":
+        # browsers send basic passwords for pages of other sites, too
+        raise Refused(401, "invalid token", {"WWW-Authenticate": "Bearer"})
+    gate.check(request)
+
+
 class Access:
     """Refuses requests before anything else is done with them; middleware.
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wallaroo.dashboard.access import TokenGate
+from wallaroo.dashboard.access import TokenGate, check_change
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 
@@ -47,7 +47,7 @@ class DeadLetterRoutes:
 
     def _change(self, act: Callable[[Choice], int]) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            self._authorize(request)
+            check_change(request, self._gate)
             choice = Choice(await _numbers(request))
             return JSONResponse({"count": await run_in_threadpool(act, choice)})
 
@@ -79,14 +79,6 @@ class DeadLetterRoutes:
         if found[0].payload is None:
             raise HTTPException(404, f"dead letter {number} has no payload")
         return found[0].payload
-
-    def _authorize(self, request: Request) -> None:
-        if self._gate is None:
-            raise HTTPException(403, "the dashboard is read-only: it was started without a token")
-        if request.headers.get("Authorization", "")[:7].lower() != "bearer ":
-            # browsers send basic passwords for pages of other sites, too
-            raise HTTPException(401, "invalid token", headers={"WWW-Authenticate": "Bearer"})
-        self._gate.check(request)
 
 
 async def _numbers(request: Request) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The dashboard over HTTP: a page, its content as server-sent events, and `/metrics`.
 
 On a loopback address, anyone who can connect can read. On any other address, the token is required,
-if there is one. Only dead letters can be changed, and only with a token.
+if there is one. With the token, the run can be paused and resumed, and dead letters be changed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from starlette.staticfiles import StaticFiles
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard.access import Access, Refused, TokenGate
 from wallaroo.dashboard.dead_letters import DeadLetterRoutes
+from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
@@ -59,8 +60,8 @@ class DashboardServer:
     Args:
         address: Where to listen; port 0 lets the system choose.
         watch: Its results are shown.
-        token: Required to replay and drop dead letters, and to read unless the address is a
-            loopback address; None if nobody may replay and drop, and everyone may read.
+        token: Required to change anything, and to read unless the address is a loopback address;
+            None if nobody may change anything, and everyone may read.
         names: Names besides its address that the dashboard may be called by.
 
     Raises:
@@ -93,6 +94,7 @@ class DashboardServer:
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
                 Route("/state", self._state),
+                *PauseRoutes(watch, gate).routes(),
                 *DeadLetterRoutes(watch.watched.dead_letters, gate).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],

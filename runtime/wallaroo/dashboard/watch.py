@@ -9,20 +9,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from wallaroo.dashboard.functions import functions_of
 from wallaroo.dashboard.rates import percentile, rate
-from wallaroo.engine.base import TimedBatch, Unit
-from wallaroo.engine.metrics import KnownError
+from wallaroo.dashboard.watched import Watched
+from wallaroo.engine.base import TimedBatch
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.dead_letters.actions import DeadLetterActions
-from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
-from wallaroo.metrics.samples import Distribution, HotKey, Sample, by_labels
+from wallaroo.metrics.samples import Distribution, Sample, by_labels
 from wallaroo.model.application import Application
 from wallaroo.model.graph import graph_of
+from wallaroo.system.restarts import Restart
 
 KEPT_S = 600.0
 """Seconds for which points are kept."""
@@ -36,39 +35,6 @@ _RATE_WINDOW_S = 5.0
 """Seconds over which rates are averaged: batches make counters jump."""
 _LATENCY_WINDOW_S = 15.0
 """Seconds over which percentiles are computed."""
-
-
-class Watched(Protocol):
-    """A running application."""
-
-    @property
-    def dead_letters(self) -> DeadLetterActions:
-        """Lists, replays and drops its dead letters."""
-
-    def status(self) -> GatewayStatus:
-        """Counts and contents of its gateway."""
-
-    def samples(self) -> list[Sample]:
-        """All its metrics."""
-
-    def hot_keys(self) -> Sequence[HotKey]:
-        """The keys with the most messages recently, the first first."""
-
-    def unit(self) -> Unit:
-        """What its engine commits at a time."""
-
-    def batches(self) -> Sequence[TimedBatch]:
-        """The last batches, the oldest first."""
-
-    def errors(self) -> Sequence[KnownError]:
-        """The last errors of user code, the newest first."""
-
-    def look_up(self, key: str) -> Mapping[str, Any]:
-        """The entities of *key* as of the last committed batch, as plain JSON values.
-
-        `commit` has the number of that batch and the time of its commit, or is None if no batch has
-        been committed. `entities` is a list of objects with `state`, `key` and `entity`.
-        """
 
 
 class _Reading(NamedTuple):
@@ -103,6 +69,8 @@ class Watch:
         self._last: dict[str, Any] | None = None
         self._changed = threading.Condition()
         self._stopping = False
+        self._asked = False
+        """Whether the next poll is to be at once."""
         self._viewed_at = 0.0
         self._began = time.time()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -172,14 +140,22 @@ class Watch:
 
             return self._last if self._changed.wait_for(fresh, timeout_s) else None
 
+    def poll_now(self) -> None:
+        """Poll at once, because something was changed."""
+        with self._changed:
+            self._asked = True
+            self._changed.notify_all()
+
     def _run(self) -> None:
         pause = 0.0
         while not self._wait(pause):
             began = time.monotonic()
+            self._asked = False
             try:
                 with self._polling:
                     result = self._poll()
-            except (RuntimeFailure, OSError):  # the gateway is away, or the run ends
+            except (RuntimeFailure, OSError) as error:  # the gateway is away, or the run ends
+                self._note_away(str(error))
                 pause = _VIEWED_PAUSE_S
                 continue
             took = time.monotonic() - began
@@ -192,13 +168,20 @@ class Watch:
                 unviewed = began - self._viewed_at > 2 * _UNVIEWED_PAUSE_S
             pause = max(_UNVIEWED_PAUSE_S if unviewed else _VIEWED_PAUSE_S, _PAUSE_FACTOR * took)
 
+    def _note_away(self, reason: str) -> None:
+        """Let the last result tell why there is no later one."""
+        with self._changed:
+            if self._last is not None:
+                self._last = self._last | {"time": time.time(), "away": reason}
+                self._changed.notify_all()
+
     def _wait(self, seconds: float) -> bool:
         """Wait, less long if the dashboard is viewed meanwhile; returns whether to stop."""
         earliest = time.monotonic() + _VIEWED_PAUSE_S
 
         def due() -> bool:
             viewed = time.monotonic() - self._viewed_at < _VIEWED_PAUSE_S
-            return self._stopping or (viewed and time.monotonic() > earliest)
+            return self._stopping or self._asked or (viewed and time.monotonic() > earliest)
 
         with self._changed:
             self._changed.wait_for(due, seconds)
@@ -220,9 +203,13 @@ class Watch:
             self._readings.popleft()
         before = self._before(_RATE_WINDOW_S)
         of = {sample.metric.name: sample.value for sample in samples if not sample.labels}
+        waiting = by_labels(samples, catalogue.SINK_WAITING)
         return {
             "time": now.at,
             "began": self._began,
+            "away": None,
+            "paused_since": self.watched.pausing.since,
+            "interruption": self.watched.interruption(),
             "point": {
                 "time": now.at,
                 "pipelines": {
@@ -240,13 +227,13 @@ class Watch:
                 for source in status.sources
             ],
             "sinks": [
-                {
-                    "name": labels[0],
-                    "delivered": count,
-                    "waiting": by_labels(samples, catalogue.SINK_WAITING).get(labels, 0),
-                    "rate": _rate("delivered", labels, before, now),
+                dataclasses.asdict(sink)
+                | {
+                    "delivered": now.delivered.get((sink.name,), 0),
+                    "waiting": waiting.get((sink.name,), 0),
+                    "rate": _rate("delivered", (sink.name,), before, now),
                 }
-                for labels, count in now.delivered.items()
+                for sink in status.sinks
             ],
             "backlog": {
                 "messages": status.backlog,
@@ -267,7 +254,8 @@ class Watch:
             "batch_limit_s": of.get(catalogue.BATCH_LIMIT.name),
             "batch_fixed_s": of.get(catalogue.BATCH_FIXED.name),
             "epochs": _epochs(of),
-            "restarts": of.get(catalogue.QUERY_RESTARTS.name),
+            "query_restarts": of.get(catalogue.QUERY_RESTARTS.name),
+            "restarts": _restarts(self.watched.restarts()),
             "hot_keys": [one._asdict() for one in self.watched.hot_keys()],
             "errors": [
                 {
@@ -315,6 +303,7 @@ class Watch:
     ) -> dict[str, dict[str, float | None]]:
         spent = by_labels(samples, catalogue.STEP_SECONDS)
         set_aside = by_labels(samples, catalogue.SET_ASIDE)
+        late = by_labels(samples, catalogue.LATE)
         found: dict[str, dict[str, float | None]] = {}
         for node, steps in self._nodes.items():
             timed = [spent[step] for step in steps if step in spent]
@@ -324,6 +313,7 @@ class Watch:
                 "in": sum(now.entered.get(step, 0) for step in steps),
                 "out": sum(now.left.get(step, 0) for step in steps),
                 "set_aside": sum(set_aside.get(step, 0) for step in steps),
+                "late": sum(late.get(step, 0) for step in steps),
                 "microseconds": 1e6 * sum(value.sum for value in timed) / count if count else None,
             }
         entities_of = by_labels(samples, catalogue.STATE_ENTITIES)
@@ -368,6 +358,12 @@ def _nodes(application: Application) -> dict[str, list[tuple[str, str]]]:
 
 def _shown(node: Any) -> dict[str, Any]:
     return dataclasses.asdict(node) | {"place": str(node.place)}
+
+
+def _restarts(of_parts: Mapping[str, Sequence[Restart]]) -> list[dict[str, Any]]:
+    """All restarts, the newest first."""
+    found = [one._asdict() | {"part": part} for part, all_ in of_parts.items() for one in all_]
+    return sorted(found, key=lambda one: -one["at"])
 
 
 def _epochs(of: Mapping[str, Any]) -> dict[str, float] | None:

@@ -24,6 +24,7 @@ from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.timing import KeyTime
 from wallaroo.system.pod import Pod
+from wallaroo.system.restarts import Restart
 
 if TYPE_CHECKING:
     from wallaroo.engine.metrics import EngineMetrics
@@ -226,6 +227,14 @@ class RunningEngine(ABC):
         """Supervise it; returns why it is not restarted, or None while it runs or will run."""
 
     @abstractmethod
+    def restarts(self) -> Sequence[Restart]:
+        """Its last restarts after failures, with the reasons; the oldest first."""
+
+    @abstractmethod
+    def interruption(self) -> str | None:
+        """Why it does not run at the moment, although it will again; None while it runs."""
+
+    @abstractmethod
     def samples(self) -> list[Sample]:
         """What it has done since it started, as metrics."""
 
@@ -259,7 +268,14 @@ class RunningEngine(ABC):
 
     @abstractmethod
     def hold(self) -> None:
-        """Start no further batch."""
+        """Start no further batch until `release`; the one in progress ends.
+
+        A query that fails meanwhile is started again, and held.
+        """
+
+    @abstractmethod
+    def release(self) -> None:
+        """Start batches again."""
 
     @abstractmethod
     def reload(

@@ -248,6 +248,9 @@ CHECKPOINT_AGE = _metric(
     "gauge",
     "Seconds since the last batch, or publication, was committed.",
 )
+PAUSED = _metric(
+    "wallaroo_paused", "gauge", "1 while the run is paused and processes nothing, otherwise 0."
+)
 WORKERS_WANTED = _metric("wallaroo_workers_wanted", "gauge", "Requested number of workers.")
 WORKERS_ALIVE = _metric("wallaroo_workers_alive", "gauge", "Workers that accept tasks.")
 QUERY_RESTARTS = _metric(

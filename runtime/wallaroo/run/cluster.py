@@ -29,6 +29,7 @@ from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
+from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.directory import StateDirectory
@@ -115,8 +116,9 @@ class ClusterRun(Lifecycle):
         self._engine = engine().start(
             engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
+        self._pause = Pause(self._engine)
         self._stack.callback(self._engine.stop)
-        self._status.engine = self._engine
+        self._status.engine, self._status.pause = self._engine, self._pause
         self._summary.start()
         self._stack.callback(self._summary.stop)
         if self._worker_count is not None:
@@ -172,6 +174,7 @@ class ClusterRun(Lifecycle):
             if deadline is not None and time.monotonic() > deadline:
                 self._remove_surplus()
         self._status.enter("stopping")
+        self._pause.close()
         self._engine.hold()
         last_batch = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
         last_batch.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -17,8 +17,10 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.model.application import Application
+from wallaroo.run.pausing import Pause
 from wallaroo.run.state.saved import of_key
 from wallaroo.system.binding import why_not_bound
+from wallaroo.system.restarts import Restart
 
 log = structlog.get_logger("wallaroo")
 
@@ -29,16 +31,31 @@ class DashboardFeed:
     Args:
         location: Location of the gateway's internal API.
         engine: The engine.
+        pause: Pauses the engine.
+        gateway_restarts: Returns the last restarts of the gateway that are known here.
     """
 
-    def __init__(self, location: str, engine: RunningEngine) -> None:
+    def __init__(
+        self,
+        location: str,
+        engine: RunningEngine,
+        pause: Pause,
+        gateway_restarts: Callable[[], Sequence[Restart]] = tuple,
+    ) -> None:
         self._client = GatewayClient(location, patience_s=0)  # an outage is shown
         self._engine = engine
+        self._pause = pause
+        self._gateway_restarts = gateway_restarts
 
     @property
     def dead_letters(self) -> DeadLetterActions:
         """The actions on its dead letters."""
         return self._client
+
+    @property
+    def pausing(self) -> Pause:
+        """Pauses and resumes it."""
+        return self._pause
 
     def status(self) -> GatewayStatus:
         """The gateway's status."""
@@ -46,7 +63,7 @@ class DashboardFeed:
 
     def samples(self) -> list[Sample]:
         """All metrics."""
-        return self._client.samples() + self._engine.samples()
+        return [*self._client.samples(), *self._engine.samples(), self._pause.sample()]
 
     def hot_keys(self) -> list[HotKey]:
         """The keys with the most messages recently."""
@@ -63,6 +80,14 @@ class DashboardFeed:
     def errors(self) -> Sequence[KnownError]:
         """The last errors of user code."""
         return self._engine.figures.errors()
+
+    def restarts(self) -> Mapping[str, Sequence[Restart]]:
+        """The last restarts of its query and its gateway."""
+        return {"query": self._engine.restarts(), "gateway": self._gateway_restarts()}
+
+    def interruption(self) -> str | None:
+        """Why it does not run at the moment."""
+        return self._engine.interruption()
 
     def look_up(self, key: str) -> dict[str, Any]:
         """See `Watched.look_up`."""
@@ -104,7 +129,8 @@ def serve_dashboard(
 ) -> Dashboard:
     """Serve the dashboard of *application* at *address*, or at a free port if that is in use.
 
-    Users who enter *token* may replay and drop dead letters; with None, nobody may. Browsers may
+    Users who enter *token* may pause the run, and replay and drop dead letters; with None, nobody
+    may. Browsers may
     call it by *names* as well.
     """
     watch = Watch(application, feed)

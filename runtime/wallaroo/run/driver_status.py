@@ -14,6 +14,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
+from wallaroo.run.pausing import Pause
 
 _STARTING_S = 300.0
 """Seconds that a start may take before the driver counts as dead: starting Spark takes seconds,
@@ -49,6 +50,8 @@ class DriverStatus:
         """Queries the gateway, without retries."""
         self.engine: RunningEngine | None = None
         """The engine, once it runs."""
+        self.pause: Pause | None = None
+        """Pauses the engine, once that runs."""
 
     def enter(self, state: str) -> None:
         """Record that the driver enters *state*."""
@@ -85,6 +88,8 @@ class DriverStatus:
         gateway = self.gateway()
         if gateway is None:
             return Health(False, "the gateway is unavailable")
+        if self._paused_since() is not None:
+            return Health(True, "paused")
         stalled_s = min(time.monotonic() - self._batch_at, gateway.waited_s)
         if gateway.backlog and stalled_s > _STALLED_S:
             msg = f"{gateway.backlog} messages waiting, no batch committed for {stalled_s:.0f} s"
@@ -97,7 +102,7 @@ class DriverStatus:
 
     def to_json(self) -> dict[str, Any]:
         """The status as JSON."""
-        gateway = self.gateway()
+        gateway, paused = self.gateway(), self._paused_since()
         requested, running = (None, None) if self.engine is None else self.engine.workers()
         with self._lock:
             now = time.monotonic()
@@ -105,7 +110,8 @@ class DriverStatus:
             batch, age_s = self._batch, now - self._batch_at
         return {
             "application": self._application,
-            "state": self._state,
+            "state": "paused" if self._state == "running" and paused else self._state,
+            "paused_s": round(time.time() - paused, 1) if paused else None,
             "partitions": self._partitions,
             "workers": {
                 "wanted": requested,
@@ -123,7 +129,12 @@ class DriverStatus:
 
     def metrics(self) -> str:
         """The engine's metrics in Prometheus's format; the gateway serves its own."""
-        return "" if self.engine is None else exposition(self.engine.samples())
+        if self.engine is None or self.pause is None:
+            return ""
+        return exposition([*self.engine.samples(), self.pause.sample()])
+
+    def _paused_since(self) -> float | None:
+        return None if self.pause is None else self.pause.since
 
     def _costs(self) -> dict[str, Any] | None:
         """The costs of a batch; None before the first one has ended."""

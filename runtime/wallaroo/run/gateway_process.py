@@ -18,7 +18,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Sink, Source
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended, what_to_do
-from wallaroo.system.restarts import Restarts
+from wallaroo.system.restarts import Restart, Restarts
 
 _END_TIMEOUT_S = 20.0
 """Seconds that the gateway may take to stop."""
@@ -64,6 +64,10 @@ class GatewayProcess:
     def pid(self) -> int | None:
         """Number of the current process; None before the first start."""
         return None if self._process is None else self._process.pid
+
+    def restarts(self) -> Sequence[Restart]:
+        """Its last restarts, the oldest first."""
+        return tuple(self._restarts.last)
 
     def start(self) -> None:
         """Start the gateway; returns when its addresses are bound.
@@ -177,7 +181,7 @@ class GatewayProcess:
                 if self._damage:
                     self.failure = problem
                     return
-                pause = self._restarts.pause()
+                pause = self._restarts.pause(problem)
                 if pause is None:
                     self.failure = (
                         f"the gateway failed {self._restarts.failures} times in a row: {problem}; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,7 @@ from wallaroo.engine.registry import engine
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
+from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import DashboardSettings
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
@@ -23,6 +25,7 @@ from wallaroo.run.stopping import StartInterrupted, StopSignals
 from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.credentials import read_token
 from wallaroo.system.private_files import private_files
+from wallaroo.system.restarts import Restart
 
 CHECK_INTERVAL_S = 0.2
 """Seconds between checks of whether all parts are running."""
@@ -44,6 +47,8 @@ class Lifecycle(ABC):
 
     _engine: RunningEngine
     """The engine, from `_start` on."""
+    _pause: Pause
+    """Pauses it."""
 
     def __init__(self, dashboard: DashboardSettings) -> None:
         self._dashboard = dashboard
@@ -102,6 +107,10 @@ class Lifecycle(ABC):
     def _on_batch(self, batch: Batch) -> None:
         """See `OnBatch`."""
 
+    def _gateway_restarts(self) -> Sequence[Restart]:
+        """The last restarts of the gateway, as far as this process makes them."""
+        return ()
+
     def _load(self, reference: ApplicationRef) -> Application:
         with captured_user_output():
             application = reference.load()
@@ -129,7 +138,7 @@ class Lifecycle(ABC):
         address = self._dashboard.address
         if address is None:
             return None
-        feed = DashboardFeed(location, self._engine)
+        feed = DashboardFeed(location, self._engine, self._pause, self._gateway_restarts)
         self._stack.callback(feed.close)
         dashboard = serve_dashboard(
             address, application, feed, self._dashboard_token, self._dashboard.names

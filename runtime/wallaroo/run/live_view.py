@@ -171,6 +171,10 @@ def can_show(console: Console) -> bool:
 def _shared(snapshot: Snapshot) -> Text:
     backlog, workers = snapshot["backlog"], snapshot["workers"]
     text = Text()
+    if snapshot["paused_since"] is not None:
+        text.append("paused  ", "yellow")
+    if (reason := snapshot["away"] or snapshot["interruption"]) is not None:
+        text.append(f"{printable(reason)}  ", "red")
     late = backlog["seconds"] > _LATE_S
     age = f" ({seconds(backlog['seconds'])})" if backlog["messages"] else ""
     text.append(f"backlog {number(backlog['messages'])}{age}", "red" if late else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from wallaroo.run.dashboard_feed import Dashboard
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
+from wallaroo.run.pausing import Pause
 from wallaroo.run.reload.reloader import Reloader, check_reloadable
 from wallaroo.run.reload.served import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
@@ -40,6 +41,7 @@ from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, state_here
 from wallaroo.run.stopping import StopDeadline
+from wallaroo.system.restarts import Restart
 
 _MAX_SOURCE_FAILURES = 5
 """Consecutive failures of a source after which a run with --until-done gives up."""
@@ -110,6 +112,7 @@ class LocalRun(Lifecycle):
         self._engine = engine().start(
             engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
         )
+        self._pause = Pause(self._engine)
         self._stack.callback(self._stop_engine)
         self._shown = dashboard = self._serve_dashboard(application, gateway.location)
         if dashboard is not None:
@@ -187,7 +190,7 @@ class LocalRun(Lifecycle):
                 return failure
             if self._reloader is not None:
                 self._reloader.look()
-            if self._settings.until_done:
+            if self._settings.until_done and self._pause.since is None:
                 status = self.status()
                 if (problem := _source_problem(status)) is not None:
                     return problem
@@ -198,15 +201,23 @@ class LocalRun(Lifecycle):
     def drain(self) -> bool:
         """Close the sources, and continue until everything is processed and delivered.
 
+        A run that is paused processes nothing, and continues only until what it has published is
+        delivered.
+
         Returns:
-            Whether everything is; False after the drain timeout or another signal.
+            Whether everything is; False after the drain timeout or another signal, and if messages
+            wait in a run that is paused.
 
         Raises:
             RuntimeFailure: A part failed.
         """
         starts = self._gateway.starts
+        paused = self._pause.close()
         self._client.stop_accepting()
         started = time.monotonic()
+        limit_s, interruption = self._settings.drain_timeout_s, None
+        if paused:
+            self._finish_batch(started + limit_s)
         status = self.status()
         log.info(
             "stopping",
@@ -215,8 +226,7 @@ class LocalRun(Lifecycle):
             undelivered=status.undelivered,
         )
         self._signals.received.clear()
-        limit_s, interruption = self._settings.drain_timeout_s, None
-        while status.backlog or status.undelivered:
+        while (status.backlog and not paused) or status.undelivered:
             if (failure := self._failure()) is not None:
                 raise RuntimeFailure(failure)
             if self._gateway.starts != starts:  # a restarted gateway listens again
@@ -233,7 +243,7 @@ class LocalRun(Lifecycle):
             self._finish_batch(started + limit_s)
         remaining = status.backlog + status.undelivered
         if remaining:
-            self._warn_of_remaining(status, interruption or "")
+            self._warn_of_remaining(status, interruption or "the run is paused")
         self._stopped = {
             "accepted": {source.name: source.accepted for source in status.sources},
             "delivered": status.delivered,
@@ -305,6 +315,9 @@ class LocalRun(Lifecycle):
 
     def _stop_engine(self) -> None:
         self._engine.stop(at_once=self._gateway.failure is not None)
+
+    def _gateway_restarts(self) -> Sequence[Restart]:
+        return self._gateway.restarts()
 
     def _failure(self) -> str | None:
         if self._gateway.failure is not None:

@@ -28,9 +28,9 @@ class DashboardSettings:
     address: Address | None = None
     """Address to serve it at; None to disable it."""
     token_file: Path | None = None
-    """File with the token that users must enter to replay or drop dead letters, and to view
-    anything unless the address is a loopback address. With None, everyone may view, and nobody may
-    replay or drop."""
+    """File with the token that users must enter to pause the run or change dead letters, and to
+    view anything unless the address is a loopback address. With None, everyone may view, and nobody
+    may change anything."""
     names: tuple[str, ...] = ()
     """Names besides its address that browsers may call it by."""
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from wallaroo.dataflow.records import JOURNAL
+from wallaroo.engine.batch_sizing import BatchLimits
+from wallaroo.engine.gateway_api import Latest
 from wallaroo.engine.microbatch import source
 from wallaroo.engine.microbatch.job import Job, Readers
+from wallaroo.engine.microbatch.source import JournalReader
 from wallaroo.engine.spark import task_epoch
 from wallaroo.engine.spark.checkpoint.partitions import unfinished_batch
 from wallaroo.gateway.internal_api.connector import Connector
@@ -37,6 +42,32 @@ def test_a_batch_with_which_the_query_failed_is_suspect(
     )
     assert task_epoch.task_epoch().number == batch
     assert source.is_tried_again(job) == isolates
+
+
+def test_a_hold_while_it_waits_leaves_what_has_come_in_the_journal(tmp_path: Path) -> None:
+    readers = Readers(str(tmp_path / "readers"))
+    asked: list[int] = []
+
+    def latest(*_: object) -> Latest:
+        asked.append(readers.now())
+        if len(asked) == 1:
+            readers.set(0)  # while it waits for messages
+        return Latest({JOURNAL: 5}, "opening")
+
+    job: Any = SimpleNamespace(
+        readers=readers,
+        costs=None,
+        batch=BatchLimits(),
+        idle_wait_s=1.0,
+        connect=lambda: SimpleNamespace(latest=latest),
+    )
+    readers.set(2)
+    reader, start = JournalReader(job), {"offset": 0}
+    assert reader.latestOffset(start, None) == start
+    assert reader.latestOffset(start, None) == start
+    assert asked == [2]
+    readers.set(2)
+    assert reader.latestOffset(start, None)["offset"] == 5
 
 
 def test_a_batch_that_is_planned_and_not_committed_is_unfinished(tmp_path: Path) -> None:

@@ -257,6 +257,28 @@ def test_large_messages_go_past_spark(tmp_path: Path) -> None:
     assert made == [f"a{large}{n},{n}".encode() for n in range(1, 13)]
 
 
+def test_a_query_that_is_held_takes_no_message_until_it_is_released(tmp_path: Path) -> None:
+    application, store = two_states(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 2) as query,
+    ):
+        submit(gateway, application, [("in", b"a")] * 3)
+        wait_until_processed(gateway, 3)
+        for times in (1, 2):
+            query.feed.hold()
+            query.feed.finish_epoch()  # answered behind the request before
+            submit(gateway, application, [("in", b"a")] * 4)
+            accepted = 3 + 4 * times
+            assert gateway.journal.wait_accepted(0, accepted, PATIENCE_S)
+            query.feed.finish_epoch()
+            assert gateway.journal.backlog == 4
+            query.feed.release()
+            wait_until_processed(gateway, accepted)
+        (made,) = gateway.outputs(application).values()
+    assert [output.split(b",")[0] for output in made] == [b"a%d" % n for n in range(1, 12)]
+
+
 def closing() -> Application:
     """Counts messages in windows of the wall clock."""
     decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(text)

@@ -52,8 +52,14 @@ def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
         return query
 
     engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
-    assert [engine.failure() for _ in range(4)] == [None] * 4
+    assert engine.interruption() is None
+    assert engine.failure() is None
+    assert engine.interruption() == "the query restarts: a worker died"
+    assert [engine.failure() for _ in range(3)] == [None] * 3
+    assert engine.interruption() is None
     assert engine.restarts == 1
+    first, second = engine.last_restarts()
+    assert (first.reason, second.reason) == ("a worker died", "BrokenPipeError")
     assert not list(starts)
 
 

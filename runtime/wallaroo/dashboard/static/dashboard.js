@@ -110,8 +110,8 @@ function show() {
     setState("waiting", `batch limit of ${format.seconds(snapshot.batch_limit_s)} cannot be met: fixed cost ${format.seconds(snapshot.batch_fixed_s)}`);
   else if (backlog.seconds > 60) setState("waiting", "falling behind");
   else setState("good", entering > 0 ? "running" : "idle");
-  const times = snapshot.restarts === 1 ? "once" : `${snapshot.restarts} times`;
-  const restarts = snapshot.restarts ? `, query restarted ${times}` : "";
+  const times = snapshot.query_restarts === 1 ? "once" : `${snapshot.query_restarts} times`;
+  const restarts = snapshot.query_restarts ? `, query restarted ${times}` : "";
   $("about").textContent = `up ${format.seconds(snapshot.time - snapshot.began)}${restarts}`;
   tiles([
     ["in", `${format.count(entering)}/s`],

@@ -76,9 +76,12 @@ class RunningMicroBatch(RunningOnSpark):
         self._looking_up = threading.Lock()
         self._spark = launched.finish()
         self._readers = Readers(str(scratch / "readers"))
-        self._readers.set(settings.workers)
+        self._ranges = settings.workers
+        """Ranges that a batch is read in while batches run."""
+        self._readers.set(self._ranges)
         self._costs = CostsFile(str(scratch / "costs"))
-        self._held = False
+        self._holding = threading.Lock()
+        self._held = self._reloads = False
         self._executors: Executors | None = None
         """The executors, if the master starts and stops them."""
 
@@ -163,8 +166,8 @@ class RunningMicroBatch(RunningOnSpark):
         """See `RunningEngine.scale`."""
         if self._executors is not None:
             self._executors.want(workers)
-        if not self._held:
-            self._readers.set(max(1, workers))
+        self._ranges = max(1, workers)
+        self._set_held()
 
     def remove_surplus(self) -> None:
         """See `RunningEngine.remove_surplus`."""
@@ -176,7 +179,7 @@ class RunningMicroBatch(RunningOnSpark):
     ) -> None:
         """See `RunningEngine.reload`."""
         with self._looking_up:
-            self._readers.set(0)
+            self._set_held(reloads=True)
             with contextlib.suppress(Exception):  # it has failed: its batch is run again
                 self._query.finish_batch()
             self._query.replace()
@@ -185,15 +188,25 @@ class RunningMicroBatch(RunningOnSpark):
             self._job = dataclasses.replace(
                 self._job, application=application.absolute(), repeated=program.repeated
             )
-            self._readers.set(self._workers)
+            self._set_held(reloads=False)
             self._query.reconsider()
             if (reason := self._query.failure()) is not None:  # it starts the query
                 raise RuntimeFailure(reason)
 
     def hold(self) -> None:
         """See `RunningEngine.hold`."""
-        self._held = True
-        self._readers.set(0)
+        self._set_held(held=True)
+
+    def release(self) -> None:
+        """See `RunningEngine.release`."""
+        self._set_held(held=False)
+
+    def _set_held(self, *, held: bool | None = None, reloads: bool | None = None) -> None:
+        """Note why batches are held, and hold them if there is a reason."""
+        with self._holding:
+            self._held = self._held if held is None else held
+            self._reloads = self._reloads if reloads is None else reloads
+            self._readers.set(0 if self._held or self._reloads else self._ranges)
 
     def stop(self, *, at_once: bool = False) -> None:
         """See `RunningEngine.stop`."""

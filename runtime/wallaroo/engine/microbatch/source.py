@@ -121,6 +121,8 @@ class JournalReader(DataSourceStreamReader):
             job.idle_wait_s,
             start.get("opening"),
         )
+        if not job.readers.now():  # held while it waited: what has come meanwhile stays there
+            return start
         end = latest.end[JOURNAL]
         pace.begin(after, end)
         # an import's name in the start, or another opening, does not make a batch

@@ -15,6 +15,7 @@ from wallaroo.engine.realtime.messages import (
     HELLO,
     HOLD,
     PUBLISHED,
+    RELEASE,
     Hello,
     News,
     json_in,
@@ -79,6 +80,11 @@ class Feed:
         """Let the gateway hand out no more chunks."""
         with contextlib.suppress(OSError):  # the query has failed
             self._frames.send(HOLD)
+
+    def release(self) -> None:
+        """Let the gateway hand out chunks again."""
+        with contextlib.suppress(OSError):  # the query has failed
+            self._frames.send(RELEASE)
 
     def close(self) -> None:
         """Close the connection."""

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
 
-HELLO, BEGIN, REPORT, CHANGES, FINISH, HOLD = b"H", b"B", b"W", b"A", b"F", b"O"
+HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
+HOLD, RELEASE = b"O", b"U"
 DAMAGED = b"M"
 """To the gateway: a process introduces itself; an epoch begins; the results of a chunk; a
-request for changes; requests of the driver to end the epoch, and to hand out no more chunks; what a
-process has found to be damaged."""
+request for changes; requests of the driver to end the epoch, to hand out no more chunks, and to
+hand them out again; what a process has found to be damaged."""
 TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D", b"P", b"X"
 """From the gateway: a chunk to run; its next level; the end of the epoch; changes, and their end;
 what was published; a failure. `FINISH` says that the epoch has ended."""

@@ -37,6 +37,7 @@ class RealTimeQuery:
         name: Name of the application.
         on_batch: Called with what was published.
         on_epochs: Called when epochs have ended, with the seconds for which the stream stood.
+        held: Whether the gateway is to hand out no chunks, until `release`.
 
     Raises:
         NotYet: The gateway is not there.
@@ -50,6 +51,8 @@ class RealTimeQuery:
         name: str,
         on_batch: OnBatch,
         on_epochs: Callable[[Sequence[float]], None] = lambda _seconds: None,
+        *,
+        held: bool = False,
     ) -> None:
         self._on_batch = on_batch
         self._on_epochs = on_epochs
@@ -66,6 +69,8 @@ class RealTimeQuery:
         except OSError as error:
             msg = f"the gateway cannot be reached: {error}"
             raise NotYet(msg) from error
+        if held:
+            self.hold()
         try:
             self._query = start_query(
                 session, name, job.attempt, job, job.partitions, job.checkpoint
@@ -100,6 +105,10 @@ class RealTimeQuery:
     def hold(self) -> None:
         """Let the gateway hand out no more chunks."""
         self._feed.hold()
+
+    def release(self) -> None:
+        """Let the gateway hand out chunks again."""
+        self._feed.release()
 
     def finish_batch(self, timeout_s: float | None = None) -> None:
         """Wait until Spark has the state as of all that is published; see `Feed.finish_epoch`."""

@@ -64,6 +64,7 @@ class RunningRealTime(RunningOnSpark):
         self._looking_up = threading.Lock()
         self._supervising = threading.RLock()
         self._last: RealTimeQuery | None = None
+        self._holding = threading.Lock()
         self._held = False
         self._executors: Executors | None = None
         """The executors; None for local Spark."""
@@ -88,13 +89,15 @@ class RunningRealTime(RunningOnSpark):
             job = self._job
             files = fresh_directory(job.checkpoint) if self._placement is None else None
             fresh = dataclasses.replace(job, gateway=address, attempt=next(attempts), files=files)
-            name = layout.application
-            self._last = RealTimeQuery(
-                self._spark.session, fresh, name, committed, figures.on_epochs
+            name, held = layout.application, self._held
+            started = RealTimeQuery(
+                self._spark.session, fresh, name, committed, figures.on_epochs, held=held
             )
-            if self._held:
-                self._last.hold()
-            return self._last
+            with self._holding:
+                self._last = started
+                if self._held != held:  # meanwhile
+                    self._apply_hold(started)
+            return started
 
         with self._spark.starting():
             if not is_local(settings.master):
@@ -186,9 +189,11 @@ class RunningRealTime(RunningOnSpark):
 
     def hold(self) -> None:
         """See `RunningEngine.hold`."""
-        self._held = True
-        if self._last is not None:
-            self._last.hold()
+        self._set_held(True)
+
+    def release(self) -> None:
+        """See `RunningEngine.release`."""
+        self._set_held(False)
 
     def stop(self, *, at_once: bool = False) -> None:
         """See `RunningEngine.stop`."""
@@ -198,6 +203,18 @@ class RunningRealTime(RunningOnSpark):
         self._query.stop()
         if not at_once and self._spark.is_alive():
             self._spark.stop()
+
+    def _set_held(self, held: bool) -> None:
+        with self._holding:
+            self._held = held
+            if self._last is not None:
+                self._apply_hold(self._last)
+
+    def _apply_hold(self, query: RealTimeQuery) -> None:
+        if self._held:
+            query.hold()
+        else:
+            query.release()
 
     def _move_if_outdated(self) -> None:
         """Stop a query that is to use other executors, at the end of an epoch."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wallaroo.engine.base import RunningEngine
 from wallaroo.engine.spark.supervised_query import SupervisedQuery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
+from wallaroo.system.restarts import Restart
 
 
 class RunningOnSpark(RunningEngine):
@@ -20,6 +23,14 @@ class RunningOnSpark(RunningEngine):
     def waits(self) -> bool:
         """See `RunningEngine.waits`."""
         return self._query.waits()
+
+    def restarts(self) -> Sequence[Restart]:
+        """See `RunningEngine.restarts`."""
+        return self._query.last_restarts()
+
+    def interruption(self) -> str | None:
+        """See `RunningEngine.interruption`."""
+        return self._query.interruption()
 
     def samples(self) -> list[Sample]:
         """See `RunningEngine.samples`."""

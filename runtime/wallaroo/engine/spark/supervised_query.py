@@ -14,7 +14,7 @@ from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark.checkpoint.damage import damaged_file_in, is_damage
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
-from wallaroo.system.restarts import Restarts
+from wallaroo.system.restarts import Restart, Restarts
 
 log = structlog.get_logger("wallaroo")
 
@@ -146,7 +146,7 @@ class SupervisedQuery:
             return failure.reason
         if failure.damage and self._is_given_up():
             return self._describe(failure.reason)
-        pause = self._restarts.pause()
+        pause = self._restarts.pause(failure.reason)
         if pause is None:
             return f"the query failed {self._restarts.failures} times in a row: {failure.reason}"
         log.warning("query restarts", reason=failure.reason, pause_s=pause)
@@ -170,7 +170,7 @@ class SupervisedQuery:
         except Exception as error:  # e.g. a helper process of Spark may have been killed
             if self._ended() is not None:
                 raise
-            return failure_of(str(error))
+            return failure_of(str(error) or type(error).__name__)
         self._lacks = ""
         self.restarts += not self._is_planned
         self._is_planned = False
@@ -192,6 +192,20 @@ class SupervisedQuery:
         if str(reason) != self._lacks:
             self._lacks = str(reason)
             log.info("query waits", reason=str(reason))
+
+    def last_restarts(self) -> Sequence[Restart]:
+        """Its last restarts after failures, the oldest first."""
+        return tuple(self._restarts.last)
+
+    def interruption(self) -> str | None:
+        """Why it does not run now and will be started again; None while it runs."""
+        if self._restart_at is None:
+            return None
+        if self._lacks:
+            return f"the query waits: {self._lacks}"
+        if self._is_planned:
+            return "the query is started anew"
+        return f"the query restarts: {self._restarts.last[-1].reason}"
 
     def replace(self) -> None:
         """Stop the query; `failure` starts it again."""

@@ -30,6 +30,7 @@ from wallaroo.engine.realtime.messages import (
     HOLD,
     READER,
     RECORD,
+    RELEASE,
     REPORT,
     Hello,
     NextLevel,
@@ -165,9 +166,9 @@ class ChunkRun:
             self._processes[role].send(DONE)
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
-        elif kind == HOLD and role == DRIVER:
+        elif kind in {HOLD, RELEASE} and role == DRIVER:
             with self._changed:
-                self._held = True
+                self._held = kind == HOLD
                 self._changed.notify_all()
         elif kind == FINISH and role == DRIVER:
             with self._changed:
@@ -273,7 +274,9 @@ class ChunkRun:
                 if self._held:
                     self._report()
                     with self._changed:
-                        self._changed.wait_for(lambda: self._closed or self._asked, _WAIT_S)
+                        self._changed.wait_for(
+                            lambda: self._closed or self._asked or not self._held, _WAIT_S
+                        )
                     continue
                 self._journal.wait_beyond(self._next, _WAIT_S)
                 self._report()
@@ -282,7 +285,7 @@ class ChunkRun:
                 if not self._outbox.wait_for_room(_WAIT_S):
                     continue
                 chunks = tail.read(self._next, self._pace.chunk_bytes)
-                if not chunks:
+                if not chunks or self._held:
                     continue
                 last_message = time.monotonic()
                 size = sum(len(chunk.data) for chunk in chunks)

@@ -337,6 +337,13 @@ def _delays(
 ) -> Iterator[str]:
     """Problems with the speed of processing."""
     waited_s = gateway.get("waited_s") or 0.0
+    if driver.get("state") == "paused":
+        if waited_s > max_lag_s:
+            yield (
+                f"the application is paused, and the oldest message has waited for {waited_s:.0f} "
+                f"s: resume it on its dashboard or with wallaroo resume"
+            )
+        return
     if waited_s > max_lag_s:
         yield (
             f"the application cannot keep up with its senders: the oldest message has waited for "
