@@ -1,7 +1,9 @@
 // The page: draws the snapshots that the server sends as events.
 import { $, body, clock, code, element, number, row, stepOf, when } from "./dom.js";
+import { drawCharts, initCharts, makeCharts } from "./charts.js";
 import { drawGraph, showMetrics } from "./graph.js";
 import { initDeadLetters, updateDeadLetters } from "./letters.js";
+import { initPause, noticesOf, showNotices, updatePause } from "./pause.js";
 import { initStateForm } from "./state.js";
 
 const MAX_POINTS = 700;
@@ -33,14 +35,14 @@ const application = await (await fetch("application")).json();
 document.title = `${application.name} · Wallaroo`;
 $("name").textContent = application.name;
 const unit = application.unit, phases = Object.keys(unit.phases);
-let graph = drawGraph(application, $("graph"));
+const graph = drawGraph(application, $("graph"));
 initDeadLetters(application.changeable);
+initPause(application.changeable);
 initStateForm();
+initCharts(application, format);
 let points = [];
 let snapshot = null;
-let plots = {};
 
-for (const name of application.pipelines) $("pipeline").add(new Option(name, name));
 $("pipeline").addEventListener("change", () => redraw());
 $("batches-title").textContent = `Last ${unit.name === "batch" ? "batches" : `${unit.name}s`}`;
 $("phases").replaceChildren(...phases.map((phase) => {
@@ -49,17 +51,12 @@ $("phases").replaceChildren(...phases.map((phase) => {
   return entry;
 }));
 
-const theme = document.documentElement.dataset;
-const button = $("theme");
-const showTheme = () => button.setAttribute("aria-pressed", String(theme.theme === "dark"));
-button.addEventListener("click", () => {
-  theme.theme = theme.theme === "dark" ? "light" : "dark";
-  try { localStorage.setItem("theme", theme.theme); } catch { /* storage may be forbidden */ }
-  showTheme();
-  makePlots();
-});
+const themes = [...$("theme").querySelectorAll("button")];
+for (const button of themes) {
+  button.addEventListener("click", () => dispatchEvent(new CustomEvent("choose-theme", { detail: button.value })));
+}
+addEventListener("theme", showTheme);
 showTheme();
-makePlots();
 
 const events = new EventSource("events");
 events.addEventListener("history", (event) => { points = JSON.parse(event.data); redraw(); });
@@ -89,7 +86,19 @@ async function poll() {
 }
 
 let resizing = 0;
-addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(makePlots, 150); });
+addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(remake, 150); });
+
+function showTheme() {
+  for (const button of themes) button.ariaPressed = String(button.value === document.documentElement.dataset.choice);
+  remake(); // canvases do not follow the style
+}
+
+function remake() {
+  makeCharts();
+  redraw();
+}
+
+function redraw() { drawCharts(points, snapshot); }
 
 function setState(kind, text) {
   const state = $("state");
@@ -103,8 +112,12 @@ function show() {
   const entering = pipelines.reduce((sum, one) => sum + one.in, 0);
   const slow = Math.max(...pipelines.map((one) => one.p99 ?? -1));
   const middle = Math.max(...pipelines.map((one) => one.p50 ?? -1));
-  const problem = snapshot.sources.find((source) => source.problem);
-  if (problem) setState("bad", `source ${problem.name} is failing`);
+  const [source, sink] = [snapshot.sources, snapshot.sinks].map((ends) => ends.find((end) => end.problem));
+  if (snapshot.away) setState("bad", "gateway away");
+  else if (snapshot.paused_since !== null) setState("waiting", "paused");
+  else if (snapshot.interruption) setState("bad", "query not running");
+  else if (source) setState("bad", `source ${source.name} is failing`);
+  else if (sink) setState("bad", `sink ${sink.name} takes nothing`);
   else if (workers.alive < workers.wanted) setState("waiting", "workers missing");
   else if (snapshot.batch_fixed_s > snapshot.batch_limit_s / 2 && backlog.seconds > snapshot.batch_limit_s)
     setState("waiting", `batch limit of ${format.seconds(snapshot.batch_limit_s)} cannot be met: fixed cost ${format.seconds(snapshot.batch_fixed_s)}`);
@@ -129,9 +142,12 @@ function show() {
     [`last ${unit.name}`, format.seconds(snapshot.checkpoint_age_s), "ago"],
   ]);
   showMetrics(graph, snapshot.nodes, format);
+  updatePause(snapshot);
+  showNotices(noticesOf(snapshot));
   ends();
   keys();
   errors();
+  restarted();
   updateDeadLetters(snapshot);
   batches();
   epochs();
@@ -141,7 +157,7 @@ function show() {
 function watermark(seconds) {
   const time = new Date(seconds * 1000);
   if (seconds === null || Number.isNaN(time.getTime())) return "";
-  return `until ${time.toISOString().slice(0, 19).replace("T", " ")}`;
+  return `until ${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
 function tiles(entries) {
@@ -154,15 +170,22 @@ function tiles(entries) {
 }
 
 function ends() {
-  const source = (one) => row([one.name, address(one), number(`${format.count(one.rate)}/s`), number(format.exact(one.accepted)), number(format.count(one.backlog))]);
-  const sink = (one) => row([`→ ${one.name}`, "", number(`${format.count(one.rate)}/s`), number(format.exact(one.delivered)), number(format.count(one.waiting))]);
+  const source = (one) => row([end(one, one.name), number(`${format.count(one.rate)}/s`), total(one.accepted), number(format.count(one.backlog))]);
+  const sink = (one) => row([end(one, `→ ${one.name}`), number(`${format.count(one.rate)}/s`), total(one.delivered), number(format.count(one.waiting))]);
   body("ends", [...snapshot.sources.map(source), ...snapshot.sinks.map(sink)]);
 }
 
-function address(source) {
-  const cell = element("td", source.where);
-  if (source.problem) cell.append(element("div", source.problem, "problem"));
-  else if (source.ended) cell.append(element("div", "ended", "quiet"));
+function total(count) {
+  const cell = number(format.count(count));
+  cell.title = format.exact(count);
+  return cell;
+}
+
+function end({ where, problem, ended }, name) {
+  const cell = element("td", name);
+  cell.append(element("div", where, "quiet"));
+  if (problem) cell.append(element("div", problem, "problem"));
+  else if (ended) cell.append(element("div", "ended", "quiet"));
   return cell;
 }
 
@@ -179,6 +202,10 @@ function errors() {
   body("errors", snapshot.errors.map((one) => row([
     number(format.exact(one.count)), when(one.last), when(one.first), stepOf(one), one.error, code(one.message),
   ])));
+}
+
+function restarted() {
+  body("restarts", snapshot.restarts.map((one) => row([when(one.at), one.part, one.reason])));
 }
 
 function batches() {
@@ -206,50 +233,4 @@ function epochs() {
   if (!known) return;
   const stood = known.ended ? `${known.ended === 1 ? "one epoch has" : `${format.exact(known.ended)} epochs have`} ended, for which the stream stood ${format.seconds(known.stood_s / known.ended)} on average` : "no epoch has ended";
   $("epochs").textContent = `Since the start, ${stood}. This epoch began ${format.seconds(known.age_s)} ago.`;
-}
-
-function makePlots() {
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
-  const plot = (id, names, values) => {
-    plots[id]?.destroy();
-    const target = $(id);
-    const series = names.map((name, place) => ({
-      label: name, stroke: colour(`--c${place % 6}`), width: 2, spanGaps: false,
-      dash: place > 5 ? [6, 4] : undefined, points: { show: false },
-      value: (_, value) => (value == null ? "–" : values(value)),
-    }));
-    plots[id] = new uPlot({
-      width: target.clientWidth, height: 190, legend: { live: true },
-      cursor: { drag: { setScale: false } },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1e-3)] } },
-      padding: [null, 26, null, null], // room for half of the last label
-      axes: [{ ...axis, space: 60, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 78, values: (_, ticks) => ticks.map(values) }],
-      series: [{ value: (_, at) => (at == null ? "" : clock(at)) }, ...series],
-    }, [[], ...names.map(() => [])], target);
-  };
-  plot("rate", application.pipelines, format.count);
-  plot("latency", ["p50", "p95", "p99"], (value) => (value < 60 ? format.seconds(value) : `${(value / 60).toFixed(1)} min`));
-  plot("backlog", ["messages", "outputs"], format.count);
-  redraw();
-}
-
-function redraw() {
-  const times = points.map((point) => point.time);
-  const selected = $("pipeline").value;
-  const column = (value) => points.map(value);
-  const parts = ["p50", "p95", "p99"];
-  plots.rate.setData([times, ...application.pipelines.map((name) => column((point) => point.pipelines[name].in))]);
-  plots.latency.setData([times, ...parts.map((part) => column((point) => point.pipelines[selected][part]))]);
-  plots.backlog.setData([times, column((point) => point.backlog), column((point) => point.undelivered)]);
-  const last = points.at(-1);
-  if (!last) return;
-  queueMicrotask(() => { // after the plots have processed the data
-    for (const plot of Object.values(plots)) {
-      if (plot.cursor.idx == null) plot.setLegend({ idx: times.length - 1 });
-    }
-  });
-  $("rate").ariaLabel = application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages per second`).join(", ");
-  $("latency").ariaLabel = parts.map((part) => `${part} ${format.seconds(last.pipelines[selected][part])}`).join(", ");
-  $("backlog").ariaLabel = `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs waiting`;
 }

@@ -23,7 +23,12 @@ export function stepOf({ pipeline, step, place }) {
   return cell;
 }
 
-export function body(id, rows) { $(id).tBodies[0].replaceChildren(...rows); }
+// The rows of a table. Narrow screens show the title of a column in its cells.
+export function body(id, rows) {
+  const titles = [...$(id).tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const { cells } of rows) titles.forEach((title, place) => { cells[place].dataset.title = title; });
+  $(id).tBodies[0].replaceChildren(...rows);
+}
 
 export function row(cells) {
   const tr = element("tr");

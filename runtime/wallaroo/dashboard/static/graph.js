@@ -93,8 +93,9 @@ export function showMetrics({ rates, metrics }, nodes, format) {
     const node = nodes[id] ?? {};
     const parts = [];
     if (kind === "store") parts.push(node.open_windows == null ? `${format.count(node.entities ?? 0)} entities` : `${format.count(node.open_windows)} open of ${format.count(node.entities ?? 0)} keys`);
-    else if (node.microseconds != null) parts.push(`${format.micros(node.microseconds)}${node.set_aside ? "" : " per message"}`);
+    else if (node.microseconds != null) parts.push(`${format.micros(node.microseconds)}${node.set_aside || node.late ? "" : " per message"}`);
     if (node.set_aside) parts.push(`${format.count(node.set_aside)} dead-lettered`);
+    if (node.late) parts.push(`${format.count(node.late)} late`);
     metric.textContent = parts.join(" · ");
     metric.classList.toggle("problem", Boolean(node.set_aside));
   }

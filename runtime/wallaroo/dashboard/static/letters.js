@@ -24,8 +24,10 @@ export async function updateDeadLetters(snapshot) {
   shown = state;
   try {
     list(await request("dead-letters"), snapshot.dead_letters);
-  } catch {
+    $("letters-empty").textContent = "No dead letters.";
+  } catch (problem) {
     shown = ""; // the next snapshot retries
+    $("letters-empty").textContent = `They cannot be listed now: ${problem.message}`;
   }
 }
 
