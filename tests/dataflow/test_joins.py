@@ -309,7 +309,62 @@ def test_an_as_of_join_keeps_no_values_of_the_past(delay: int) -> None:
     sent = [("Right", f"a {time} {time}".encode(), time) for time in range(100)]
     (entity,) = simulate(made, sent).state["join"].values()
     assert [row.time for row in entity.values] == list(range(99 - delay, 100))
-    (entity,) = simulate(made, sent, until_ns=99 + delay).state["join"].values()
+    (entity,) = simulate(made, sent, until_ns=10**9).state["join"].values()
     assert [row.time for row in entity.values] == [99]
     left = ("Left", b"a 1000 99", 99 + delay)
     assert simulate(made, [*sent, left], until_ns=200).outputs == [b"a 1000+99"]
+
+
+@pytest.mark.parametrize("keeps_left", [False, True])
+@pytest.mark.parametrize("kind", ["asof", "interval", "table"])
+def test_a_run_waits_for_the_clock_only_as_long_as_it_makes_outputs(
+    kind: str, keeps_left: bool
+) -> None:
+    delay = 0 if kind == "table" else 3
+    made = application(Kind(kind, keeps_left, kind != "table", 4, 5, delay))
+    driven = Driven(made)
+
+    def send(number: int, source: int, payload: bytes) -> None:
+        data = len(payload).to_bytes(4, "big") + payload
+        driven.batch([[Chunk(number, 1, source, 100, data)]])
+
+    send(0, 1, b"a 0 50")
+    assert driven.due_ns() is None
+    send(1, 0, b"b 1 50")
+    waits = kind == "asof" or (kind == "interval" and keeps_left)
+    assert driven.due_ns() == ({"asof": 103, "interval": 109}[kind] if waits else None)
+    driven.batch([[tick(2, 10_000)]])
+    assert driven.due_ns() is None
+    assert not kept(driven)
+
+
+def is_without_ticks(kind: Kind) -> bool:
+    """Whether all its outputs come with messages, so that they arrive with them at what follows."""
+    return kind.kind == "table" or (kind.kind == "interval" and not kind.keeps_left)
+
+
+@settings(max_examples=150, deadline=None)
+@given(kinds().filter(is_without_ticks), kinds(), happenings)
+def test_joins_one_after_the_other_are_as_in_the_simulation(
+    first: Kind, second: Kind, happening: list[Happening]
+) -> None:
+    """The left input of the second are the outputs of the first."""
+    left, right = (
+        wallaroo.source(name, wallaroo.TCPSourceConfig("", 0, decode)).key_by(key_of)
+        for name in ("Left", "Right")
+    )
+    again = wallaroo.computation(name="again")(as_event)
+    joined = left.join(right, join_of(first)).to(again).join(right, join_of(second))
+    made = resolve(wallaroo.build_application("Joins", joined.to_sink(sink(1))))
+    sent = sent_of(happening)
+    simulation = simulated(made, sent)
+    driven = drive(made, sent, happening)
+    driven.restart()
+    driven.batch([[tick(2 * len(sent), END_NS)]])
+    assert by_key(driven.outputs[made.sinks[0].name]) == by_key(simulation.outputs)
+    assert sum(driven.tally.late.values()) == len(simulation.late)
+
+
+def as_event(text: str) -> Event:
+    key, ids = text.split()
+    return Event(key, int(ids.split("+")[0]), 50 + 2 * int(ids.split("+")[0]))

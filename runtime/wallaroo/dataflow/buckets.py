@@ -62,6 +62,8 @@ class Bucket:
     timers: Timers | None = None
     """When its windows close, its timers are due and its entities expire; None if not determined
     yet."""
+    idle: Timers | None = None
+    """When its windows can be forgotten, which has no effect on messages; None as above."""
     open_windows: OpenWindows | None = None
     """Figures of its windows; None if not determined yet."""
     times: dict[Where, KeyTime] = field(default_factory=dict)

@@ -259,6 +259,9 @@ class _CheckedWindows:
     def due_ns(self, entity: Any) -> int | None:
         return self._windows.due_ns(self._checks.current(entity))
 
+    def idle_ns(self, entity: Any) -> int | None:
+        return self._windows.idle_ns(self._checks.current(entity))
+
     def is_disposable(self, entity: Any) -> bool:
         return self._windows.is_disposable(self._checks.current(entity))
 

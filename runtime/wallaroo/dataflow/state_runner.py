@@ -98,6 +98,7 @@ class StateRunner:
             state: The bucket in memory, which is modified.
         """
         self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
+        self._idle = state.idle or Timers()
         self._open_windows = state.open_windows or OpenWindows()
         self._changes = Changes.none(len(state.entities))
         self._timed_states.begin(bucket, state, self._timers, self._changes)
@@ -114,6 +115,7 @@ class StateRunner:
             stamped.sort(key=_stamp_of)
             for item in stamped:
                 self._run_item(item)
+            self._free_idle(stamped[-1][0])
         self._paths.finish()
         self._paths.count()
         self._results.settle()
@@ -334,6 +336,17 @@ class StateRunner:
                     (*stamp, stage.number, self._bucket, order, place), key, output
                 )
 
+    @runs_step("stage")
+    def _free_idle(self, stamp: Stamp) -> None:
+        """Free what no message depends on, by the time of *stamp*; it has no outputs."""
+        for number, key in self._idle.take_due(stamp[1]):
+            stage, entity = self._stage_of[number], self._state.entities[number].get(key)
+            assert isinstance(stage.step, WindowCompute)
+            if entity is not None:
+                failed = partial(self._results.failed, stage, stage.step)
+                stage.step.windows.tick(entity, key, stamp[1], failed)
+                self._note(number, stage.step, key, entity)
+
     def note_entities(self, bucket: int, state: Bucket) -> None:
         """Add the number of entities of *bucket* to the metrics."""
         for number, name in self._names.items():
@@ -349,24 +362,27 @@ class StateRunner:
         """Record changes to the windows of *key*, and set its timer."""
         if step.windows.is_disposable(entity):
             self._timers.forget(number, key)
+            self._idle.forget(number, key)
             self._open_windows.forget(number, key)
             self._state.entities[number].pop(key, None)
             self._changes.changed[number].pop(key, None)
             self._changes.forgotten[number].add(key)
         else:
             self._timers.set(number, key, step.windows.due_ns(entity))
+            self._idle.set(number, key, step.windows.idle_ns(entity))
             self._open_windows.note(number, key, step.windows, entity)
             self._changes.changed[number][key] = entity
 
     def _timers_of(self, state: Bucket) -> Timers:
         if state.timers is None:
-            state.timers, state.open_windows = Timers(), OpenWindows()
+            state.timers, state.idle, state.open_windows = Timers(), Timers(), OpenWindows()
             for number in self._timed:
                 windows = self._program.partitions[number].windows
                 if windows is None:
                     continue
                 for key, entity in state.entities[number].items():
                     state.timers.set(number, key, windows.due_ns(entity))
+                    state.idle.set(number, key, windows.idle_ns(entity))
                     state.open_windows.note(number, key, windows, entity)
             self._timed_states.set_all(state, state.timers)
         return state.timers

@@ -36,7 +36,7 @@ from wallaroo.model.simulated_times import SimulatedTimes
 from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
-from wallaroo.model.windows import Late, overdue
+from wallaroo.model.windows import Late, Windows, overdue
 
 
 class UnlistedKeysWarning(UserWarning):
@@ -140,7 +140,7 @@ class Run:
                 for name, (_, step, _) in self._windows.items()
                 for key, entity in self.result.state[name].items()
                 if isinstance(step, WindowCompute)
-                and (due := step.windows.due_ns(entity)) is not None
+                and (due := _next_ns(step.windows, entity)) is not None
                 and due <= now_ns
             ] + [at for at in self._times.due() if at[0] <= now_ns]
             if not timers:
@@ -347,6 +347,12 @@ class Run:
             message = args[0] if about is None else about
             self.result.set_aside.append((pipeline.name, step, message, raised(error)))
             raise _Raised from error
+
+
+def _next_ns(windows: Windows, entity: Any) -> int | None:
+    """Return the clock at which a tick has an effect on *entity*; None for never."""
+    times = (windows.due_ns(entity), windows.idle_ns(entity))
+    return min((time for time in times if time is not None), default=None)
 
 
 def _output_of_pair(result: Any) -> Any:

@@ -98,6 +98,7 @@ class AsOfJoin(Joining):
         time = since_epoch_ns(self.time_of(message))
         self._forget_if_due(entity, arrived_ns)
         now_ns = max(arrived_ns, entity.left.seen_ns, entity.right.seen_ns)
+        self._free(entity, now_ns)
         row = Row(time, now_ns, message)
         if self.is_left:
             if entity.complete is not None and time < entity.complete:
@@ -124,11 +125,15 @@ class AsOfJoin(Joining):
         return outputs
 
     def due_ns(self, entity: AsOfEntity) -> int | None:
-        """Return when the clock completes a left message, frees a right one or forgets the key."""
+        """Return when the clock completes a left message."""
+        return self._joined_ns(entity, entity.waiting[0]) if entity.waiting else None
+
+    def idle_ns(self, entity: AsOfEntity) -> int | None:
+        """Return when a right message is freed, or the key is forgotten, if no message comes."""
         if entity.waiting:
-            return self._joined_ns(entity, entity.waiting[0])
+            return None
         if entity.values:
-            return self._freed_ns(entity, 0)
+            return coarse(self._freed_ns(entity, 0), self.tolerance_ns + self.delay_ns)
         forgotten = self._forgotten_ns(entity)
         return None if forgotten is None else coarse(forgotten, self._remembered_ns)
 

@@ -110,6 +110,7 @@ class IntervalJoin(Joining):
         given = self.time_of(message)
         self._forget_if_due(entity, arrived_ns)
         now_ns = max(arrived_ns, entity.left.clock.seen_ns, entity.right.clock.seen_ns)
+        outputs = self._settle(entity, now_ns, failed)
         time = since_epoch_ns(given) if self.by_event else now_ns
         own, other = self._sides(entity)
         earliest, latest = self._matched_by(time)
@@ -118,7 +119,6 @@ class IntervalJoin(Joining):
         row = Row(time, now_ns, is_matched=False, message=message)
         insort_right(own.rows, row, key=_time_of)
         own.clock.note(time, now_ns)
-        outputs: list[Any] = []
         start = bisect_left(other.rows, earliest, key=_time_of)
         end = bisect_right(other.rows, latest, key=_time_of)
         for match in other.rows[start:end]:
@@ -140,19 +140,25 @@ class IntervalJoin(Joining):
         return outputs
 
     def due_ns(self, entity: IntervalEntity) -> int | None:
-        """Return when the clock frees a message, or the key is forgotten."""
-        dues = [
-            self._due_ns(own.rows[0], other.clock, bound_ns)
-            for own, other, bound_ns in (
-                (entity.left, entity.right, self.after_ns),
-                (entity.right, entity.left, self.before_ns),
-            )
-            if own.rows
-        ]
+        """Return when the clock frees a left message, if it then is an output."""
+        return self._left_due_ns(entity) if self.keeps_left else None
+
+    def idle_ns(self, entity: IntervalEntity) -> int | None:
+        """Return when a message is freed, or the key is forgotten, if no message comes."""
+        span_ns = self.before_ns + self.after_ns + self.delay_ns
+        left, right = self._left_due_ns(entity), None
+        if entity.right.rows:
+            right = self._due_ns(entity.right.rows[0], entity.left.clock, self.before_ns)
+        dues = [due for due in (left, right) if due is not None]
         if dues:
-            return min(dues)
+            return coarse(min(dues), span_ns)
         forgotten = self._forgotten_ns(entity)
         return None if forgotten is None else coarse(forgotten, self._remembered_ns)
+
+    def _left_due_ns(self, entity: IntervalEntity) -> int | None:
+        if not entity.left.rows:
+            return None
+        return self._due_ns(entity.left.rows[0], entity.right.clock, self.after_ns)
 
     def is_disposable(self, entity: IntervalEntity) -> bool:
         """Whether no message is kept, and none can be late."""

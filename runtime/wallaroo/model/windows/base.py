@@ -44,6 +44,12 @@ class Windows(Protocol):
     def due_ns(self, entity: Any) -> int | None:
         """Return the wall clock at which a tick emits something if no message arrives, or None."""
 
+    def idle_ns(self, entity: Any) -> int | None:
+        """Return the wall clock at which a tick frees what no message depends on, or None.
+
+        No tick is asked for: it comes with the next messages.
+        """
+
     def is_disposable(self, entity: Any) -> bool:
         """Whether *entity* is equivalent to a new one and can be deleted."""
 
@@ -92,6 +98,10 @@ class Aggregating:
         if (early := early_of(entity)) is None:
             return due
         return early if due is None else min(due, early)
+
+    def idle_ns(self, entity: Any) -> int | None:  # noqa: ARG002
+        """Return None: there is nothing to free."""
+        return None
 
     def output(self, key: Any, accumulator: Any, window: Window) -> list[Any]:
         """Return the output of *window*, if there is one.
