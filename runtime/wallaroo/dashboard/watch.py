@@ -21,6 +21,7 @@ from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
 from wallaroo.metrics.samples import Distribution, Sample, by_labels
 from wallaroo.model.application import Application
 from wallaroo.model.graph import graph_of
+from wallaroo.model.joins import Join
 from wallaroo.system.restarts import Restart
 
 KEPT_S = 600.0
@@ -321,15 +322,23 @@ class Watch:
         for state in self._states:
             found[state.id] = {"entities": entities_of.get((state.name,), 0)}
             if (state.name,) in open_of:
-                found[state.id]["open_windows"] = open_of[state.name,]
+                windows = self._application.partitions[state.name].windows
+                what = "kept_messages" if isinstance(windows, Join) else "open_windows"
+                found[state.id][what] = open_of[state.name,]
         return found
 
     def _of_windows(self, samples: Sequence[Sample]) -> dict[str, Any] | None:
-        """The open windows of all states, and the latest watermark; None without windows."""
-        if not any(partition.windows for partition in self._application.partitions.values()):
+        """The open windows of all states, and the latest watermark; None without windows.
+
+        The messages that joins keep count as windows.
+        """
+        partitions = self._application.partitions.values()
+        kinds = {isinstance(of.windows, Join) for of in partitions if of.windows is not None}
+        if not kinds:
             return None
         watermarks = by_labels(samples, catalogue.WATERMARK).values()
         return {
+            "of_joins": kinds == {True},
             "open": sum(by_labels(samples, catalogue.OPEN_WINDOWS).values()),
             "watermark_s": max(watermarks, default=None),
         }

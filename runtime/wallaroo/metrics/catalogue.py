@@ -108,15 +108,20 @@ UNKNOWN_KEY = _metric(
 LATE = _metric(
     "wallaroo_late_messages_total",
     "counter",
-    "Messages that came after their windows had closed, and were not aggregated.",
+    "Messages that came after their windows had closed, or too late for a join.",
     "pipeline",
     "step",
 )
-OPEN_WINDOWS = _metric("wallaroo_open_windows", "gauge", "Open windows with messages.", "state")
+OPEN_WINDOWS = _metric(
+    "wallaroo_open_windows",
+    "gauge",
+    "Open windows with messages; for a join, the messages that it keeps.",
+    "state",
+)
 WATERMARK = _metric(
     "wallaroo_watermark_seconds",
     "gauge",
-    "The latest watermark of a key of the windows, in seconds since the Unix epoch.",
+    "The latest watermark of a key of the windows or the join, in seconds since the Unix epoch.",
     "state",
 )
 LATENCY = _metric(

@@ -136,7 +136,7 @@ function show() {
     ["connections", format.count(snapshot.connections)],
     ["dead-lettered", format.count(snapshot.set_aside), snapshot.unknown_key ? `${format.count(snapshot.unknown_key)} dropped` : "", snapshot.set_aside > 0],
     ...(snapshot.windows === null ? [] : [
-      ["open windows", format.count(snapshot.windows.open), watermark(snapshot.windows.watermark_s)],
+      [snapshot.windows.of_joins ? "kept messages" : "open windows", format.count(snapshot.windows.open), watermark(snapshot.windows.watermark_s)],
       ["late", format.count(snapshot.late), "messages"],
     ]),
     [`last ${unit.name}`, format.seconds(snapshot.checkpoint_age_s), "ago"],

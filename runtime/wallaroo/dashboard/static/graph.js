@@ -92,7 +92,8 @@ export function showMetrics({ rates, metrics }, nodes, format) {
   for (const [id, { metric, kind }] of metrics) {
     const node = nodes[id] ?? {};
     const parts = [];
-    if (kind === "store") parts.push(node.open_windows == null ? `${format.count(node.entities ?? 0)} entities` : `${format.count(node.open_windows)} open of ${format.count(node.entities ?? 0)} keys`);
+    if (kind === "store" && node.kept_messages != null) parts.push(`${format.count(node.kept_messages)} kept of ${format.count(node.entities ?? 0)} keys`);
+    else if (kind === "store") parts.push(node.open_windows == null ? `${format.count(node.entities ?? 0)} entities` : `${format.count(node.open_windows)} open of ${format.count(node.entities ?? 0)} keys`);
     else if (node.microseconds != null) parts.push(`${format.micros(node.microseconds)}${node.set_aside || node.late ? "" : " per message"}`);
     if (node.set_aside) parts.push(`${format.count(node.set_aside)} dead-lettered`);
     if (node.late) parts.push(`${format.count(node.late)} late`);
