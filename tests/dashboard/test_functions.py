@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.applications import joining
 from wallaroo.dashboard.functions import functions_of
 from wallaroo.testing import load
 
@@ -84,3 +85,15 @@ def test_functions_of_windows_and_timers_belong_to_their_steps(
             assert step == "numbers · Sum"
         elif name == "ring":
             assert step == "numbers · watch"
+
+
+def test_functions_of_joins_belong_to_their_steps() -> None:
+    functions = functions_of(load("tests.applications.joining"))
+    steps = {place: step for place, step in functions.items() if place.startswith("joining.py")}
+    lines = Path(joining.__file__).read_text().splitlines()
+    of_step = {
+        lines[int(place.rpartition(":")[2]) - 1].removeprefix("def ").partition("(")[0]: step
+        for place, step in steps.items()
+    }
+    assert of_step["pair"] == "Lefts · last"  # the first of the joins whose function it is
+    assert of_step["time_of"] == "Lefts · as of"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import wallaroo
+from tests.applications import joining
 from tests.dashboard.feed import FAST, PIPELINE, SLOW, START, Feed, serving
 from tests.dashboard.viewer import Viewer
 from tests.helpers import PATIENCE_S, WORD_COUNT
@@ -16,7 +18,9 @@ from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import Progress, TimedBatch
 from wallaroo.engine.metrics import KnownError
 from wallaroo.engine.realtime.metrics import PUBLICATION
-from wallaroo.metrics.samples import Distribution, HotKey
+from wallaroo.metrics.catalogue import OPEN_WINDOWS
+from wallaroo.metrics.samples import Distribution, HotKey, Sample
+from wallaroo.model.resolve import resolve
 from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
 
@@ -211,5 +215,20 @@ def test_a_run_that_goes_on_with_other_code_is_shown_with_its_pipelines(feed: Fe
             assert watch.application() == before
         assert watch.application()["name"] == "another name"
         assert watch.now(0.0, PATIENCE_S) is not None  # it is still polled
+    finally:
+        watch.stop()
+
+
+def test_the_messages_that_joins_keep_are_shown_as_such(feed: Feed) -> None:
+    items = wallaroo.source(PIPELINE, wallaroo.TCPSourceConfig("", 0, joining.decode))
+    joined = items.key_by(joining.key).join(items.key_by(joining.key), joining.near)
+    sink = wallaroo.TCPSinkConfig("", 0, joining.encode)
+    feed.set(1, more=[Sample(OPEN_WINDOWS, ("near",), 3)])
+    watch = Watch(resolve(wallaroo.build_application("Joining", joined.to_sink(sink))), feed)
+    try:
+        (state,), snapshot = watch.application()["states"], watch.now(0.0, PATIENCE_S)
+        assert snapshot is not None
+        assert snapshot["nodes"][state["id"]] == {"entities": 0, "kept_messages": 3}
+        assert snapshot["windows"] == {"of_joins": True, "open": 3, "watermark_s": None}
     finally:
         watch.stop()

@@ -7,6 +7,7 @@ from typing import Any
 
 from wallaroo.api.places import place_of
 from wallaroo.model.application import Application, KeyBy, StateCompute, Step, WindowCompute
+from wallaroo.model.joins import Join, arrival
 
 _OF_AGGREGATIONS = ("initial_accumulator", "update", "combine", "output")
 
@@ -38,5 +39,8 @@ def _functions_of(step: Step) -> Iterator[Any]:
                 yield method
         if (event_time := getattr(step.windows, "event_time", None)) is not None:
             yield event_time
+        if isinstance(step.windows, Join):
+            times = (step.windows.left_time, step.windows.right_time)
+            yield from (time for time in times if time is not arrival)
     elif isinstance(step, KeyBy):
         yield step.key
