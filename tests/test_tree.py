@@ -9,6 +9,8 @@ ACROSS_MODULES = {
     "api/test_names.py": "the names that an application imports, from every module",
     "dashboard/test_page.py": "the page, which is not Python",
     "dashboard/test_states.py": "the page in every state, which is not Python",
+    "dataflow/test_async_steps.py": "async steps, from the model to both stages",
+    "dataflow/test_batched_steps.py": "batched steps, from the model to both stages",
     "dataflow/test_dead_letters.py": "failed messages, from the first stage to the report",
     "dataflow/test_graphs.py": "what is saved of any object and loaded again",
     "dataflow/test_joins.py": "joins of all kinds in both stages",
