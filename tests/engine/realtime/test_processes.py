@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
-from tests.helpers import KILLING, wait_until
+from tests.helpers import ASKING, KILLING, wait_until
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.feed import Feed
@@ -201,6 +202,42 @@ def test_a_message_that_kills_its_process_becomes_a_dead_letter(
         outputs = [output[4:] for output in framed]
         assert gateway.outbox.counters()["letters"] == 1
     assert sorted(outputs) == [b"a1", b"a2", b"b1"]
+
+
+def test_processes_that_are_killed_while_calls_wait_lose_and_repeat_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "app").mkdir()
+    file = shutil.copy(ASKING, tmp_path / "app" / "application.py")
+    calls = Path(file).with_name("calls")
+    reference = ApplicationRef(str(file), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
+    application, store = reference.load(), Store()
+    texts = [f"{'abc'[n % 3]}{n}" for n in range(400)]
+    texts[150:150], texts[300:300] = ["kill"], ["bad"]
+    with gateway_side(tmp_path, application, Pace(chunk_bytes=500)) as gateway:
+        gateway.server._resumes = Resumes()
+        submit(gateway, application, [("Asked", text.encode()) for text in texts])
+        assert gateway.journal.flush(PATIENCE_S)
+        attempt, failures = 0, 0
+        while gateway.journal.backlog:
+            attempt += 1
+            with running(gateway, reference, store, attempt) as processes:
+                if attempt <= 2:
+                    calls.unlink(missing_ok=True)
+                    wait_until(calls.exists, "a call")
+                    processes.kill()
+                wait_until(
+                    lambda one=processes: one.feed.failure or not gateway.journal.backlog,  # type: ignore[misc]
+                    "the end",
+                )
+                failures += processes.feed.failure is not None
+        (outputs,) = gateway.outputs(application).values()
+        assert gateway.outbox.counters()["letters"] == 2
+    assert failures >= 2
+    for letter in "abc":
+        of_key = [text for text in texts if text[0] == letter and text != "bad"]
+        due = [f"{text} {len(text)} {n}\n".encode() for n, text in enumerate(of_key, 1)]
+        assert [output for output in outputs if output.startswith(letter.encode())] == due
 
 
 def test_the_processes_end_with_java_and_tell_how_they_ended(
