@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import random
 import time
 from collections.abc import Callable, Coroutine
@@ -383,6 +384,52 @@ def test_the_step_is_drawn_and_counted() -> None:
     Router(Program(made, 1), results).route(block)
     metrics = results.metrics.step("p", "ask")
     assert (metrics.entered, metrics.left, metrics.timed) == (3, 2, 3)
+
+
+class _Callable:
+    async def __call__(self, text: str) -> str:
+        return text.upper()
+
+    async def method(self, text: str) -> str:
+        return text.upper()
+
+
+async def _joined(prefix: str, text: str) -> str:
+    return f"{prefix}{text}".upper()
+
+
+def _in_a_task(function: Function) -> Function:
+    @functools.wraps(function)
+    def call(text: Any) -> Coroutine[Any, Any, Any]:
+        return function(text)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _Callable(),
+        _Callable().method,
+        functools.partial(_joined, ""),
+        _in_a_task(_Callable().method),
+    ],
+)
+def test_whatever_gives_a_coroutine_can_be_a_step(function: Any) -> None:
+    assert drive_all(application(function), sent("a", "b"), [0, 0]).outputs["p"] == [b"A", b"B"]
+
+
+def test_a_wrapper_that_awaits_a_coroutine_function_is_a_plain_function() -> None:
+    upper = _Callable().method
+
+    @functools.wraps(upper)
+    def joined(text: str) -> str:
+        return asyncio.run(upper(text))
+
+    step = wallaroo.computation(name="joined")(joined)
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode)).to(step)
+    made = resolve(wallaroo.build_application("joined", source.to_sink(SINK)))
+    assert simulate(made, sent("a")).outputs == [b"A"]
 
 
 @pytest.mark.parametrize(

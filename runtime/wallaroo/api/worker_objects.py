@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ def once_per_worker(
         opened
         True
     """
-    if not asyncio.iscoroutinefunction(opening) or opening.__code__.co_argcount:
+    if not inspect.iscoroutinefunction(opening) or inspect.signature(opening).parameters:
         name = getattr(opening, "__name__", repr(opening))
         msg = f"once_per_worker is given {name}; expected an async def without parameters"
         raise TypeError(msg)

@@ -74,6 +74,7 @@ def _why_not_awaited(function: Any) -> str | None:
             "@computation_async is given an async generator; return one message, or a list of "
             "them for a @computation_multi after it"
         )
-    if inspect.isfunction(function) and not inspect.iscoroutinefunction(function):
+    bare = inspect.unwrap(function) if inspect.isfunction(function) else function
+    if inspect.isfunction(bare) and not inspect.iscoroutinefunction(bare):
         return "@computation_async is given a plain function; write async def, or use @computation"
     return None

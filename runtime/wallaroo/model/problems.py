@@ -98,10 +98,10 @@ class Problems:
             label: How the message refers to it.
             remedy: What to do.
         """
-        bare = inspect.unwrap(function) if callable(function) else function
-        if inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare):
+        # a wrapper of one may await it
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             what = "it is declared with async def, and nothing awaits its result"
-            self.add(place_of(bare), f"{label}: {what}; {remedy}")
+            self.add(place_of(function), f"{label}: {what}; {remedy}")
 
 
 def missing_instance(thing: Any, *methods: str) -> str | None:
