@@ -46,7 +46,12 @@ consumer, a dictionary as its state and a producer, which calls the same functio
 in RocksDB and a topic, and commits as often. A ratio is the median of those of the single turns, in
 which the systems run one after the other. Latency is from the writing of a record to the reading of
 its output; confluent-kafka commits after each read then.
-"""
+""",
+    "async": """\
+Each call is `asyncio.sleep(0.005)`, 1,000 at a time. *Plain asyncio* is one process that reads a
+file and writes one, in which 1,000 tasks take one message after the other; the time limit of each
+call is `asyncio.timeout`. Ours has that time limit, too.
+""",
 }
 """By group, what else is to be known of it."""
 _GROUP = """
