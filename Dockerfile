@@ -32,7 +32,7 @@ COPY pyproject.toml requirements.lock image/requirements.py ./
 # the tools that build packages, then all as wheels: what is downloaded is held against the lock
 RUN python3 -m venv /build/tools \
  && python3 requirements.py pyproject.toml requirements.lock build-system >tools.txt \
- && python3 requirements.py pyproject.toml requirements.lock kubernetes kafka >runtime.txt \
+ && python3 requirements.py pyproject.toml requirements.lock codecs kubernetes kafka >runtime.txt \
  && tools/bin/pip install -q --disable-pip-version-check --no-deps --require-hashes -r tools.txt \
  && tools/bin/pip wheel -q --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes \
       -r runtime.txt -w wheels \

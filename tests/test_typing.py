@@ -46,7 +46,9 @@ def told(file: Path, *options: str) -> dict[int, str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["gathered", "joins", "pipelines", "sources", "timers", "windows"])
+@pytest.mark.parametrize(
+    "name", ["codecs", "gathered", "joins", "pipelines", "sources", "timers", "windows"]
+)
 def test_types_go_from_step_to_step(name: str) -> None:
     file = CASES / f"{name}.py"
     wanted, given = due(file), told(file, "--strict")

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
+from wallaroo.api.places import Place
 from wallaroo.api.retries import Retries
 from wallaroo.wire.kafka_records import KafkaRecord
 
@@ -44,6 +45,9 @@ class Decorated(Generic[P, Result_co]):
 
     Do not subclass it in an application; use the decorators.
     """
+
+    place: Place | None = None
+    """Where it was made, if its function is not the application's."""
 
     # Subclasses repeat their type parameters in a separate Generic: Python 3.11.2 (Debian 12) does
     # not find those inside the list that is substituted for P.

@@ -15,7 +15,7 @@ import wallaroo
 RUNTIME = os.path.join(os.path.dirname(wallaroo.__file__), "")  # noqa: PTH118, PTH120
 """Folder of the runtime's code."""
 _API_FOLDER = str(Path(__file__).parent)
-_NOT_CALLERS = (_API_FOLDER, "<frozen importlib")
+_NOT_CALLERS = (_API_FOLDER, os.path.join(RUNTIME, "codecs"), "<frozen importlib")  # noqa: PTH118
 _PYTHON = (RUNTIME, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<")
 """Where the runtime and Python itself are; code that is made at run time has a name in <>."""
 _INSTALLED = (
@@ -45,7 +45,12 @@ class Place:
 
 
 def place_of(thing: Any) -> Place:
-    """Return where *thing* (a function, a class, an instance of a class) is defined."""
+    """Return where *thing* (a function, a class, an instance of a class) is defined.
+
+    What a function of `wallaroo.codecs` has made is defined where that was called.
+    """
+    if isinstance(made := getattr(thing, "__dict__", {}).get("place"), Place) and callable(thing):
+        return made
     thing = inspect.unwrap(thing) if callable(thing) else thing
     code = getattr(getattr(thing, "__func__", thing), "__code__", None)
     if code is not None:

@@ -21,6 +21,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from wallaroo.codecs.waiting import without_waiting
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
@@ -103,12 +104,13 @@ def _run(
         suspects: Entities to check after each message.
     """
     run = Run(application, suspects)
-    for source, payload, *arrived in messages:
-        if arrived:
-            run.advance_clock(int(arrived[0]))
-        run.take(source, payload)
-    if until_ns is not None:
-        run.advance_clock(until_ns)
+    with without_waiting():
+        for source, payload, *arrived in messages:
+            if arrived:
+                run.advance_clock(int(arrived[0]))
+            run.take(source, payload)
+        if until_ns is not None:
+            run.advance_clock(until_ns)
     return run
 
 

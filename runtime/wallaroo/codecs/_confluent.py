@@ -1,0 +1,165 @@
+"""Confluent's wire format: a zero byte and the number of a schema before each message."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wallaroo.codecs._registry import Schema, SchemaRegistry
+from wallaroo.errors import WallarooParameterError
+from wallaroo.model.callers import one_call
+
+SchemaText = Mapping[str, Any] | list[Any] | str | os.PathLike[str]
+"""A schema: as an object, as its text, or the path of a file that has it."""
+_HEADER = struct.Struct(">bI")
+
+
+class NoHeader(ValueError):
+    """A message does not begin as the registry's clients write it."""
+
+
+def text_of(schema: SchemaText, codec: str) -> str:
+    """Return the text of *schema*.
+
+    Raises:
+        WallarooParameterError: It is a file that cannot be read.
+        TypeError: It is something else.
+    """
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, os.PathLike):
+        try:
+            return Path(schema).read_text()
+        except (OSError, ValueError) as error:
+            msg = f"{codec}: the schema in {os.fspath(schema)!r} cannot be read: {error}"
+            raise WallarooParameterError(msg) from None
+    if isinstance(schema, (Mapping, list)):
+        return json.dumps(schema)
+    msg = f"{codec}: the schema is {schema!r}; expected a dictionary, its text or a Path"
+    raise TypeError(msg)
+
+
+def split(payload: bytes) -> tuple[int, int]:
+    r"""Return the number of the schema of *payload*, and where the message begins.
+
+    Raises:
+        NoHeader: It does not begin with a header.
+
+    Example:
+        >>> split(b"\x00\x00\x00\x00\x07message")
+        (7, 5)
+    """
+    if len(payload) < _HEADER.size or payload[0]:
+        msg = (
+            f"the message begins with {payload[:5]!r}; expected a zero byte and the number of a "
+            "schema in four bytes, as clients of a schema registry write them"
+        )
+        raise NoHeader(msg)
+    return _HEADER.unpack_from(payload)[1], _HEADER.size
+
+
+def header(schema: int) -> bytes:
+    """Return what precedes a message with the number *schema*."""
+    return _HEADER.pack(0, schema)
+
+
+def check_kind(schema: Schema, kind: str) -> None:
+    """Refuse a message that was written in another format.
+
+    Raises:
+        NoHeader: It was.
+    """
+    if schema.kind != kind:
+        msg = f"the message has the schema {schema.id}, which is of type {schema.kind}, not {kind}"
+        raise NoHeader(msg)
+
+
+@one_call
+def without_header(
+    decode: Callable[[bytes], Any], registry: SchemaRegistry, kind: str
+) -> Callable[[bytes], Any]:
+    """Wrap *decode*, which needs no schema, to take the header off and check it."""
+    known: set[int] = set()
+
+    def decode_after_header(payload: bytes) -> Any:
+        schema, start = split(payload)
+        if schema not in known:
+            check_kind(registry.schema(schema), kind)
+            known.add(schema)
+        return decode(payload[start:])
+
+    return decode_after_header
+
+
+@dataclass
+class Subject:
+    """Where an encoder finds its schema: the newest of a subject, or one that the subject has."""
+
+    codec: str
+    kind: str
+    """Type of the schema: `AVRO`, `JSON` or `PROTOBUF`."""
+    registry: SchemaRegistry
+    subject: str
+    text: str | None
+    """Text of the schema; None for the newest one."""
+    register: bool
+    _found: Schema | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        codec: str,
+        kind: str,
+        registry: SchemaRegistry | None,
+        subject: str | None,
+        schema: SchemaText | None,
+        *,
+        register: bool,
+    ) -> Subject | None:
+        """The subject that arguments of an encoder describe; None without a registry.
+
+        Raises:
+            WallarooParameterError: They do not belong together.
+        """
+        if registry is None:
+            if subject is not None or register:
+                msg = f"{codec}: a subject belongs to a registry; pass registry=SchemaRegistry(url)"
+                raise WallarooParameterError(msg)
+            return None
+        if not isinstance(registry, SchemaRegistry):
+            msg = f"{codec}: registry is {registry!r}; expected a SchemaRegistry(url)"
+            raise TypeError(msg)
+        if not (isinstance(subject, str) and subject):
+            msg = (
+                f"{codec}: subject is {subject!r}; with a registry, pass the subject of the "
+                "outputs, which is 'TOPIC-value' by convention"
+            )
+            raise WallarooParameterError(msg)
+        if register and schema is None:
+            msg = f"{codec}: register=True requires the schema to register; pass schema="
+            raise WallarooParameterError(msg)
+        text = None if schema is None else text_of(schema, codec)
+        return cls(codec, kind, registry, subject, text, register)
+
+    def schema(self) -> Schema:
+        """The schema, which is asked for once; waits for the registry if it does not answer."""
+        if self._found is None:
+            self._found = self.registry.of_subject(
+                self.subject, self.kind, self.text, register=self.register
+            )
+        return self._found
+
+
+@one_call
+def named_schema(encode: Callable[[Any], bytes], subject: Subject) -> Callable[[Any], bytes]:
+    """Wrap *encode*, which needs no schema, to put the header on."""
+
+    def encode_after_header(output: Any) -> bytes:
+        return header(subject.schema().id) + encode(output)
+
+    return encode_after_header

@@ -1,0 +1,134 @@
+"""Types of messages: which ones there are, and conversion into them and from them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from wallaroo.codecs._made import name_of_type, required
+from wallaroo.model.callers import one_call
+
+_SHOWN = 3
+"""Mistakes of one message that an error shows."""
+_LONGEST = 80
+"""Characters of a value that an error shows."""
+
+
+class Mismatch(ValueError):
+    """A value is not of the type that the decoder was made for."""
+
+
+def is_model(kind: Any) -> bool:
+    """Whether *kind* is a class of pydantic models; False without importing pydantic."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def check_type(kind: Any, codec: str) -> None:
+    """Refuse types that no message could be converted into.
+
+    Raises:
+        TypeError: *kind* is one, or contains one.
+    """
+    msgspec = required("msgspec", codec)
+    try:
+        info = msgspec.inspect.type_info(kind)
+    except Exception as error:  # whatever annotations raise when they are resolved
+        msg = f"{codec}: messages cannot be of type {kind!r}: {error}"
+        raise TypeError(msg) from None
+    for where, custom in _customs(info, "", set()):
+        if not is_model(custom):
+            found = f"the class {custom.__name__}" if isinstance(custom, type) else repr(custom)
+            msg = (
+                f"{codec}: {where}{found} says nothing about its fields; expected a dataclass, a "
+                "TypedDict, a NamedTuple, a msgspec.Struct, a pydantic model, an Enum, or a type "
+                "such as int, list[int] or datetime"
+            )
+            raise TypeError(msg)
+
+
+def _customs(info: Any, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield the types in *info* that msgspec does not know, each with the field that has it."""
+    if id(info) in seen:
+        return
+    seen.add(id(info))
+    if type(info).__name__ in {"CustomType", "RawType"} and hasattr(info, "cls"):
+        yield where, info.cls
+    for field in getattr(info, "fields", ()):
+        yield from _customs(field.type, f"its field {field.name}: ", seen)
+    for name in ("item_type", "key_type", "value_type", "type"):
+        if (part := getattr(info, name, None)) is not None:
+            yield from _customs(part, where, seen)
+    for name in ("types", "item_types"):
+        for part in getattr(info, name, ()):
+            yield from _customs(part, where, seen)
+
+
+@one_call
+def validating(kind: Any, validate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Wrap *validate*, of the pydantic model *kind*, to say in one line what is wrong."""
+    from pydantic import ValidationError
+
+    def call(value: Any) -> Any:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            raise Mismatch(_in_words(error)) from None
+
+    call.__name__ = name_of_type(kind)
+    return call
+
+
+def _in_words(error: Any) -> str:
+    found = error.errors(include_url=False, include_context=False)
+    parts = []
+    for mistake in found[:_SHOWN]:
+        steps = (f"[{at}]" if isinstance(at, int) else f".{at}" for at in mistake["loc"])
+        value = repr(mistake["input"])
+        value = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+        parts.append(f"{mistake['msg']}, got {value} - at `${''.join(steps)}`")
+    more = len(found) - len(parts)
+    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
+
+
+def converting(kind: Any, codec: str, *, strict: bool) -> Callable[[Any], Any] | None:
+    """Return a function that converts plain values into *kind*; None for no conversion.
+
+    Raises:
+        TypeError: *kind* is no type of messages.
+    """
+    if kind is Any:
+        return None
+    if is_model(kind):
+        return validating(kind, kind.model_validate)
+    check_type(kind, codec)
+    convert = required("msgspec", codec).convert
+
+    @one_call
+    def call(value: Any) -> Any:
+        return convert(value, kind, strict=strict, dec_hook=from_plain)
+
+    return call
+
+
+@one_call
+def from_plain(kind: Any, value: Any) -> Any:
+    """Make a pydantic model, which msgspec does not know, of a plain value."""
+    return validating(kind, kind.model_validate)(value)
+
+
+@one_call
+def to_plain(value: Any) -> Any:
+    """Make a plain value of an object that msgspec does not know.
+
+    Raises:
+        TypeError: It is not a pydantic model either.
+    """
+    if is_model(type(value)):
+        return value.model_dump()
+    msg = (
+        f"an object of class {type(value).__name__} cannot be encoded; expected plain values, "
+        "dataclasses, msgspec.Structs or pydantic models"
+    )
+    raise TypeError(msg)
