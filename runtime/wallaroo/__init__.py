@@ -66,6 +66,7 @@ from wallaroo.api.migrations import migrate
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
 from wallaroo.api.retries import retries
 from wallaroo.api.state_functions import state_computation, state_computation_multi
+from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.timers import Timers
 from wallaroo.api.unsupported import WALLAROO, unsupported_names
 from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
@@ -109,6 +110,7 @@ __all__ = [
     "OutputSink",
     "Partition",
     "Pipeline",
+    "SQLSinkConfig",
     "SSESinkConfig",
     "SinkConfig",
     "SourceConfig",

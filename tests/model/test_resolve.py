@@ -16,6 +16,7 @@ from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, CustomSource, HTTPSource, StateCompute, TCPSource
 from wallaroo.model.resolve import resolve
 from wallaroo.model.sse import SSESink
+from wallaroo.model.tables import SQLSink
 from wallaroo.model.webhook import WebhookSink
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
@@ -585,6 +586,60 @@ def test_secrets_that_are_sent_without_tls_are_hinted_at() -> None:
     )
     for harmless in (hook("http://localhost:1/", headers_file="x"), hook("http://h/")):
         assert not resolve(begun().to_sink(harmless).build()).hints
+
+
+@wallaroo.encoder
+def as_row(line: str) -> dict[str, Any] | None:
+    return {"line": line} if line else None
+
+
+def table(url: Any = "sqlite:////shop.db", name: Any = "totals", **settings: Any) -> Any:
+    return unchecked.SQLSinkConfig(url, name, as_row, **settings)
+
+
+def test_a_table_takes_rows() -> None:
+    config = table("postgresql+psycopg://app@db:5432/shop?sslmode=require", schema="s", key=["a"])
+    (sink,) = resolve(begun().to_sink(config).build()).sinks
+    assert isinstance(sink, SQLSink)
+    assert (sink.where, sink.label) == (
+        "table s.totals of postgresql://db:5432/shop",
+        "table s.totals",
+    )
+    assert sink.encode("x") == b'{"line":"x"}'
+    nothing: Any = sink.encode("")
+    assert nothing is None
+    (sink,) = resolve(begun().to_sink(table("sqlite:////shop.db")).build()).sinks
+    assert sink.where == "table totals of sqlite:////shop.db"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"url": "db.example.org/shop"},
+            "url is 'db.example.org/shop'; expected an address such as "
+            "'postgresql+psycopg://app@db.example.org/shop'",
+        ),
+        (
+            {"url": "postgresql://app:secret@db/shop"},
+            "url has a password; write it to a file and pass password_file",
+        ),
+        ({"name": ""}, "table is ''; expected a name"),
+        ({"schema": 7}, "schema is 7; expected a name"),
+        ({"key": "item"}, "key is the text 'item'; expected a list of columns: ['item']"),
+        ({"on_refused": "drop"}, "on_refused is 'drop'; expected 'set-aside' or 'wait'"),
+        (
+            {"options": {"password": "secret"}},
+            "options has 'password', a secret: write it to a file, and pass password_file",
+        ),
+    ],
+)
+def test_settings_of_a_table_that_make_no_sense_are_told(
+    settings: dict[str, Any], problem: str
+) -> None:
+    told = only_problem(begun().to_sink(table(**settings)))
+    assert told.endswith(f": pipeline 'lines': {problem}")
+    assert resolve(begun().to_sink(table("postgresql://app:${PASSWORD}@db/shop")).build())
 
 
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:

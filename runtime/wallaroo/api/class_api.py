@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Protocol
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol
 
 from wallaroo.api.functions import In_contra, Result_co
 
@@ -58,5 +58,10 @@ class PartitionFunctionClass(Protocol[In_contra]):
 class EncoderClass(Protocol[In_contra]):
     """An encoder."""
 
-    def encode(self, data: In_contra, /) -> bytes | bytearray | memoryview | str | None:
-        """Return the output *data* as bytes or text, or None to send nothing."""
+    def encode(
+        self, data: In_contra, /
+    ) -> bytes | bytearray | memoryview | str | Mapping[str, Any] | None:
+        """Return the output *data* as bytes or text, or None to send nothing.
+
+        For a table, return the values of a row by column.
+        """

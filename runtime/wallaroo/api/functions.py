@@ -7,7 +7,7 @@ computation that returns `None` emits nothing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from wallaroo.api.places import Place
@@ -31,10 +31,18 @@ Results = TypeVar("Results", bound=Iterable[Any] | None)
 Key = TypeVar("Key", bound=Hashable)
 """Type of a key."""
 Encoded = TypeVar(
-    "Encoded", bound=bytes | bytearray | memoryview | str | KafkaRecord | tuple[Any, ...] | None
+    "Encoded",
+    bound=bytes
+    | bytearray
+    | memoryview
+    | str
+    | KafkaRecord
+    | tuple[Any, ...]
+    | Mapping[str, Any]
+    | None,
 )
 """Result of an encoder: text is sent as UTF-8, None sends nothing; for Kafka, also a record, or a
-tuple of a value, a key and a partition."""
+tuple of a value, a key and a partition; for tables, the values of a row by column."""
 
 LengthFormat = str | Callable[[bytes], int]
 """How the header encodes the payload's length: a `struct` format, or a function of the header."""

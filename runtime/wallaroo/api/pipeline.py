@@ -35,6 +35,7 @@ from wallaroo.api.state_functions import (
     MultiStateComputation,
     StateComputation,
 )
+from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
 from wallaroo.api.windows import Windowing
 
@@ -58,6 +59,7 @@ AnySink = (
     TCPSinkConfig[Message]
     | SSESinkConfig[Message]
     | WebhookSinkConfig[Message]
+    | SQLSinkConfig[Message]
     | FileSinkConfig[Message]
     | SinkConfig[Message]
 )

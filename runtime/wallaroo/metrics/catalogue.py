@@ -191,6 +191,18 @@ WEBHOOK_REQUESTS = _metric(
     "sink",
     "answer",
 )
+SQL_ROWS = _metric(
+    "wallaroo_sql_rows_total",
+    "counter",
+    "Rows that the sink has written to its table since the gateway started.",
+    "sink",
+)
+SQL_TRANSACTIONS = _metric(
+    "wallaroo_sql_transactions_total",
+    "counter",
+    "Transactions that the sink has committed since the gateway started.",
+    "sink",
+)
 STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
 STATE_EXPIRED = _metric(
     "wallaroo_state_expired_total",

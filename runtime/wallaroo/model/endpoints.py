@@ -25,8 +25,9 @@ from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, Sourc
 from wallaroo.api.functions import Decoder, Encoder
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, place_of
+from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
-from wallaroo.model import sse, webhook
+from wallaroo.model import sse, tables, webhook
 from wallaroo.model.application import (
     CustomSink,
     CustomSource,
@@ -340,6 +341,14 @@ class EndpointResolver:
         for hint in () if found else webhook.hints_of(config):
             self._problems.add_hint(config.place, f"{where}: {hint}")
         return webhook.webhook_sink(name, encode, config, place)
+
+    @_sink.register(SQLSinkConfig)
+    def _sql_sink(self, config: SQLSinkConfig[Any], declared: DeclaredPipeline, name: str) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        for problem in tables.problems_of(config):
+            self._problems.add(config.place, f"{where}: {problem}")
+        return tables.sql_sink(name, encode, config, place)
 
     def _encode(self, config: _Encoding, where: str) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""

@@ -18,6 +18,7 @@ from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.gateway.connectors.kafka.source import KafkaSources
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.connectors.python_source import PythonSources
+from wallaroo.gateway.connectors.sql.sink import SQLSinkWriter
 from wallaroo.gateway.connectors.sse.sink import SSESinkServer
 from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.connectors.tcp.numbering import remark_on_change
@@ -36,6 +37,7 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.kafka import KafkaSink, KafkaSource
 from wallaroo.model.sse import SSESink
+from wallaroo.model.tables import SQLSink
 from wallaroo.model.webhook import WebhookSink
 
 
@@ -93,6 +95,11 @@ _KINDS = [
         open_sink=lambda context, index, sink: WebhookSinkWriter(
             index, sink, context.outbox, context.sink_tls, context.on_failure
         ),
+    ),
+    ConnectorKind(
+        "SQL",
+        sink=SQLSink,
+        open_sink=lambda context, index, sink: SQLSinkWriter(index, sink, context.outbox),
     ),
     ConnectorKind(
         "Kafka",

@@ -1,0 +1,1 @@
+"""Databases: outputs as rows of tables."""
