@@ -32,8 +32,8 @@ def page() -> str:
 
 def _sections(group: click.Group, parent: click.Context) -> Iterator[str]:
     for name in group.list_commands(parent):
-        command = group.commands[name]
-        if command.hidden:
+        command = group.get_command(parent, name)
+        if command is None or command.hidden:
             continue
         context = click.Context(command, info_name=name, parent=parent)
         if isinstance(command, click.Group):

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from tests.helpers import ROOT
-from wallaroo.cli.main import main
+from wallaroo.cli.gateway import gateway
+from wallaroo.cli.run import run
 
 SECTION = (ROOT / "SECURITY.md").read_text().partition("## What is on by default")[2]
 _ROWS = re.findall(r"^\|.*\| ([^|]*) \|$", SECTION.partition("\n## ")[0], re.MULTILINE)
@@ -22,8 +23,8 @@ def test_a_setting_of_the_table_of_defaults_is_there(name: str) -> None:
     if name.startswith("--"):
         options = {
             option
-            for command in ("run", "gateway")
-            for parameter in main.commands[command].params
+            for command in (run, gateway)
+            for parameter in command.params
             for option in (*parameter.opts, *parameter.secondary_opts)
         }
         assert name in options

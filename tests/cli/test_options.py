@@ -92,7 +92,10 @@ def commands(
 ) -> Iterator[tuple[str, click.Command]]:
     """Every command, by what stands after `wallaroo`."""
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
             yield from commands(inner, (*path, name))
     else:
         yield " ".join(path), command

@@ -60,7 +60,9 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
     """Generate data, run APP on it over real sockets, and check every output.
 
     APP is market_spread, word_count, or the directory of an application that has a module demo. The
-    outputs are compared with those of a plain Python computation on the same stream. Sources that
+    outputs are compared with those of a plain Python computation on the same stream. The first few
+    messages warm Spark up; the others are sent in one burst, and the rate and the latencies are
+    those of the burst, from its first message to its last output. Sources that
     read topics of Kafka get the data through their topics, which must exist and be empty; outputs
     in topics are read from there.
 
@@ -125,7 +127,7 @@ def _send(
     Returns:
         The time at which each turn was sent.
     """
-    progress, sent_at = Progress("sent"), []
+    progress, sent_at = Progress("sent", rates=False), []
     totals: collections.Counter[str] = collections.Counter()
     for number, (source, payloads) in enumerate(rounds):
         if number == _WARM_UP_TURNS:
@@ -190,13 +192,14 @@ class _Result:
         rows = [
             ("messages in", f"{self._messages:,}"),
             ("messages out", f"{self._received:,}"),
-            ("rate", f"{self._measured / self._duration:,.0f} messages/s"),
-            ("latency p50", percentile(0.50)),
-            ("latency p99", percentile(0.99)),
+            ("burst", f"{self._measured:,} messages"),
+            ("its rate", f"{self._measured / self._duration:,.0f} messages/s"),
+            ("its latency, p50", percentile(0.50)),
+            ("its latency, p99", percentile(0.99)),
         ]
         click.echo(name)
         for label, value in rows:
-            click.echo(f"  {label:<14}{value:>22}")
+            click.echo(f"  {label:<18}{value:>18}")
         for problem in self.problems[:5]:
             click.echo(f"  wrong: {problem}")
         verdict = (

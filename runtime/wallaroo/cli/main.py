@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wallaroo import __version__
-from wallaroo.cli.build import build
-from wallaroo.cli.chart import chart
-from wallaroo.cli.check import check
-from wallaroo.cli.dead_letters import dead_letters
-from wallaroo.cli.demo import demo
-from wallaroo.cli.driver import driver
-from wallaroo.cli.executor import executor
-from wallaroo.cli.gateway import gateway
-from wallaroo.cli.graph import graph
-from wallaroo.cli.new import new
-from wallaroo.cli.pause import pause, resume
-from wallaroo.cli.probe import probe
-from wallaroo.cli.profile import profile
-from wallaroo.cli.receive import receive
-from wallaroo.cli.repartition import repartition
-from wallaroo.cli.run import run
-from wallaroo.cli.sbom import sbom
-from wallaroo.cli.send import send
-from wallaroo.cli.simulate import simulate
-from wallaroo.cli.state import state
-from wallaroo.cli.status import status
-from wallaroo.cli.top import top
-from wallaroo.cli.warm_up import warm_up
 from wallaroo.errors import RuntimeFailure, WallarooError
 from wallaroo.system.disk_space import REMEDY, full, is_full
 from wallaroo.system.printable import printable_lines
 
+_COMMANDS = (
+    *("new", "check", "graph", "simulate", "run", "top", "pause", "resume", "profile", "send"),
+    *("receive", "demo", "build", "chart", "status", "dead-letters", "state", "repartition"),
+    *("warm-up", "sbom", "gateway", "driver", "executor", "probe"),
+)
+"""The commands: each is in the module of its name, which is imported when it is asked for."""
+_ELSEWHERE = {"resume": "pause"}
+"""Modules of the others."""
+
 
 class _Group(click.Group):
-    """Reports the package's errors like click's."""
+    """Reports the package's errors like click's; imports only the command that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(
+            import_module(f"wallaroo.cli.{_ELSEWHERE.get(name, name)}"), name
+        )
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -70,12 +69,3 @@ def main() -> None:
       wallaroo demo market_spread
     Exit codes: 0 done, 1 failed, 2 usage error.
     """  # noqa: D301  (click reads \b)
-
-
-for command in (
-    *(new, check, graph, simulate, run, top, pause, resume, profile, send, receive, demo, build),
-    *(chart, status),
-    *(dead_letters, state, repartition, warm_up, sbom),
-    *(gateway, driver, executor, probe),
-):
-    main.add_command(command)

@@ -70,7 +70,7 @@ Templates:
 {chr(10).join(f"  {kind:<10}{makes}" for kind, (makes, _) in _TEMPLATES.items())}
 
 \b
-Examples:
+Example:
   wallaroo new ratings
   wallaroo new alerts --template fraud
 """

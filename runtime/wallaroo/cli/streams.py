@@ -57,13 +57,14 @@ class Progress:
     Args:
         verb: What has been done: "sent" or "received".
         quiet: Whether to print only the summary, because the terminal shows other output.
+        rates: Whether to tell rates; not if there were pauses.
     """
 
     EVERY_S = 0.2
     """Seconds between updates."""
 
-    def __init__(self, verb: str, *, quiet: bool = False) -> None:
-        self._verb = verb
+    def __init__(self, verb: str, *, quiet: bool = False, rates: bool = True) -> None:
+        self._verb, self._rates = verb, rates
         self._on_terminal = sys.stderr.isatty() and not quiet
         self._shown_at = 0.0
         self._started: float | None = None
@@ -83,6 +84,8 @@ class Progress:
 
     def line(self) -> str:
         """The counts and the rate so far."""
+        if not self._rates:
+            return f"{self._verb} {self.messages:,} messages, {self.bytes:,} bytes"
         duration = time.monotonic() - self._started if self._started is not None else 0.0
         rate = f", {self.messages / duration:,.0f} messages/s" if duration > 0 else ""
         counts = f"{self.messages:,} messages, {self.bytes:,} bytes"
