@@ -15,7 +15,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the tests ru
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == "wallaroo.cli.main":
+        if name == sys.argv[-1]:
+            sys.argv.pop()
             os.kill(os.getpid(), int(sys.argv.pop()))
 
 sys.meta_path.insert(0, Interrupting())
@@ -24,6 +25,7 @@ main()
 """
 
 
+@pytest.mark.parametrize("while_loading", ["wallaroo.cli.main", "wallaroo.cli.options"])
 @pytest.mark.parametrize(
     ("command", "stop", "code"),
     [
@@ -34,10 +36,10 @@ main()
     ],
 )
 def test_a_command_that_is_interrupted_while_it_loads(
-    command: str, stop: signal.Signals, code: int
+    command: str, stop: signal.Signals, code: int, while_loading: str
 ) -> None:
     interrupted = subprocess.run(
-        [sys.executable, "-c", _LOADING, command, str(int(stop))],
+        [sys.executable, "-c", _LOADING, command, str(int(stop)), while_loading],
         capture_output=True,
         text=True,
         check=False,

@@ -23,7 +23,9 @@ def main() -> None:
     if runs:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     from wallaroo.cli.main import main as command
+    from wallaroo.cli.main import preload
 
+    preload(sys.argv[1:2])
     if interruptible and not runs:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,12 @@ class _ReportedError(click.ClickException):
     def __init__(self, error: WallarooError) -> None:
         super().__init__(printable_lines(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
+
+
+def preload(names: Sequence[str]) -> None:
+    """Import the command that the first of *names* is, if it is one."""
+    for name in names[:1]:
+        main.get_command(click.Context(main), name)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
