@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,23 @@ def test_an_audit_is_told_and_fails_nothing(tree: Path, make: str, said: str) ->
     done = call(tree, "audit-warning", AUDIT_SECONDS="0.2" if "sleep" in make else "60")
     assert (done.returncode, done.stderr) == (0, "")
     assert said in done.stdout
+
+
+@pytest.mark.spark
+def test_the_stopwatch_tells_the_seconds_until_an_output_and_of_an_edit(tmp_path: Path) -> None:
+    timed = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "stopwatch.py", "--here"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert timed.returncode == 0, timed.stdout + timed.stderr
+    told = re.findall(r"^ *\d+\.\d s  (.*)$", timed.stdout, re.MULTILINE)
+    edits = [f"edit {number}, to its output" for number in (1, 2, 3)]
+    assert told == [
+        *("wallaroo new", "wallaroo run, to the first output", *edits),
+        "until the first output of one's own application",
+        "from an edit to its output (median of 3)",
+    ]
+    assert not list(tmp_path.glob("stopwatch-*"))

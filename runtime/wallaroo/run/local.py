@@ -362,14 +362,7 @@ class LocalRun(Lifecycle):
         scratch: Path,
         files: dict[str, bytes],
     ) -> Reloader:
-        settings = self._settings
-        trial = Trial(
-            settings.engine.application.absolute(),
-            application.name,
-            state.path,
-            tuple(settings.traffic.on_error),
-            settings.until_done,
-        )
+        trial = Trial.of(self._settings, application.name, state.path)
         self._application, self._state = application, state
         return Reloader(trial, scratch, files, self._load, self._go_on, self._signals.received.wait)
 

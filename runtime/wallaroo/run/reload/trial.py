@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from wallaroo.errors import UsageError, WallarooError
 from wallaroo.gateway.dead_letters.policy import policies
@@ -22,6 +23,7 @@ from wallaroo.gateway.settings import check_sinks
 from wallaroo.model.application import Application
 from wallaroo.model.frozen_code import recorded
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.run.settings import LocalSettings
 from wallaroo.run.state.classes import state_class_problem
 
 _LONGEST_S = 60.0
@@ -43,6 +45,12 @@ class Trial:
     """See `TrafficSettings.on_error`."""
     until_done: bool = False
     """Whether its sources are to end."""
+
+    @classmethod
+    def of(cls, settings: LocalSettings, name: str, state_dir: Path) -> Self:
+        """That of the application *name* with its *settings*."""
+        application, on_error = settings.engine.application, settings.traffic.on_error
+        return cls(application.absolute(), name, state_dir, tuple(on_error), settings.until_done)
 
     def run(self) -> Outcome:
         """Import the application, in this process, and check it like a start."""
