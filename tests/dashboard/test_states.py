@@ -330,6 +330,17 @@ def test_dead_letters_that_cannot_be_listed_are_not_none(chrome: Browser) -> Non
         expect(page.get_by_label("Select dead letter 1")).to_be_visible()
 
 
+def test_a_run_that_goes_on_as_another_application_is_drawn_anew(chrome: Browser) -> None:
+    with page_of(chrome, states.busy) as (page, feed, dashboard):
+        application = states.windowed()
+        with dashboard.watch.replaced_by(application):
+            states.with_windows(feed, application)
+            feed.set(1)
+        expect(page).to_have_title("Windows · Wallaroo")
+        expect(page.locator("#pipeline option")).to_have_text([states.WINDOWED])
+        expect(page.locator("#rate .nothing")).to_have_text(re.compile("^No message has arrived"))
+
+
 def test_the_page_says_when_the_run_is_gone(chrome: Browser) -> None:
     with page_of(chrome, states.busy) as (page, _, dashboard):
         expect(page.locator("#state")).to_have_text("running")

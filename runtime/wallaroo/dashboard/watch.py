@@ -63,6 +63,8 @@ class Watch:
         """The run that is polled."""
         self._nodes = _nodes(application)
         self._states = graph_of(application).states
+        self._version = 1
+        """Counts the applications that the run has gone on as."""
         self._polling = threading.Lock()
         """Held while the application is asked, and while it is replaced."""
         self._readings: deque[_Reading] = deque()
@@ -90,6 +92,7 @@ class Watch:
         with self._polling:
             yield
             self._application = application
+            self._version += 1
             self._nodes = _nodes(application)
             self._states = graph_of(application).states
             self._readings.clear()  # of pipelines and steps that may be gone
@@ -104,6 +107,7 @@ class Watch:
         graph, unit = graph_of(self._application), self.watched.unit()
         return {
             "name": graph.name,
+            "version": self._version,
             "groups": [
                 {
                     "pipelines": group.pipelines,
@@ -207,6 +211,7 @@ class Watch:
         waiting = by_labels(samples, catalogue.SINK_WAITING)
         return {
             "time": now.at,
+            "version": self._version,
             "began": self._began,
             "away": None,
             "paused_since": self.watched.pausing.since,

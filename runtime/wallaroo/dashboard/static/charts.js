@@ -26,11 +26,11 @@ export function drawCharts(points, snapshot) {
   const times = points.map((point) => point.time);
   const selected = $("pipeline").value;
   const column = (value) => points.map(value);
-  plots.rate.setData([times, ...application.pipelines.map((name) => column((point) => point.pipelines[name].in))]);
-  plots.latency.setData([times, ...PARTS.map((part) => column((point) => point.pipelines[selected][part]))]);
+  plots.rate.setData([times, ...application.pipelines.map((name) => column((point) => point.pipelines[name]?.in))]);
+  plots.latency.setData([times, ...PARTS.map((part) => column((point) => point.pipelines[selected]?.[part]))]);
   plots.backlog.setData([times, column((point) => point.backlog), column((point) => point.undelivered)]);
   const last = points.at(-1);
-  if (!last) {
+  if (!last?.pipelines[selected]) {
     for (const id of Object.keys(plots)) say(id, "", "No figures yet: the application has not answered.");
     return;
   }
@@ -42,9 +42,9 @@ export function drawCharts(points, snapshot) {
   const has = (value) => points.some((point) => value(point) > 0);
   const why = snapshot ? whyNothing(snapshot) : "";
   say("rate", application.pipelines.map((name) => `${name}: ${format.count(last.pipelines[name].in)} messages per second`).join(", "),
-    has((point) => Math.max(...Object.values(point.pipelines).map((one) => one.in))) ? "" : why);
+    has((point) => Math.max(...application.pipelines.map((name) => point.pipelines[name]?.in ?? 0))) ? "" : why);
   say("latency", PARTS.map((part) => `${part} ${format.seconds(last.pipelines[selected][part])}`).join(", "),
-    has((point) => point.pipelines[selected].p50) ? "" : why);
+    has((point) => point.pipelines[selected]?.p50) ? "" : why);
   say("backlog", `${format.count(last.backlog)} messages and ${format.count(last.undelivered)} outputs waiting`,
     has((point) => point.backlog + point.undelivered) ? "" : waitsNothing(snapshot, why));
 }

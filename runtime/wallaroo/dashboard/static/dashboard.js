@@ -67,6 +67,7 @@ events.addEventListener("error", () => {
 });
 
 function take(latest) {
+  if (latest.version !== application.version) return location.reload(); // the run goes on as another application
   snapshot = latest;
   points.push(snapshot.point);
   if (points.length > MAX_POINTS) points.splice(0, points.length - MAX_POINTS);
