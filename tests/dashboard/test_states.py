@@ -24,6 +24,8 @@ NARROW, WIDE = 390, 1300
 CHARTS = ("rate", "latency", "backlog")
 _TOO_FAINT = Path(__file__).with_name("contrast.js").read_text()
 Theme = Literal["light", "dark"]
+_POINTS = "async () => (await import('./static/charts.js')).pointsOf('rate')"
+"""How many points the chart of throughput has."""
 State = Callable[[Feed, Dashboard], None]
 
 
@@ -209,12 +211,15 @@ def test_a_sink_has_its_name_its_address_and_what_is_wrong(chrome: Browser) -> N
 def test_a_gateway_that_is_away_is_told_and_its_figures_stay(chrome: Browser) -> None:
     with page_of(chrome, states.busy) as (page, feed, _):
         before = tile(page, "connections")
+        drawn = page.evaluate(_POINTS)
         feed.set(10, away=True)
         expect(page.locator("#state")).to_have_text("gateway away")
         expect(page.locator("#notices li")).to_have_text(re.compile(f"the figures are old: {AWAY}"))
         assert tile(page, "connections") == before
+        assert page.evaluate(_POINTS) == drawn
         feed.set(10, away=False)
         expect(page.locator("#notices li")).to_have_count(0)
+        assert page.evaluate(_POINTS) > drawn
 
 
 def test_an_overload_is_told(chrome: Browser) -> None:

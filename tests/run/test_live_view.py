@@ -1,4 +1,4 @@
-"""The live view and what is typed at its terminal do not mix."""
+"""The live view says what a run does, and does not mix with what is typed at its terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
+from tests.dashboard.feed import AWAY, START, Feed, serving
+from tests.dashboard.viewer import Viewer
 from tests.helpers import wait_until
 from wallaroo.run import live_view
-from wallaroo.run.live_view import LiveView
+from wallaroo.run.live_view import LiveView, line
 from wallaroo.system import terminal
 from wallaroo.system.terminal import Echo, is_in_foreground
 
@@ -77,3 +79,36 @@ def test_the_view_is_shown_while_it_is_in_the_foreground(
     assert echoes(slave)
     assert not view._live.is_started
     assert sys.stderr is not screen
+
+
+@pytest.fixture
+def feed() -> Feed:
+    return Feed()
+
+
+@pytest.fixture
+def viewer(feed: Feed) -> Iterator[Viewer]:
+    with serving(feed) as dashboard:
+        dashboard.viewer.snapshot(START)
+        yield dashboard.viewer
+
+
+def test_a_run_that_works_has_figures_only(feed: Feed, viewer: Viewer) -> None:
+    feed.set(1, alive=2)
+    assert line(viewer.snapshot(START + 1)) == (
+        "in 0/s  out 0/s  p99 –  backlog 0  undelivered 0  workers 2/2  connections 0  set aside 0"
+        "  dropped 7"
+    )
+
+
+def test_a_pause_and_an_interruption_come_first(feed: Feed, viewer: Viewer) -> None:
+    feed.pausing.since = START
+    feed.set(1, interruption="the query restarts: a worker\x1b died")
+    shown = line(viewer.snapshot(START + 1))
+    assert "  paused  the query restarts: a worker\\x1b died  backlog 0" in shown
+
+
+def test_a_gateway_that_is_away_is_told(feed: Feed, viewer: Viewer) -> None:
+    feed.set(1, away=True)
+    wait_until(lambda: viewer.ask("/snapshot").json["away"], "the reason")
+    assert f"  {AWAY}  backlog 0" in line(viewer.ask("/snapshot").json)

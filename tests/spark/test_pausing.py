@@ -80,7 +80,7 @@ def test_a_pause_lasts_until_it_is_resumed_and_ends_with_the_process(
         assert len(receiver.messages) == 200
 
         assert called(running, "resume", *shown) == "resumed\n"
-        assert {b"a => 150", b"b => 150"} <= set(receiver.wait_for(300))
+        assert {b"a => 150\n", b"b => 150\n"} <= set(receiver.wait_for(300))
         running.wait_until_processed()
         assert b"\nwallaroo_paused 0.0\n" in ask(running, "metrics")
 

@@ -49,6 +49,8 @@ export function drawCharts(points, snapshot) {
     has((point) => point.backlog + point.undelivered) ? "" : waitsNothing(snapshot, why));
 }
 
+export function pointsOf(id) { return plots[id].data[0].length; }
+
 export function scaleOf(id) {
   const { distr, min, max } = plots[id].scales.y;
   return { distribution: distr, low: min, high: max };

@@ -69,7 +69,7 @@ events.addEventListener("error", () => {
 function take(latest) {
   if (latest.version !== application.version) return location.reload(); // the run goes on as another application
   snapshot = latest;
-  points.push(snapshot.point);
+  if (!snapshot.away) points.push(snapshot.point); // or the last point would come again
   if (points.length > MAX_POINTS) points.splice(0, points.length - MAX_POINTS);
   show();
 }
