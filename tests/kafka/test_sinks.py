@@ -73,6 +73,12 @@ def test_outputs_wait_for_room_in_a_short_queue_of_the_client(broker: Broker) ->
         with app.running() as client:
             app.publish(client, 1000)
             wait_delivered(client)
+            values = {sample.metric.name: sample.value for sample in client.samples()}
+            assert (
+                values["wallaroo_kafka_sink_bytes_total"] == sum(map(len, app.published())) + 1000
+            )
+            assert values["wallaroo_kafka_transactions_total"] == 1
+            assert values["wallaroo_kafka_sink_errors_total"] == 0
         assert broker.values(topic) == app.published()
 
 

@@ -245,9 +245,19 @@ def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> No
         assert journal.wait_accepted(0, 100, PATIENCE_S)
         broker.write(topic, *values)
         assert not journal.wait_accepted(0, 101, 1.0)
+        lag = "wallaroo_kafka_lag_messages", "0"
+        wait_until(lambda: samples(reader).get(lag) == 100, "the lag")
         journal.consume(journal.end)
         assert journal.wait_accepted(0, 200, PATIENCE_S)
+        wait_until(lambda: samples(reader)[lag] == 0, "no lag")
+        assert samples(reader)["wallaroo_kafka_source_bytes_total",] == 200 * (4 + 1000)
+        assert samples(reader)["wallaroo_kafka_source_errors_total",] == 0
         assert reader.problem is None
     finally:
         reader.stop()
         journal.close()
+
+
+def samples(reader: KafkaReader) -> dict[tuple[str, ...], object]:
+    """Its metrics, by name and the labels after that of the source."""
+    return {(found.metric.name, *found.labels[1:]): found.value for found in reader.samples()}

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-_VALUE_ALONE = b"\0"
-"""First byte of a record that is nothing but a value."""
+VALUE_ALONE = 0
+"""First byte of a record that is nothing but the value, which follows it."""
+_VALUE_ALONE = bytes((VALUE_ALONE,))
 _COMPLETE = b"\1"
 """First byte of any other record."""
 _HEAD = struct.Struct(">iqqiiI")

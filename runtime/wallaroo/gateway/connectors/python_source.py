@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import pickle
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
-from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
+from wallaroo.gateway.connectors.threads import SourceThread
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.model.application import CustomSource
-from wallaroo.model.raised import describe_error
-from wallaroo.observability.logs import Repeats
 
 _AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most: two large batches."""
@@ -31,12 +27,6 @@ _IDLE_S = 0.05
 """Pause after a source has reported that it has no messages now."""
 _ROOM_WAIT_S = 0.5
 """Wait for room in the journal, before looking whether to stop."""
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before a read is repeated: doubles from the first to the most."""
-_STOP_S = 5.0
-"""Time that a source has, at a stop, to return from its current read."""
-
-log = structlog.get_logger("wallaroo.gateway")
 
 
 class PythonSources(SourceConnector):
@@ -64,14 +54,11 @@ class PythonSources(SourceConnector):
 
     def status(self, index: int) -> SourceState:
         """See `SourceConnector.status`."""
-        reader = self._readers[index]
-        return SourceState(
-            self._sources[index].where, reader.ended, reader.failures, reader.problem
-        )
+        return self._readers[index].state
 
 
-class PythonSourceReader:
-    """Reads one source in a separate thread.
+class PythonSourceReader(SourceThread[bytes]):
+    """Reads one source in a separate thread; its position is that of the last message, pickled.
 
     Args:
         index: Index of the source in the application.
@@ -79,66 +66,17 @@ class PythonSourceReader:
         journal: Takes the messages, and knows where to resume.
     """
 
+    WAITS = "it waits in read()"
+
     def __init__(self, index: int, source: CustomSource, journal: Journal) -> None:
-        self._index = index
+        super().__init__(index, source.name, source.where, journal)
         self._source = source
-        self._journal = journal
-        self._position = journal.reached(source.name)
-        """Pickled position of the last message that the journal was given."""
-        self._stopping = threading.Event()
-        self._handing_in = threading.Lock()
-        """Held while a message is handed in, which does not happen after a stop."""
-        self._repeats = Repeats()
-        self.ended = False
-        """Whether the source has come to its end."""
-        self.failures = 0
-        """Times that reading has failed since the last message."""
-        self.problem: str | None = None
-        """Why it failed last."""
-        self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Take no more messages; the journal has been given all that were taken."""
-        with self._handing_in:
-            if self._stopping.is_set():
-                return
-            self._stopping.set()
-        self._thread.join(_STOP_S)
-        if self._thread.is_alive():
-            log.warning("source does not stop", **self._names(), reason="it waits in read()")
-
-    def _run(self) -> None:
-        pause = _RETRY_FIRST_S
-        while not self._stopping.is_set():
-            position = self._position
-            try:
-                self._read()
-            except FrameError as error:
-                self._failed(error)
-                log.error(  # noqa: TRY400  (what to know of it is its message)
-                    "source ended early", **self._names(), reason=self.problem
-                )
-                self.ended = True
-                return
-            except BaseException as error:  # this thread continues, whatever it is
-                self._failed(error)
-                pause = _RETRY_FIRST_S if position != self._position else pause
-                if self._repeats.show(self.problem):
-                    log.warning(
-                        "source failed", **self._names(), reason=self.problem, next_try_s=pause
-                    )
-                self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
-            else:
-                if not self._stopping.is_set():
-                    self.ended, self.failures, self.problem = True, 0, None
-                    log.info("source ended", **self._names())
-                return
+        self._reached = journal.reached(source.name)
+        self.start()
 
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
-        messages = self._source.reader.read(_unpickled(self._position))
+        messages = self._source.reader.read(_unpickled(self._reached))
         with contextlib.ExitStack() as at_end:
             if callable(close := getattr(messages, "close", None)):
                 at_end.callback(close)
@@ -160,22 +98,16 @@ class PythonSourceReader:
         while not self._journal.wait_for_room(self._index, _AHEAD_BYTES, _ROOM_WAIT_S):
             if self._stopping.is_set():
                 return False
-        with self._handing_in:
-            if self._stopping.is_set():
-                return False
-            self._journal.submit_read(self._index, framing.frame(payload), reached)
-            self._position = reached.position
-        self.failures, self.problem = 0, None
+        submit = functools.partial(
+            self._journal.submit_read, self._index, framing.frame(payload), reached
+        )
+        if not self._hand_in(submit, reached.position):
+            return False
+        self._well()
         return True
 
-    def _failed(self, error: BaseException) -> None:
-        place = place_of_failure(error)
-        at = f" ({place})" if place else ""
-        self.failures += 1
-        self.problem = f"{describe_error(error)}{at}"
-
-    def _names(self) -> dict[str, str]:
-        return {"source": self._source.name, "reads": self._source.where}
+    def _is_final(self, error: BaseException) -> bool:
+        return isinstance(error, FrameError)
 
 
 def _unpickled(position: bytes | None) -> Any:

@@ -49,6 +49,15 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         settings_of(Topic("t", "a:1", {}, tmp_path / "none"), {})
 
 
+def test_a_codec_that_is_unknown_is_told_at_the_start() -> None:
+    topic = Topic("orders", "a:1", {"compression.type": "brotli"})
+    with pytest.raises(RuntimeFailure) as raised:
+        TopicClient(topic, threading.Event()).check()
+    told = str(raised.value)
+    assert told.startswith('topic orders at a:1: Invalid value "brotli"')
+    assert told.endswith("correct it in settings of the configuration")
+
+
 @pytest.mark.parametrize("line", ["sasl.mechanisms=TOPSECRET", "no.such.setting=TOPSECRET"])
 def test_what_librdkafka_refuses_is_told_without_its_value(tmp_path: Path, line: str) -> None:
     own = tmp_path / "own"

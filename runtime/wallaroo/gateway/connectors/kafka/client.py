@@ -6,7 +6,7 @@ import concurrent.futures
 import importlib.util
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.kafka.problems import KafkaProblem, in_words
@@ -34,6 +34,10 @@ _AHEAD = {
 _DECISIVE = {"_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"}
 """Errors after which no broker answers; of others, librdkafka asks another one."""
 _UNANSWERED = {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_STATE"}
+
+
+Asked: TypeAlias = concurrent.futures.Future[Any]
+"""A question to the brokers."""
 
 
 class TopicClient:
@@ -110,25 +114,35 @@ class TopicClient:
             self.producer()
         except KafkaException as error:
             told = self.settings.redacted(error.args[0].str())
-            msg = f"{self.topic}: {told}; the settings are in {self.settings.origin}"
+            msg = f"{self.topic}: {told}; correct it in {self.settings.origin}"
             raise RuntimeFailure(msg) from None
 
-    def describe(self) -> tuple[str, list[int]]:
-        """The topic's ID, which no other topic of the same name has, and its partitions.
-
-        Raises:
-            KafkaProblem: There is no such topic, or no broker answers.
-        """
-        from confluent_kafka import KafkaException, TopicCollection
+    def ask(self) -> Asked:
+        """Ask the brokers for the topic, without waiting for the answer, as `answered` does."""
+        from confluent_kafka import TopicCollection
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
             self._admin = AdminClient(self._options({}, {}))
-        name, self.last_error = self.topic.name, None
-        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
+        topics = TopicCollection([self.topic.name])
+        asked = self._admin.describe_topics(topics, request_timeout=REQUEST_S)
+        return asked[self.topic.name]
+
+    def answered(self, asked: Asked) -> tuple[str, list[int]]:
+        """The topic's ID, which no other topic of the same name has, and its partitions.
+
+        Args:
+            asked: What `ask` has returned.
+
+        Raises:
+            KafkaProblem: There is no such topic, or no broker answers.
+        """
+        from confluent_kafka import KafkaException
+
+        self.last_error = None
         while True:
             try:
-                found = asked[name].result(_LOOK_S)
+                found = asked.result(_LOOK_S)
                 break
             except concurrent.futures.TimeoutError:
                 self.give_up()
@@ -140,6 +154,10 @@ class TopicClient:
                 raise self.problem(error.args[0]) from None
         self.well()
         return str(found.topic_id), sorted(partition.id for partition in found.partitions)
+
+    def describe(self) -> tuple[str, list[int]]:
+        """Ask, and wait for the answer; see `answered`."""
+        return self.answered(self.ask())
 
     def give_up(self) -> None:
         """Raise if the connector is to stop.
@@ -158,7 +176,7 @@ class TopicClient:
             error = explanation
         return KafkaProblem(in_words(error, self.topic, self.settings))
 
-    def reason(self, error: Exception) -> str:
+    def reason(self, error: BaseException) -> str:
         """What *error*, which reading or writing has raised, means."""
         from confluent_kafka import KafkaException
 

@@ -39,7 +39,9 @@ class ClientSettings:
     secrets: tuple[str, ...]
     """Values that are not to be shown."""
     files: tuple[Path, ...]
-    """Where they came from."""
+    """Files that they came from."""
+    in_code: bool = False
+    """Whether the application has given some itself."""
 
     def redacted(self, text: str) -> str:
         """*text* without secrets."""
@@ -50,8 +52,10 @@ class ClientSettings:
     @property
     def origin(self) -> str:
         """Where the user has written them, for messages."""
-        files = " or ".join(map(str, self.files))
-        return files or f"settings_file of the configuration, or the file that {VARIABLE} names"
+        files = [str(file) for file in self.files]
+        if not files and not self.in_code:
+            return f"settings_file of the configuration, or the file that {VARIABLE} names"
+        return " or ".join(["settings of the configuration"] * self.in_code + files)
 
 
 def settings_of(topic: Topic, environment: Mapping[str, str] | None = None) -> ClientSettings:
@@ -78,7 +82,7 @@ def settings_of(topic: Topic, environment: Mapping[str, str] | None = None) -> C
         _check(name, f"the configuration of {topic}")
     options |= topic.settings
     secrets.sort(key=len, reverse=True)  # one may contain another
-    found = ClientSettings(options, tuple(secrets), tuple(files))
+    found = ClientSettings(options, tuple(secrets), tuple(files), bool(topic.settings))
     _check_files(topic, found)
     return found
 

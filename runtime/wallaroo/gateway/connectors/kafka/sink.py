@@ -9,6 +9,7 @@ outputs are in the topic already.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from array import array
@@ -19,13 +20,13 @@ import structlog
 
 from wallaroo.gateway.connectors.kafka.client import REQUEST_S, TopicClient
 from wallaroo.gateway.connectors.kafka.problems import KafkaProblem
+from wallaroo.gateway.connectors.threads import SinkThread
 from wallaroo.gateway.outbox.outbox import Delivery, Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.kafka import KafkaSink
-from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.kafka_records import unpacked_fields
+from wallaroo.wire.kafka_records import VALUE_ALONE, unpacked_fields
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -36,10 +37,6 @@ _LEAST_BYTES = 16 * 1024
 """The same after failures: a transaction that takes too long, which brokers end, is halved."""
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before a transaction is repeated: doubles from the first to the most."""
-_STOP_S = 5.0
-"""Time that a sink has, at a stop, to finish a transaction."""
 _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
 _STUCK_S = 15.0
@@ -50,7 +47,7 @@ _NUMBER_PARTITION = 0
 log = structlog.get_logger("wallaroo.gateway")
 
 
-class KafkaSinkWriter:
+class KafkaSinkWriter(SinkThread):
     """Writes one sink's outputs in a separate thread.
 
     Args:
@@ -62,12 +59,14 @@ class KafkaSinkWriter:
         RuntimeFailure: The extra is not installed, or settings cannot be used.
     """
 
+    WAITS = "it waits for the brokers"
+
     def __init__(self, index: int, sink: KafkaSink, outbox: Outbox) -> None:
-        self._index, self._sink, self._outbox = index, sink, outbox
-        self._stopping = threading.Event()
+        super().__init__(index, sink.name, sink.where, outbox)
+        self._sink = sink
         self._client = TopicClient(sink.topic, self._stopping)
         self._client.check()
-        self._name = f"wallaroo-{outbox.identity}-{index}-{sink.name}"
+        self._numbering = f"wallaroo-{outbox.identity}-{index}-{sink.name}"
         """Name of the producer and of the group that keeps the number."""
         self._next = outbox.delivered_to(index)
         """Number of the next output to write, from 0 on."""
@@ -75,28 +74,12 @@ class KafkaSinkWriter:
         """Bytes of outputs over which the next transaction takes no more."""
         self._gathered_bytes = 0
         """Bytes of the outputs that were gathered last."""
-        self._taken = 0
-        """Position in the outbox up to which outputs are in the topic."""
         self._group: Any = None
         self._in_transaction = self._stuck = False
         self._refused: KafkaError | None = None
         """Why a record could not be written."""
-        self._settling = threading.Lock()
-        """Held while outputs are noted as delivered, which does not happen after a stop."""
-        self._repeats = Repeats()
         self._bytes = self._transactions = 0
-        self.problem: str | None = None
-        """Why outputs are not written now; None while they are."""
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
-
-    def stop(self) -> None:
-        """Stop writing; what is not delivered stays in the outbox."""
-        self._stopping.set()
-        self._thread.join(_STOP_S)
-        if self._thread.is_alive():
-            log.warning("sink does not stop", **self._names(), reason="it waits for the brokers")
-            self._settling.acquire()  # for good: what is still written is recognised at the start
 
     def samples(self) -> Iterator[Sample]:
         """Bytes, transactions and errors since the gateway started."""
@@ -104,23 +87,6 @@ class KafkaSinkWriter:
         yield Sample(catalogue.KAFKA_SINK_BYTES, name, self._bytes)
         yield Sample(catalogue.KAFKA_SINK_ERRORS, name, self._client.errors)
         yield Sample(catalogue.KAFKA_TRANSACTIONS, name, self._transactions)
-
-    def _run(self) -> None:
-        pause = _RETRY_FIRST_S
-        while not self._stopping.is_set():
-            taken = self._taken
-            try:
-                self._write()
-                continue
-            except Exception as error:  # this thread continues, whatever it is
-                reason = self._client.reason(error)
-            if self._stopping.is_set():
-                return
-            pause = _RETRY_FIRST_S if taken != self._taken else pause
-            self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
-            self._note(reason, pause)
-            self._stopping.wait(pause)
-            pause = min(pause * 2, _RETRY_MOST_S)
 
     def _write(self) -> None:
         """Write outputs as they are published, until stopped."""
@@ -135,13 +101,10 @@ class KafkaSinkWriter:
                 else:
                     self._produce(producer, deliveries)
                     self._flush(producer)
-                with self._settling:
-                    self._outbox.delivered(self._index, deliveries[-1].position)
-                self._taken = deliveries[-1].position
+                self._settle(deliveries[-1].position)
                 self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
                 self._next = max(self._next, _end(deliveries[-1]))
                 self._client.well()
-                self.problem = None
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Producer]:
@@ -156,7 +119,7 @@ class KafkaSinkWriter:
         self._refused, self._in_transaction, self._stuck = None, False, False
         own: dict[str, Any] = {"on_delivery": self._on_refused}
         if self._sink.transactions:
-            own["transactional.id"] = self._name
+            own["transactional.id"] = self._numbering
         producer = self._client.producer(**own)
         try:
             if self._sink.transactions:
@@ -177,7 +140,7 @@ class KafkaSinkWriter:
         """Number of the output after the last that is in the topic; 0 if there is none."""
         from confluent_kafka import TopicPartition
 
-        with contextlib.closing(self._client.consumer(self._name)) as consumer:
+        with contextlib.closing(self._client.consumer(self._numbering)) as consumer:
             at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
             (found,) = consumer.committed([at], REQUEST_S)
             self._group = consumer.consumer_group_metadata()
@@ -217,24 +180,26 @@ class KafkaSinkWriter:
 
     def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
         """Hand records to the client, except those that the topic has."""
-        topic, produce = self._sink.topic.name, producer.produce
+        topic, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
+        value: bytes | None
+        key: bytes | None
         for delivery in deliveries:
-            for output in _outputs(delivery, max(0, self._next - (delivery.number - 1))):
-                value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
-                options: dict[str, Any] = {}
-                if partition is not None:
-                    options["partition"] = partition
-                if timestamp_ms is not None:
-                    options["timestamp"] = timestamp_ms
-                if headers:
-                    options["headers"] = list(headers)
+            data, ends = delivery.outputs.data, _ends(delivery)
+            skipped = min(max(0, self._next - (delivery.number - 1)), len(ends))
+            first = start = ends[skipped - 1] if skipped else 0
+            for end in ends[skipped:]:
+                if data[start] == VALUE_ALONE:
+                    value, key, options = data[start + 1 : end], None, nothing
+                else:
+                    value, key, options = _arguments(data[start:end])
+                start = end
                 while True:
                     try:
                         produce(topic, value, key, **options)
                         break
                     except BufferError:
                         self._check(producer, _TURN_S)
-                self._bytes += len(output)
+            self._bytes += start - first
 
     def _flush(self, producer: Producer) -> None:
         """Wait until the brokers have all records.
@@ -307,29 +272,30 @@ class KafkaSinkWriter:
     def _on_refused(self, error: KafkaError | None, _record: object) -> None:
         self._refused = self._refused or error
 
-    def _note(self, reason: str, next_try_s: float) -> None:
-        self.problem = reason
-        if self._repeats.show(reason):
-            log.warning(
-                "sink failed",
-                **self._names(),
-                reason=reason,
-                next_try_s=next_try_s,
-                outputs="wait on disk",
-            )
+    def _reason(self, error: BaseException) -> str | None:
+        return None if self._stopping.is_set() else self._client.reason(error)
 
-    def _names(self) -> dict[str, str]:
-        return {"sink": self._sink.name, "writes": self._sink.where}
+    def _failed(self, reason: str, next_try_s: float) -> None:
+        self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
+        super()._failed(reason, next_try_s)
 
 
-def _outputs(delivery: Delivery, skipped: int) -> Iterator[bytes]:
-    """The outputs of *delivery*, without the first *skipped*."""
-    data, lengths = delivery.outputs.data, array("I", delivery.outputs.lengths)
-    start = sum(lengths[:skipped])
-    for length in lengths[skipped:]:
-        end = start + length
-        yield data[start:end]
-        start = end
+def _arguments(output: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
+    """Value, key and other arguments of `produce` for a packed record."""
+    value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
+    options: dict[str, Any] = {}
+    if partition is not None:
+        options["partition"] = partition
+    if timestamp_ms is not None:
+        options["timestamp"] = timestamp_ms
+    if headers:
+        options["headers"] = list(headers)
+    return value, key, options
+
+
+def _ends(delivery: Delivery) -> list[int]:
+    """Where each output of *delivery* ends in its data."""
+    return list(itertools.accumulate(array("I", delivery.outputs.lengths)))
 
 
 def _end(delivery: Delivery) -> int:

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
-import struct
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
-from wallaroo.gateway.connectors.kafka.client import REQUEST_S, TopicClient
+from wallaroo.gateway.connectors.kafka.client import REQUEST_S, Asked, TopicClient
+from wallaroo.gateway.connectors.kafka.fetch import TooLong, fetch_of
 from wallaroo.gateway.connectors.kafka.positions import Positions, lost_records
 from wallaroo.gateway.connectors.kafka.problems import KafkaProblem
+from wallaroo.gateway.connectors.threads import SourceThread
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.kafka import KafkaSource
-from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.kafka_records import packed_fields
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer
+
+    from wallaroo.gateway.connectors.kafka.fetch import Fetched
 
 _AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most."""
@@ -39,17 +40,12 @@ _AT_ONCE = 5_000
 """Records that are taken at once at most; they become one chunk."""
 _WAIT_S = 0.2
 """Wait for records or for room, before looking whether to stop."""
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before reading is tried again: doubles from the first to the most."""
 _COMMIT_S = 2.0
 """Seconds between commits to the group."""
 _AGAIN_S = 2.0
 """Seconds between looks at a topic whose brokers were away."""
 _SURE_S = 0.25
 """Seconds in which no topic is deleted, recreated and filled again up to where it was read."""
-_STOP_S = 5.0
-"""Time that a reader has, at a stop, to end."""
-_LENGTH = struct.Struct(">I")
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -84,15 +80,14 @@ class KafkaSources(SourceConnector):
 
     def status(self, index: int) -> SourceState:
         """See `SourceConnector.status`."""
-        reader = self._readers[index]
-        return SourceState(reader.where, False, reader.failures, reader.problem)
+        return self._readers[index].state
 
     def samples(self) -> list[Sample]:
         """See `Reporting.samples`."""
         return [sample for reader in self._readers.values() for sample in reader.samples()]
 
 
-class KafkaReader:
+class KafkaReader(SourceThread[Positions]):
     """Reads one topic.
 
     Args:
@@ -104,44 +99,27 @@ class KafkaReader:
         RuntimeFailure: The extra is not installed, or the settings cannot be used.
     """
 
+    WAITS = "it waits for the brokers"
+
     def __init__(self, index: int, source: KafkaSource, journal: Journal) -> None:
-        self._index, self._source, self._journal = index, source, journal
-        self._stopping = threading.Event()
+        super().__init__(index, source.name, source.where, journal)
+        self._source = source
         self._client = TopicClient(source.topic, self._stopping)
         self._client.check()
         self._group = source.group or f"wallaroo-{source.name}"
-        self._handing_in = threading.Lock()
-        """Held while messages are handed in, which does not happen after a stop."""
-        self._repeats = Repeats()
-        self._positions: Positions | None = None
-        """How far the journal was given records; None before the first look at the topic."""
         self._ends: dict[int, int] = {}
         """Where the partitions ended last, by partition."""
         self._bytes = 0
-        self._looked = self._committed = self._sure = 0.0
+        self._looked = self._committed = 0.0
+        self._sure = self._asked_at = 0.0
+        """When the topic was last known to be the right one, and when that was last asked."""
+        self._asked: Asked | None = None
+        """A question for the topic that was not answered yet."""
         self._committed_offsets: Mapping[int, int] = {}
-        self.where = source.where
-        self.failures = 0
-        """Times that reading has failed since it last went on."""
-        self.problem: str | None = None
-        """Why it failed last."""
-        self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
-
-    def start(self) -> None:
-        """Begin to read."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Take no more records; the journal has been given all that were taken."""
-        with self._handing_in:
-            if self._stopping.is_set():
-                return
-            self._stopping.set()
-        self._thread.join(_STOP_S)
 
     def samples(self) -> Iterator[Sample]:
         """Lag, bytes and errors since the gateway started."""
-        name, positions = self._source.name, self._positions
+        name, positions = self._source.name, self._reached
         for partition, end in sorted(self._ends.items()):
             read = 0 if positions is None else positions.offsets.get(partition, 0)
             lag = max(0, end - read)
@@ -149,24 +127,11 @@ class KafkaReader:
         yield Sample(catalogue.KAFKA_SOURCE_BYTES, (name,), self._bytes)
         yield Sample(catalogue.KAFKA_SOURCE_ERRORS, (name,), self._client.errors)
 
-    def _run(self) -> None:
-        pause = _RETRY_FIRST_S
-        while not self._stopping.is_set():
-            before, reason = self._positions, ""
-            try:
-                self._read()
-            except Exception as error:  # this thread continues, whatever it is
-                reason = self._client.reason(error)
-            if reason:
-                pause = _RETRY_FIRST_S if before != self._positions else pause
-                self._failed(reason, pause)
-                self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
-
     def _read(self) -> None:
         """Take records until stopped."""
         from confluent_kafka import TopicPartition
 
+        self._asked = None
         topic_id, partitions = self._client.describe()
         self._looked = time.monotonic()
         consumer = self._client.consumer(self._group)
@@ -197,7 +162,7 @@ class KafkaReader:
         Raises:
             KafkaProblem: Records that were not read are gone, and the source is not to skip them.
         """
-        positions = self._positions
+        positions = self._reached
         if positions is None and (stored := self._journal.reached(self._source.name)) is not None:
             positions = Positions.decoded(stored)
         if positions is None:
@@ -216,7 +181,7 @@ class KafkaReader:
             offsets = positions.within(bounds)
             new = [at for at in partitions if at not in offsets]
             offsets |= {at: first for at, (first, _) in self._bounds(consumer, new).items()}
-        self._hand_in(0, b"", Positions(topic_id, offsets))
+        self._submit(0, b"", Positions(topic_id, offsets))
         return offsets
 
     def _report(self, lost: Mapping[int, str]) -> None:
@@ -263,15 +228,15 @@ class KafkaReader:
         options = self._client.settings.options
         every = float(options.get("topic.metadata.refresh.interval.ms", 30_000)) / 1000
         due = min(every, _AGAIN_S) if self.problem is not None else every
-        positions = self._positions
+        positions = self._reached
         if time.monotonic() - self._looked < due or positions is None:
             return
-        partitions = self._same_topic(positions)
+        partitions = self._compare(*self._client.describe())
         self._looked = time.monotonic()
         if new := [at for at in partitions if at not in positions.offsets]:
             first = {at: low for at, (low, _) in self._bounds(consumer, new).items()}
             offsets = {**positions.offsets, **first}
-            self._hand_in(0, b"", Positions(positions.topic_id, offsets))
+            self._submit(0, b"", Positions(positions.topic_id, offsets))
             name = self._source.topic.name
             consumer.incremental_assign([TopicPartition(name, *at) for at in first.items()])
             log.info("source has new partitions", **self._names(), partitions=new)
@@ -282,25 +247,33 @@ class KafkaReader:
         """Look whether what was fetched comes from the topic that was read before.
 
         librdkafka goes on with the next offset if a topic was recreated while it had no connection,
-        or fetched nothing.
+        or fetched nothing. As long as records come in, the brokers are asked early enough that
+        nothing waits for their answers.
 
         Raises:
             KafkaProblem: It does not, or no broker answers.
         """
-        if time.monotonic() - self._sure >= _SURE_S and self._positions is not None:
-            self._same_topic(self._positions)
+        now = time.monotonic()
+        if self._asked is not None and (self._asked.done() or now - self._sure >= _SURE_S):
+            asked, self._asked = self._asked, None
+            self._compare(*self._client.answered(asked))
+            self._sure = self._asked_at
+        if now - self._sure >= _SURE_S:
+            self._compare(*self._client.describe())
             self._sure = time.monotonic()
+        elif self._asked is None and now - self._sure >= _SURE_S / 2:
+            self._asked, self._asked_at = self._client.ask(), now
 
-    def _same_topic(self, positions: Positions) -> list[int]:
-        """The partitions of the topic.
+    def _compare(self, topic_id: str, partitions: list[int]) -> list[int]:
+        """The *partitions* of the topic with this ID, if it is the one that was read before.
 
         Raises:
-            KafkaProblem: The topic was recreated, or no broker answers.
+            KafkaProblem: The topic was recreated.
         """
-        topic_id, partitions = self._client.describe()
-        if topic_id != positions.topic_id:
+        assert self._reached is not None
+        if topic_id != self._reached.topic_id:
             if not self._source.skips_lost:
-                self._report(lost_records(positions, topic_id, {}))
+                self._report(lost_records(self._reached, topic_id, {}))
             msg = f"{self.where} was deleted and recreated; it is opened again"
             raise KafkaProblem(msg)
         return partitions
@@ -309,7 +282,7 @@ class KafkaReader:
         """Note where the partitions end, as fetched records have told."""
         from confluent_kafka import TopicPartition
 
-        for partition in self._positions.offsets if self._positions else ():
+        for partition in self._reached.offsets if self._reached else ():
             at = TopicPartition(self._source.topic.name, partition)
             bounds = consumer.get_watermark_offsets(at, cached=True)
             if bounds is not None and bounds[1] > self._ends.get(partition, -1):
@@ -331,96 +304,39 @@ class KafkaReader:
             at = [TopicPartition(name, partition, next_) for partition, next_ in offsets.items()]
             consumer.commit(offsets=at, asynchronous=True)
 
-    def _take(self, messages: Sequence[Message[Any, Any]]) -> None:
+    def _take(self, messages: Sequence[Fetched]) -> None:
         """Hand records in, once there is room, with the positions after them.
 
-        All records at once in each step, as a loop over them takes longer than reading them.
+        Raises:
+            KafkaProblem: There is something else than records, behind those that were handed in.
         """
-        assert self._positions is not None
-        problem = None
-        events = [message for message in messages if message.error() is not None]
-        for event in events:
-            error: Any = event.error()
-            if error.name() != "_PARTITION_EOF":
-                self._client.errors += 1
-                problem = self._client.problem(error)
-                messages = messages[: messages.index(event)]  # what came before it counts
-                break
-            self._ends[event.partition() or 0] = event.offset() or 0
-        records = [at for at in messages if at.error() is None] if events else messages
-        payloads = self._payloads(records)
-        lengths, limit = list(map(len, payloads)), self._source.framing.max_frame
-        if lengths and max(lengths) > limit:
-            first = next(at for at, length in enumerate(lengths) if length > limit)
-            record = records[first]
-            problem = KafkaProblem(
-                f"{self.where}: record {record.offset()} of partition {record.partition()} has "
-                f"{lengths[first]} bytes; the limit is {limit}: raise --max-frame"
-            )
-            messages = messages[: messages.index(record)]
-            payloads, lengths = payloads[:first], lengths[:first]
-        last = {message.partition(): message for message in messages}
-        offsets = dict(self._positions.offsets)
-        for partition, message in last.items():
-            offsets[partition or 0] = (message.offset() or 0) + (message.error() is None)
-        if offsets != self._positions.offsets:
-            data = _framed(payloads, lengths)
-            self._bytes += len(data)
-            self._hand_in(len(payloads), data, Positions(self._positions.topic_id, offsets))
+        assert self._reached is not None
+        limit, envelope = self._source.framing.max_frame, self._source.envelope
+        fetch = fetch_of(messages, limit, envelope=envelope)
+        self._ends |= fetch.ends
+        offsets = {**self._reached.offsets, **fetch.offsets}
+        if offsets != self._reached.offsets:
+            self._bytes += len(fetch.data)
+            self._submit(fetch.count, fetch.data, Positions(self._reached.topic_id, offsets))
             self._well()
-        if problem is not None:
-            raise problem
+        if isinstance(fetch.problem, TooLong):
+            msg = f"{self.where}: {fetch.problem}"
+            raise KafkaProblem(msg)
+        if fetch.problem is not None:
+            self._client.errors += 1
+            raise self._client.problem(fetch.problem)
 
-    def _payloads(self, records: Sequence[Message[Any, Any]]) -> Sequence[bytes]:
-        """What the journal is to have of the records."""
-        if self._source.envelope:
-            return list(map(_enveloped, records))
-        values: list[Any] = [record.value() for record in records]
-        return [value or b"" for value in values] if None in values else values
-
-    def _hand_in(self, count: int, data: bytes, positions: Positions) -> None:
+    def _submit(self, count: int, data: bytes, positions: Positions) -> None:
         reached = Reached(self._source.name, positions.encoded())
+        submit = functools.partial(self._journal.submit, self._index, count, data, reached=reached)
         fault("kafka-source-before-submit")
-        with self._handing_in:
-            if self._stopping.is_set():
-                return
-            self._journal.submit(self._index, count, data, reached=reached)
-            self._positions = positions
+        self._hand_in(submit, positions)
         fault("kafka-source-after-submit")
 
     def _well(self) -> None:
         """Note that reading goes on."""
         self._client.well()
-        self.failures, self.problem = 0, None
+        super()._well()
 
-    def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
-        self.failures += 1
-        self.problem = reason
-        if not self._stopping.is_set() and self._repeats.show(reason):
-            log.warning("source failed", **self._names(), reason=reason, next_try_s=next_try_s)
-
-    def _names(self) -> dict[str, str]:
-        return {"source": self._source.name, "reads": self.where}
-
-
-def _framed(payloads: Sequence[bytes], lengths: Sequence[int]) -> bytes:
-    """The *payloads*, which have these *lengths*, as the journal has them."""
-    if payloads and lengths.count(lengths[0]) == len(lengths):
-        head = _LENGTH.pack(lengths[0])
-        return head + head.join(payloads)
-    parts = [b""] * (2 * len(payloads))
-    parts[0::2], parts[1::2] = map(_LENGTH.pack, lengths), payloads
-    return b"".join(parts)
-
-
-def _enveloped(message: Message[Any, Any]) -> bytes:
-    kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
-    return packed_fields(
-        message.value(),
-        message.key(),
-        headers,
-        timestamp if kind else None,
-        message.partition(),
-        message.offset(),
-    )
+    def _reason(self, error: BaseException) -> str | None:
+        return None if self._stopping.is_set() else self._client.reason(error)
