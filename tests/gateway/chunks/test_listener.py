@@ -126,7 +126,7 @@ def test_a_peer_with_another_token_is_not_heard(monkeypatch: pytest.MonkeyPatch)
 
 def test_after_wrong_tokens_the_right_one_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    guesses = Guesses(lambda: now[0])
+    guesses = Guesses(lambda: now[0], lambda _peer: True)
     listener = Listener(socket.create_server(("127.0.0.1", 0)), TOKEN, guesses=guesses)
     with echo(listener) as served:
         monkeypatch.setenv(TOKEN_VARIABLE, "another token of some length")

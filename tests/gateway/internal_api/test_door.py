@@ -86,7 +86,9 @@ def clock() -> list[float]:
 def service(tmp_path: Path, clock: list[float]) -> Iterator[Service]:
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
-    guard = Authenticator(TOKEN, Leases(tmp_path / "claim.json"), Guesses(lambda: clock[0]))
+    guard = Authenticator(
+        TOKEN, Leases(tmp_path / "claim.json"), Guesses(lambda: clock[0], lambda _peer: True)
+    )
     service = Service("grpc://127.0.0.1:0", journal, outbox, {}, guard)
     yield service
     service.shutdown()
@@ -300,6 +302,18 @@ def test_wrong_tokens_do_not_shut_out_who_knows_the_token(
         with pytest.raises(flight.FlightUnauthenticatedError):
             _call(service, "a guess")
     _call(service, TOKEN)
+
+
+def test_who_shares_the_loopback_address_cannot_shut_out_the_driver(tmp_path: Path) -> None:
+    none: Any = None  # nothing is served but greetings
+    service = Service(
+        "grpc://127.0.0.1:0", none, none, {}, Authenticator(TOKEN, Leases(tmp_path / "claim.json"))
+    )
+    for _ in range(3 * Pace.AT_ONCE):
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            _call(service, "a guess")
+    _call(service, TOKEN)
+    service.shutdown()
 
 
 def test_a_method_that_there_is_not_asks_for_the_token(service: Service) -> None:
