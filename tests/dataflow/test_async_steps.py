@@ -361,6 +361,40 @@ def test_steps_after_each_other_and_branches_get_all_messages() -> None:
     assert sorted(driven.outputs["p"]) == [b"A", b"B", b"C", b"a", b"b", b"c"]
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), max_size=12))
+def test_a_state_that_leads_back_to_itself_gets_each_message_before_the_next_one(
+    messages: list[tuple[str, int]],
+) -> None:
+    @wallaroo.state_computation(name="note")
+    def note(text: str, last: Last) -> tuple[str, bool]:
+        last.texts.append(text)
+        return f"{text}{len(last.texts)}", True
+
+    service = Service()
+
+    @wallaroo.partition
+    def key(text: str) -> str:
+        return text[0].lower()
+
+    builder = wallaroo.ApplicationBuilder("back")
+    builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to_state_partition(note, Last, "notes", key)
+    builder.to(wallaroo.computation_async(name="ask")(service.ask))
+    builder.to_state_partition(note, Last, "notes", key).to_sink(SINK)
+    made = resolve(builder.build())
+    sends = sent(*[f"{letter}{number}" for number, (letter, _) in enumerate(messages)])
+    driven = drive_all(made, sends, [cut for _, cut in messages])
+    assert service.most <= 1
+    due = simulate(made, sends)
+    assert sorted(driven.outputs["p"]) == sorted(due.outputs)
+    states = [
+        {key: entity.texts for key, entity in state["notes"].items()}
+        for state in (driven.state(), due.state)
+    ]
+    assert states[0] == states[1]
+
+
 def test_context_variables_of_a_call_may_be_set() -> None:
     variable = contextvars.ContextVar("variable", default="none")
 
