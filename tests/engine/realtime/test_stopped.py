@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -64,7 +64,7 @@ def state_of(
 
     monkeypatch.setattr(saved_state, "read_state", read_state)
     layout = StateLayout("application", 2, 16, directory, lambda _run, _after: records)
-    return PublishedState(None, layout, program)
+    return PublishedState(lambda: cast("Any", None), layout, program)
 
 
 def test_later_changes_take_the_place_of_what_spark_has(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
@@ -48,6 +48,9 @@ from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.engine.spark.user_settings import check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ON_EXECUTORS = {
     # a task that fails is not tried again alone: the gateway has cut off the others
@@ -127,7 +130,15 @@ class RealTime(SparkEngine):
     @contextmanager
     def open(self, layout: StateLayout) -> Iterator[Stopped]:
         """See `Engine.open`."""
-        with session_for(layout.application, layout.partitions) as session:
+        with ExitStack() as opened:
+            started: list[SparkSession] = []
+
+            def session() -> SparkSession:
+                if not started:
+                    starts = session_for(layout.application, layout.partitions)
+                    started.append(opened.enter_context(starts))
+                return started[0]
+
             yield Stopped(session, layout)
 
     def write_rows(self, program: Program, packed: Iterable[Sequence[Packed]], rows: Path) -> None:

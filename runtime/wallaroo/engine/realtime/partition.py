@@ -33,6 +33,7 @@ from wallaroo.engine.realtime.frames import (
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
+from wallaroo.engine.realtime.noted import note
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
@@ -55,7 +56,7 @@ class Partition:
     def __init__(
         self, job: Job, program: Program, number: int, gateway: FrameSocket, java: FrameSocket
     ) -> None:
-        self._checkpoint = job.checkpoint
+        self._checkpoint, self._partitions = job.checkpoint, job.partitions
         self._limit_s = job.call_limit_s
         self._program = program
         self._number = number
@@ -75,6 +76,8 @@ class Partition:
         self._housekeeping = Housekeeping()
         self._saves = False
         """Whether an epoch ends."""
+        self._noted: int | None = None
+        """The chunk at the end of which the entities were noted last."""
 
     def run(self) -> None:
         """Run what comes, until Java or the gateway is gone."""
@@ -82,6 +85,7 @@ class Partition:
             kind = frame[:1]
             if kind == SAVE:
                 self._saves = True
+                self._note(chunk_of(frame))
                 fault("partition-in-save")
                 saved = self._state.save(bucket_in(frame), chunk_of(frame))
                 self._java.send(*pack_appended(saved))
@@ -96,6 +100,13 @@ class Partition:
                 self._open(bucket_in(frame))
             elif kind == APPLY:
                 self._apply(Place.from_json(frame[1:]))
+
+    def _note(self, chunk: int) -> None:
+        """Note the entities for commands that read them while the application is stopped."""
+        if chunk == self._noted:  # with the first bucket
+            return
+        self._noted, state = chunk, self._state
+        note(self._checkpoint, self._number, self._partitions, chunk, state.cache, state.bucket)
 
     def _open(self, bucket: int) -> None:
         head, records = None, list[tuple[int, bytes]]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ from wallaroo.dataflow.buckets import Bucket, Unloaded
 from wallaroo.dataflow.entities import EntityCache, contents
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.base import StateLayout
-from wallaroo.engine.realtime.checkpoint import published_after
+from wallaroo.engine.realtime.checkpoint import place_of, published_after
 from wallaroo.engine.realtime.jar import jar
+from wallaroo.engine.realtime.noted import NotedState, noted
 from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS, local_master
 from wallaroo.engine.spark import engine
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
 
 
 class Stopped:
-    """See `StoppedState`."""
+    """See `StoppedState`.
 
-    def __init__(self, session: SparkSession, layout: StateLayout) -> None:
+    Args:
+        session: Starts Spark, if it is needed.
+        layout: The state.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession], layout: StateLayout) -> None:
         self._session, self._layout = session, layout
 
     def saved(self, program: Program) -> PublishedState:
@@ -36,7 +42,7 @@ class Stopped:
         """See `StoppedState.import_rows`."""
         from wallaroo.engine.realtime.state_import import import_state
 
-        import_state(self._session, self._layout, rows, name)
+        import_state(self._session(), self._layout, rows, name)
 
 
 class PublishedState:
@@ -45,7 +51,7 @@ class PublishedState:
     It is what Spark has committed, and what was published after that.
 
     Args:
-        session: Spark.
+        session: Starts Spark, if the state is not noted beside the checkpoint.
         layout: The state.
         program: The application.
 
@@ -54,18 +60,32 @@ class PublishedState:
         UsageError: The checkpoint is damaged.
     """
 
-    def __init__(self, session: SparkSession, layout: StateLayout, program: Program) -> None:
+    def __init__(
+        self, session: Callable[[], SparkSession], layout: StateLayout, program: Program
+    ) -> None:
         self.commit, records = published_after(layout)
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
-        self._committed = CheckpointState(session, layout.checkpoint, program, operators=OPERATORS)
-        self._committed.commit = self.commit  # there may be another one by now
+        self._committed = self._read(session, layout, program)
         names = [part.name for part in program.partitions]
         cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
         self._names = cache.partitions
         self._later = cache.read(records)
         self._later_migrated = cache.migrated
         self._changed = _keys(records)
+
+    def _read(
+        self, session: Callable[[], SparkSession], layout: StateLayout, program: Program
+    ) -> CheckpointState | NotedState:
+        """What Spark has committed."""
+        if self.commit is not None:
+            place = place_of(layout.checkpoint, self.commit)
+            records = noted(layout.checkpoint, layout.partitions, place)
+            if records is not None:
+                return NotedState(records, program)
+        committed = CheckpointState(session(), layout.checkpoint, program, operators=OPERATORS)
+        committed.commit = self.commit  # there may be another one by now
+        return committed
 
     def version_of(self, state: str) -> int:
         """See `SavedState.version_of`."""
