@@ -14,7 +14,8 @@ from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.engine.gateway_api import StateChange
-from wallaroo.gateway.outbox.outbox import Delivery, Outbox
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.queues import Delivery
 
 LIMIT = 1_000
 

@@ -21,7 +21,7 @@ from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.database import check_structure, connect, named, reading, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, INSERT, Row, damaged_range, row_of
-from wallaroo.gateway.outbox.outbox import damaged_outputs
+from wallaroo.gateway.outbox.queues import damaged_outputs
 from wallaroo.gateway.outbox.staging import check_change, outputs_sum
 from wallaroo.gateway.row_sums import check_rows
 from wallaroo.system.printable import printable

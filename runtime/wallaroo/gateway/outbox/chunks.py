@@ -186,12 +186,7 @@ class ChunkOutbox(Outbox):
         """Add *outputs*, which were not staged before; returns how many there are."""
         staged = self._database.execute(INSERT_STAGED, ("", *outputs, outputs_sum(outputs)))
         count = len(outputs.lengths) // array("I").itemsize
-        number = self._next_number(outputs.sink, count)
-        added = self._database.execute(
-            "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
-            (outputs.sink, staged.lastrowid, count, len(outputs.data), number),
-        )
-        self.last_positions[outputs.sink] = added.lastrowid or 0
+        self._queues.add(outputs.sink, staged.lastrowid or 0, count, len(outputs.data))
         return count
 
 

@@ -19,48 +19,30 @@ from typing import NamedTuple
 
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.engine.gateway_api import StateChange
-from wallaroo.errors import RESTORE
-from wallaroo.gateway.database import DamagedDatabase, connect, file_of, transaction, unsynced
+from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
-from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.marks import MarkWriter
-from wallaroo.gateway.outbox.kept import SCHEMA as KEPT_SCHEMA
-from wallaroo.gateway.outbox.kept import KeptOutputs
 from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
+from wallaroo.gateway.outbox.queues import SCHEMA as QUEUES_SCHEMA
+from wallaroo.gateway.outbox.queues import Delivery, OutputQueues
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
-from wallaroo.gateway.outbox.staging import Staging, outputs_sum
+from wallaroo.gateway.outbox.staging import Staging
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
 
 SCHEMA = f"""
 {STAGING_SCHEMA}
-{KEPT_SCHEMA}
-CREATE TABLE IF NOT EXISTS published (
-    position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
-    count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS sequence (sink INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+{QUEUES_SCHEMA}
 CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS sent (sink INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS numbering (sink INTEGER PRIMARY KEY, numbered INTEGER NOT NULL);
 """
 
 _LAST_NUMBER = (1 << 63) - 1
 """A number that no change reaches: after it comes the next epoch."""
-
-
-class Delivery(NamedTuple):
-    """Published outputs, ready to send."""
-
-    position: int
-    """Place in the order of the outbox."""
-    outputs: Outputs
-    number: int = 1
-    """Number of the first of them among all outputs that the sink ever had, from 1 on."""
 
 
 class Refused(NamedTuple):
@@ -90,7 +72,7 @@ class Outbox:
         self._database = connect(path)
         self._database.executescript(SCHEMA + METRICS_SCHEMA)
         self._staging = Staging(self._database)
-        self._kept = KeptOutputs(self._database)
+        self._queues = OutputQueues(self._database)
         self._metrics = MetricsTable(self._database)
         self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
         keep_sums(self._database)
@@ -104,29 +86,24 @@ class Outbox:
         self._changed = threading.Condition()
         self._closing = False
         self._waits_end = False
-        self.last_positions: dict[int, int] = {}
-        """Position of the last output that was published since the outbox was opened, by sink."""
         self.on_delivered: Callable[[int, int], None] | None = None
         """Called, in the sink's thread, with a sink and the position up to which it has all."""
-        (self._bytes, self._count) = self._database.execute(
-            "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
-        ).fetchone()
+        self._bytes, self._count = self._queues.size()
+
+    @property
+    def last_positions(self) -> dict[int, int]:
+        """Position of the last output that was published since the outbox was opened, by sink."""
+        return self._queues.last_positions
 
     def delivered_to(self, sink: int) -> int:
         """Outputs delivered to *sink* since the outbox was new: the number of the next one."""
         with self._changed:
-            row = self._database.execute(
-                "SELECT count FROM delivered WHERE sink = ?", (sink,)
-            ).fetchone()
-        return row[0] if row else 0
+            return self._queues.delivered_to(sink)
 
     def published_to(self, sink: int) -> int:
         """Number of the last output that was ever published to *sink*, 0 if there was none."""
         with self._changed:
-            row = self._database.execute(
-                "SELECT last FROM sequence WHERE sink = ?", (sink,)
-            ).fetchone()
-        return row[0] if row else 0
+            return self._queues.published_to(sink)
 
     def note_numbered(self, sink: int, *, numbered: bool) -> bool | None:
         """Remember whether *sink* is numbered; what was remembered before, None if nothing."""
@@ -176,14 +153,7 @@ class Outbox:
     def by_sink(self) -> dict[int, tuple[int, int]]:
         """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
         with self._changed:
-            delivered = dict(self._database.execute("SELECT sink, count FROM delivered"))
-            waiting = dict(
-                self._database.execute("SELECT sink, sum(count) FROM published GROUP BY sink")
-            )
-        return {
-            sink: (delivered.get(sink, 0), waiting.get(sink, 0))
-            for sink in delivered.keys() | waiting.keys()
-        }
+            return self._queues.by_sink()
 
     def stage(
         self,
@@ -295,9 +265,7 @@ class Outbox:
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
             self._note_published()
-            (self._bytes, self._count) = self._database.execute(
-                "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
-            ).fetchone()
+            self._bytes, self._count = self._queues.size()
             self._changed.notify_all()
         return tally
 
@@ -313,15 +281,12 @@ class Outbox:
     def sent(self, sink: int, number: int) -> None:
         """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
         with self._changed, unsynced(self._database), transaction(self._database):
-            self._database.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (sink, number))
+            self._queues.note_sent(sink, number)
 
     def sent_to(self, sink: int) -> int:
         """Number of the last output that the receiver of *sink* is known to have; 0 for none."""
         with self._changed:
-            row = self._database.execute(
-                "SELECT number FROM sent WHERE sink = ?", (sink,)
-            ).fetchone()
-        return max(row[0] if row else 0, self.delivered_to(sink))
+            return self._queues.sent_to(sink)
 
     def delivered(
         self,
@@ -339,30 +304,10 @@ class Outbox:
             refused: Those of them that are to become dead letters.
         """
         with self._changed, unsynced(self._database), transaction(self._database):
-            (count, size) = self._database.execute(
-                "SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM published "
-                "WHERE sink = ? AND position <= ?",
-                (sink, position),
-            ).fetchone()
-            if keep_bytes:
-                self._kept.keep(sink, position, keep_bytes)
-            else:
-                self._database.execute(
-                    "DELETE FROM staged WHERE id IN "
-                    "(SELECT staged FROM published WHERE sink = ? AND position <= ?)",
-                    (sink, position),
-                )
-            self._database.execute(
-                "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
-            )
+            size, count = self._queues.remove(sink, position, keep_bytes)
             for one in refused:
                 self._dead_letters.keep_damaged(0, "", one.letter, one.data)
             self._count_up("delivered", count)
-            self._database.execute(
-                "INSERT INTO delivered VALUES (?, ?) "
-                "ON CONFLICT (sink) DO UPDATE SET count = count + excluded.count",
-                (sink, count),
-            )
             self._bytes -= size
             self._count -= count
             self._changed.notify_all()
@@ -372,13 +317,7 @@ class Outbox:
     def kept(self, sink: int) -> list[Delivery]:
         """What `delivered` has kept of *sink*, in order, without what is damaged."""
         with self._changed:
-            rows = self._kept.rows(sink)
-        found = [
-            (number, Outputs(sink, lengths, data), total) for number, lengths, data, total in rows
-        ]
-        return [
-            Delivery(0, made, number) for number, made, total in found if outputs_sum(made) == total
-        ]
+            return self._queues.kept(sink)
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """Wait until the outbox is not full; returns whether it is not."""
@@ -422,23 +361,9 @@ class Outbox:
                 (report.first, report.last),
             ).fetchall()
             for sink, row, count, size in staged:
-                added = self._database.execute(
-                    "INSERT INTO published (sink, staged, count, bytes, number) "
-                    "VALUES (?, ?, ?, ?, ?)",
-                    (sink, row, count, size, self._next_number(sink, count)),
-                )
-                self.last_positions[sink] = int(added.lastrowid or 0)
+                self._queues.add(sink, row, count, size)
             self._count_up("published", sum(count for _, _, count, _ in staged))
         return tally
-
-    def _next_number(self, sink: int, count: int) -> int:
-        """Give numbers to *count* outputs of *sink*; the first of them."""
-        (last,) = self._database.execute(
-            "INSERT INTO sequence VALUES (?, ?) "
-            "ON CONFLICT (sink) DO UPDATE SET last = last + excluded.last RETURNING last",
-            (sink, count),
-        ).fetchone()
-        return int(last) - count + 1
 
     def _count_up(self, name: str, by: int) -> None:
         self._database.execute(
@@ -448,21 +373,7 @@ class Outbox:
         )
 
     def _first(self, sink: int, after: int) -> Delivery | None:
-        if self._closing:
-            return None
-        row = self._database.execute(
-            "SELECT position, lengths, data, number, sum "
-            "FROM published JOIN staged ON staged.id = staged "
-            "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
-            (sink, after),
-        ).fetchone()
-        if row is None:
-            return None
-        position, lengths, data, number, total = row
-        outputs = Outputs(sink, lengths, data)
-        if outputs_sum(outputs) != total:
-            raise damaged_outputs(file_of(self._database), sink, number)
-        return Delivery(position, outputs, number)
+        return None if self._closing else self._queues.first(sink, after)
 
 
 def cut_outputs(outputs: Outputs) -> list[bytes]:
@@ -480,13 +391,3 @@ def publications(database: sqlite3.Connection) -> int:
     with contextlib.suppress(sqlite3.OperationalError):  # an outbox of batches only
         count += database.execute("SELECT coalesce(sum(chunk), 0) FROM progress").fetchone()[0]
     return int(count)
-
-
-def damaged_outputs(file: Path | str, sink: int, number: int) -> DamagedDatabase:
-    """The error that a piece of the outbox is damaged; *number* is that of its first output."""
-    problem = f"the outputs from number {number} on for sink {sink} do not match their checksum"
-    remedy = (
-        f"{RESTORE}, or start with {SKIP}: the bytes of these outputs are kept as a dead letter, "
-        "and the application resumes without them"
-    )
-    return DamagedDatabase(file, problem, remedy)

@@ -21,7 +21,8 @@ import structlog
 from wallaroo.gateway.connectors.kafka.client import REQUEST_S, TopicClient
 from wallaroo.gateway.connectors.kafka.problems import KafkaProblem
 from wallaroo.gateway.connectors.threads import SinkThread
-from wallaroo.gateway.outbox.outbox import Delivery, Outbox
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.kafka import KafkaSink

@@ -27,7 +27,8 @@ import structlog
 
 from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.database import lacks_room
-from wallaroo.gateway.outbox.outbox import Delivery, Outbox
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.model.application import TCPSink
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
