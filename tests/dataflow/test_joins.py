@@ -128,7 +128,7 @@ happenings = st.lists(
     st.builds(
         Happening,
         st.sampled_from(["Left", "Right"]),
-        st.sampled_from("aab"),
+        st.sampled_from("aaabcde"),
         st.integers(-5, 7),
         st.sampled_from([0, 0, 1, 1, 2, 3, 14, 50]),
         st.booleans(),

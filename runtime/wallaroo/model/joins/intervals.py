@@ -145,6 +145,8 @@ class IntervalJoin(Joining):
 
     def idle_ns(self, entity: IntervalEntity) -> int | None:
         """Return when a message is freed, or the key is forgotten, if no message comes."""
+        if self.due_ns(entity) is not None:
+            return None
         span_ns = self.before_ns + self.after_ns + self.delay_ns
         left, right = self._left_due_ns(entity), None
         if entity.right.rows:

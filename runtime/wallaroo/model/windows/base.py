@@ -47,7 +47,8 @@ class Windows(Protocol):
     def idle_ns(self, entity: Any) -> int | None:
         """Return the wall clock at which a tick frees what no message depends on, or None.
 
-        No tick is asked for: it comes with the next messages.
+        No tick is asked for: it comes with the next messages. It has no outputs, so there is no
+        such time while `due_ns` says that one has.
         """
 
     def is_disposable(self, entity: Any) -> bool:
