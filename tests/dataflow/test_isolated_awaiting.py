@@ -6,8 +6,10 @@ import asyncio
 import builtins
 import os
 import signal
+import socketserver
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
+from wallaroo.model.event_loop import run_on_loop
 from wallaroo.model.resolve import resolve
 
 LIMIT_S = 1.0
@@ -107,6 +110,73 @@ def test_a_loop_of_the_process_is_not_used_in_its_copies() -> None:
     assert run(step, ["one"])[0] == b"one"
     assert run(step, ["one", "kill"])[0] == b"one"
     assert run(step, ["two"])[0] == b"two"
+
+
+class _Shouting(socketserver.StreamRequestHandler):
+    """Answers each line in upper case."""
+
+    def handle(self) -> None:
+        for line in self.rfile:
+            self.wfile.write(line.upper())
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[str, int]]:
+    """The address of a service."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Shouting) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield ("127.0.0.1", server.server_address[1])
+        server.shutdown()
+
+
+def test_a_connection_is_kept_between_chunks_and_not_used_in_copies_of_the_process(
+    service: tuple[str, int],
+) -> None:
+    writers: list[asyncio.StreamWriter] = []
+
+    @wallaroo.once_per_worker
+    async def connection() -> tuple[asyncio.StreamReader, asyncio.StreamWriter, asyncio.Lock]:
+        reader, writer = await asyncio.open_connection(*service)
+        writers.append(writer)
+        return reader, writer, asyncio.Lock()
+
+    async def shout(text: str) -> str:
+        reader, writer, lock = await connection()
+        async with lock:
+            writer.write(text.encode() + b"\n")
+            answer = await reader.readline()
+        if text == "kill" and len(writers) > 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer.decode().strip()
+
+    step = wallaroo.computation_async(name="shout")(shout)
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode)).to(step)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str))
+    made = resolve(wallaroo.build_application("kept", source.to_sink(sink)))
+    texts = ["a", "kill", "b", "c"]
+    for isolates, due in ((False, b"AKILLBC"), (True, b"ABC"), (False, b"AKILLBC")):
+        ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * 4)
+        outputs: list[bytes] = []
+        results = TaskResults(lambda made, _tally, to=outputs: to.extend(o.data for o in made))  # type: ignore[misc]
+        if isolates:
+            run_isolated(
+                Program(made, 1),
+                results,
+                LIMIT_S,
+                lambda p, r, of=block: Router(p, r).route(of),  # type: ignore[misc]
+            )
+        else:
+            Router(Program(made, 1), results).route(block)
+        results.close()
+        assert b"".join(outputs) == due
+    assert len(writers) == 1, "the copies have opened their own"
+    run_on_loop(_close(writers[0]))
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    await writer.wait_closed()
 
 
 def test_a_message_that_ends_the_process_in_a_batch_is_found() -> None:
