@@ -1,4 +1,4 @@
-"""Async and batched steps on Spark: workers that are killed while calls wait, and what calls do."""
+"""Async and batched steps on Spark: workers that are killed while calls wait."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 
 from tests.helpers import ASKING, wait_until
 from tests.spark.harness import Receiver, run, send
-from tests.spark.in_process import InProcess
-from wallaroo.model.loader import ApplicationRef
 
 pytestmark = pytest.mark.spark
 
@@ -58,23 +56,3 @@ def test_workers_that_are_killed_while_calls_wait_lose_and_repeat_nothing(
 def noted(calls: Path) -> list[str]:
     """The calls so far; the last line may be under way."""
     return calls.read_text().split("\n")[:-1] if calls.exists() else []
-
-
-def test_calls_that_fail_or_end_their_worker_are_set_aside_alone(
-    application: Path, on_spark: InProcess
-) -> None:
-    texts = [f"{'abc'[n % 3]}{n}" for n in range(60)]
-    sent = [*texts[:20], "kill", *texts[20:40], "bad", *texts[40:]]
-    reference = ApplicationRef(str(application), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
-    made = on_spark.run(reference, [("Asked", text.encode()) for text in sent])
-    (outputs,) = made.by_sink.values()
-    for key in "abc":
-        of_key = [text for text in texts if text[0] == key]
-        due = [f"{t} {len(t)} {n}\n".encode() for n, t in enumerate(of_key, 1)]
-        assert [output for output in outputs if output.startswith(key.encode())] == due
-    assert made.tally.set_aside == 2
-    errors = {(letter.step, letter.error) for letter in made.tally.letters}
-    assert errors == {
-        ("ask", "SkippedCall: the call killed its process (SIGKILL)"),
-        ("ask", "ConnectionError: bad"),
-    }
