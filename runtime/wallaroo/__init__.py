@@ -65,6 +65,7 @@ from wallaroo.api.kafka import (
 from wallaroo.api.migrations import migrate
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
 from wallaroo.api.retries import retries
+from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
 from wallaroo.api.state_functions import state_computation, state_computation_multi
 from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.timers import Timers
@@ -85,6 +86,7 @@ __all__ = [
     "Aggregation",
     "ApplicationBuilder",
     "ApplicationError",
+    "CSVSourceConfig",
     "Computation",
     "ComputationMulti",
     "CustomKafkaSinkCLIParser",
@@ -108,6 +110,8 @@ __all__ = [
     "OctetDecoder",
     "OctetEncoder",
     "OutputSink",
+    "ParquetSinkConfig",
+    "ParquetSourceConfig",
     "Partition",
     "Pipeline",
     "SQLSinkConfig",

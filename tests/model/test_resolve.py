@@ -14,6 +14,7 @@ from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, CustomSource, HTTPSource, StateCompute, TCPSource
+from wallaroo.model.parquet import ParquetSink
 from wallaroo.model.resolve import resolve
 from wallaroo.model.sse import SSESink
 from wallaroo.model.tables import SQLSink
@@ -640,6 +641,63 @@ def test_settings_of_a_table_that_make_no_sense_are_told(
     told = only_problem(begun().to_sink(table(**settings)))
     assert told.endswith(f": pipeline 'lines': {problem}")
     assert resolve(begun().to_sink(table("postgresql://app:${PASSWORD}@db/shop")).build())
+
+
+def test_files_of_rows_are_sources_and_sinks() -> None:
+    csv = wallaroo.CSVSourceConfig("orders.csv")
+    rows = wallaroo.ParquetSourceConfig("in/*.parquet", lambda row: row["n"], columns=["n"])
+    files = wallaroo.ParquetSinkConfig("out", as_row)
+    builder = begun(csv).to_sink(files).new_pipeline("rows", rows).done()
+    application = resolve(builder.build())
+    one, other = application.sources
+    assert one.ends
+    assert other.where.startswith("files /")
+    assert one.decode(b'{"n":"7"}') == {"n": "7"}
+    assert (other.decode(b'{"n":7}'), other.decode({"n": 8})) == (7, 8)  # type: ignore[arg-type]
+    (sink,) = application.sinks
+    assert isinstance(sink, ParquetSink)
+    assert sink.label == "Parquet out"
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            unchecked.CSVSourceConfig("a", delimiter="ab"),
+            "delimiter is 'ab'; expected one character that is no quote or line end",
+        ),
+        (
+            unchecked.CSVSourceConfig("a", columns="ab"),
+            "columns is 'ab'; expected a list of names, or None",
+        ),
+        (
+            unchecked.ParquetSourceConfig("a", columns=["a", "a"]),
+            "columns is ['a', 'a']; expected a different name for each column",
+        ),
+        (
+            unchecked.CSVSourceConfig("a", "decode"),
+            "'decode' is not a decoder; expected a function",
+        ),
+    ],
+)
+def test_mistakes_in_sources_of_rows_are_told(config: Any, problem: str) -> None:
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"schema": {"a": int}},
+            "schema is {'a': <class 'int'>}; expected a pyarrow.Schema, or None",
+        ),
+        ({"rows": 0}, "rows is 0; expected a whole number of at least 1"),
+        ({"seconds": 0}, "seconds is 0; expected a number above 0"),
+    ],
+)
+def test_mistakes_in_sinks_of_files_are_told(settings: dict[str, Any], problem: str) -> None:
+    config = unchecked.ParquetSinkConfig("out", as_row, **settings)
+    assert only_problem(begun().to_sink(config)).endswith(f": pipeline 'lines': {problem}")
 
 
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:

@@ -66,6 +66,8 @@ reveal_type(wallaroo.TCPSourceConfig("n", "", 0, len, framing=b"\0"))  # R: TCPS
 reveal_type(wallaroo.HTTPSourceConfig("", 0, bytes.decode))  # R: HTTPSourceConfig[str]
 reveal_type(wallaroo.FileSourceConfig("in", decode))  # R: FileSourceConfig[str]
 reveal_type(wallaroo.FileSourceConfig("in", bytes.decode, "lines"))  # R: FileSourceConfig[str]
+reveal_type(wallaroo.CSVSourceConfig("in"))  # R: CSVSourceConfig[dict[str, Any]]
+reveal_type(wallaroo.ParquetSourceConfig("in", len))  # R: ParquetSourceConfig[int]
 reveal_type(wallaroo.GenSourceConfig(Numbers()))  # R: GenSourceConfig[int]
 reveal_type(wallaroo.GenSourceConfig("numbers", Numbers()))  # R: GenSourceConfig[int]
 reveal_type(wallaroo.SourceConfig(Ticks(), decode))  # R: SourceConfig[str]

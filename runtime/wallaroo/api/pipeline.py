@@ -30,6 +30,7 @@ from wallaroo.api.functions import Computation, MultiComputation
 from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
 from wallaroo.api.joins import Join, JoinCall, JoinInput
 from wallaroo.api.places import Place, calling_place
+from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
 from wallaroo.api.state_functions import (
     AnyStateComputation,
     MultiStateComputation,
@@ -52,6 +53,8 @@ AnySource = (
     TCPSourceConfig[Message]
     | HTTPSourceConfig[Message]
     | FileSourceConfig[Message]
+    | CSVSourceConfig[Message]
+    | ParquetSourceConfig[Message]
     | GenSourceConfig[Message]
     | SourceConfig[Message]
 )
@@ -61,6 +64,7 @@ AnySink = (
     | WebhookSinkConfig[Message]
     | SQLSinkConfig[Message]
     | FileSinkConfig[Message]
+    | ParquetSinkConfig[Message]
     | SinkConfig[Message]
 )
 

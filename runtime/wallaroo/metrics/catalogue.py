@@ -203,6 +203,12 @@ SQL_TRANSACTIONS = _metric(
     "Transactions that the sink has committed since the gateway started.",
     "sink",
 )
+PARQUET_FILES = _metric(
+    "wallaroo_parquet_files_total",
+    "counter",
+    "Files of Parquet that the sink has written since the gateway started.",
+    "sink",
+)
 STATE_ENTITIES = _metric("wallaroo_state_entities", "gauge", "State entities.", "state")
 STATE_EXPIRED = _metric(
     "wallaroo_state_expired_total",

@@ -25,9 +25,10 @@ from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, Sourc
 from wallaroo.api.functions import Decoder, Encoder
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, place_of
+from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
 from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
-from wallaroo.model import sse, tables, webhook
+from wallaroo.model import parquet, sse, tables, webhook
 from wallaroo.model.application import (
     CustomSink,
     CustomSource,
@@ -51,6 +52,7 @@ from wallaroo.model.kafka import (
     topic_of,
 )
 from wallaroo.model.problems import Problems, describe, missing_instance, name_of
+from wallaroo.model.row_files import CSVRows, ParquetRows, RowFiles, decoding_rows
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
 
@@ -174,6 +176,40 @@ class EndpointResolver:
             framing, decode = None, self._decode(config.decoder, config.place, where)
         reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
         place = place_of(config.decoder)
+        return CustomSource(declared.name, self._frames, decode, place, reader)
+
+    @_source.register(CSVSourceConfig)
+    def _csv_source(
+        self, config: CSVSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        for problem in parquet.problems_of_csv(config):
+            self._problems.add(config.place, f"{where}: {problem}")
+        columns, follow = config.columns, config.follow
+        reader = CSVRows(config.path, config.delimiter, columns, self._max_frame, follow=follow)
+        return self._row_source(config, declared, where, reader)
+
+    @_source.register(ParquetSourceConfig)
+    def _parquet_source(
+        self, config: ParquetSourceConfig[Any], declared: DeclaredPipeline, where: str
+    ) -> Source:
+        for problem in parquet.problems_of_columns(config.columns):
+            self._problems.add(config.place, f"{where}: {problem}")
+        reader = ParquetRows(config.path, config.columns, follow=config.follow)
+        return self._row_source(config, declared, where, reader)
+
+    def _row_source(
+        self,
+        config: CSVSourceConfig[Any] | ParquetSourceConfig[Any],
+        declared: DeclaredPipeline,
+        where: str,
+        reader: RowFiles,
+    ) -> Source:
+        decode: Callable[[Any], Any] = dict
+        place = declared.place
+        if config.decoder is not None:
+            decode = self._decode(config.decoder, config.place, where)
+            place = place_of(config.decoder)
+        decode = decoding_rows(decode)
         return CustomSource(declared.name, self._frames, decode, place, reader)
 
     @_source.register(SourceConfig)
@@ -349,6 +385,16 @@ class EndpointResolver:
         for problem in tables.problems_of(config):
             self._problems.add(config.place, f"{where}: {problem}")
         return tables.sql_sink(name, encode, config, place)
+
+    @_sink.register(ParquetSinkConfig)
+    def _parquet_sink(
+        self, config: ParquetSinkConfig[Any], declared: DeclaredPipeline, name: str
+    ) -> Sink:
+        where = f"pipeline {declared.name!r}"
+        encode, place = self._encode(config, where)
+        for problem in parquet.problems_of(config):
+            self._problems.add(config.place, f"{where}: {problem}")
+        return parquet.parquet_sink(name, encode, config, place)
 
     def _encode(self, config: _Encoding, where: str) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""

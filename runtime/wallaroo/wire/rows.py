@@ -32,6 +32,7 @@ _FROM_TEXT: dict[str, Callable[[Any], Any]] = {
     "$uuid": UUID,
     "$bytes": lambda value: base64.b64decode(value, validate=True),
     "$object": lambda value: value,
+    "$malformed": lambda problem: _fail(problem),  # noqa: PLW0108  (is below)
 }
 
 
@@ -80,6 +81,22 @@ def unpacked_row(data: bytes) -> dict[str, Any]:
         msg = f"{data[:100]!r} is no row"
         raise ValueError(msg)  # noqa: TRY004  (it is data, not an argument)
     return {name: _value(value) for name, value in row.items()}
+
+
+def malformed_row(problem: str) -> bytes:
+    """What `unpacked_row` raises *problem* for.
+
+    Example:
+        >>> unpacked_row(malformed_row("line 7 has 2 columns"))
+        Traceback (most recent call last):
+            ...
+        ValueError: line 7 has 2 columns
+    """
+    return json.dumps({"row": {"$malformed": problem}}, ensure_ascii=False).encode()
+
+
+def _fail(problem: str) -> None:
+    raise ValueError(problem)
 
 
 def _plain(value: Any, column: str) -> Any:

@@ -16,6 +16,7 @@ from wallaroo.gateway.connectors.base import (
 from wallaroo.gateway.connectors.http.sources import HTTPSources
 from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.gateway.connectors.kafka.source import KafkaSources
+from wallaroo.gateway.connectors.parquet.sink import ParquetSinkWriter
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.connectors.python_source import PythonSources
 from wallaroo.gateway.connectors.sql.sink import SQLSinkWriter
@@ -36,6 +37,7 @@ from wallaroo.model.application import (
     TCPSource,
 )
 from wallaroo.model.kafka import KafkaSink, KafkaSource
+from wallaroo.model.parquet import ParquetSink
 from wallaroo.model.sse import SSESink
 from wallaroo.model.tables import SQLSink
 from wallaroo.model.webhook import WebhookSink
@@ -100,6 +102,11 @@ _KINDS = [
         "SQL",
         sink=SQLSink,
         open_sink=lambda context, index, sink: SQLSinkWriter(index, sink, context.outbox),
+    ),
+    ConnectorKind(
+        "Parquet",
+        sink=ParquetSink,
+        open_sink=lambda context, index, sink: ParquetSinkWriter(index, sink, context.outbox),
     ),
     ConnectorKind(
         "Kafka",

@@ -1,0 +1,1 @@
+"""Parquet: outputs as files of rows."""

@@ -1,0 +1,178 @@
+"""Outputs as files: they wait in the outbox until the file that holds them is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import structlog
+
+from wallaroo.dataflow.records import FailedMessage
+from wallaroo.gateway.connectors.parquet.directory import FileSeries
+from wallaroo.gateway.outbox.outbox import Delivery, Outbox, Refused, cut_outputs
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+from wallaroo.model.parquet import ParquetSink
+from wallaroo.model.raised import describe_error, short_repr
+from wallaroo.observability.logs import Repeats
+from wallaroo.wire.rows import unpacked_row
+
+_FILE_BYTES = 64 * 1024**2
+"""Bytes of outputs after which a file is complete: they are in memory until then."""
+_IDLE_WAIT_S = 0.5
+"""Wait for outputs while there are none, before looking whether to stop."""
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
+"""Pause before a file is written again: doubles from the first to the most."""
+_STOP_S = 5.0
+"""Time that a sink has, at a stop, to finish a file."""
+_SERIES_LETTERS = 8
+"""Letters of the outbox's name that are in the names of files."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class ParquetSinkWriter:
+    """Writes one sink's outputs in a separate thread.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+    """
+
+    def __init__(self, index: int, sink: ParquetSink, outbox: Outbox) -> None:
+        self._index, self._sink, self._outbox = index, sink, outbox
+        self._series = f"{outbox.identity[:_SERIES_LETTERS]}-{index}"
+        self._taken = 0
+        """Position in the outbox up to which outputs are in files."""
+        self._files = 0
+        self._stopping = threading.Event()
+        self._settling = threading.Lock()
+        """Held while outputs are noted as delivered, which does not happen after a stop."""
+        self._repeats = Repeats()
+        self.problem: str | None = None
+        """Why outputs are not written now; None while they are."""
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop writing; what is not delivered stays in the outbox."""
+        self._stopping.set()
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            log.warning("sink does not stop", **self._names(), reason="it writes a file")
+            self._settling.acquire()  # for good: what is still written is recognised at the start
+
+    def samples(self) -> Iterator[Sample]:
+        """Files since the gateway started."""
+        yield Sample(catalogue.PARQUET_FILES, (self._sink.name,), self._files)
+
+    def _run(self) -> None:
+        pause = _RETRY_FIRST_S
+        while not self._stopping.is_set():
+            taken = self._taken
+            try:
+                self._write()
+            except Exception as error:  # this thread continues, whatever it is
+                pause = _RETRY_FIRST_S if taken != self._taken else pause
+                self._note(error, pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _RETRY_MOST_S)
+
+    def _write(self) -> None:
+        """Write outputs as they are published, until stopped."""
+        series = FileSeries(self._sink.directory, self._series)
+        with contextlib.closing(series):
+            self._deliver_known(series)
+            if self._outbox.next(self._index, self._taken, 0.0) is None:
+                self.problem = None  # what failed was to note it
+            while not self._stopping.is_set():
+                deliveries = self._gathered()
+                if not self._stopping.is_set() and deliveries:
+                    self._write_file(series, deliveries)
+
+    def _deliver_known(self, series: FileSeries) -> None:
+        """Note as delivered what was written before the start, or before a failure."""
+        while (delivery := self._outbox.next(self._index, self._taken, 0.0)) is not None:
+            if delivery.number - 1 >= series.next:
+                return
+            self._delivered(delivery, _numbered([delivery]), series.refused)
+
+    def _gathered(self) -> list[Delivery]:
+        """Outputs for one file, which is complete now; none if nothing is published, or at a stop.
+
+        A delivery is in one file as a whole: numbers in the names of files have no gaps.
+        """
+        found: list[Delivery] = []
+        rows, size, position, until = 0, 0, self._taken, 0.0
+        while rows < self._sink.rows and size < _FILE_BYTES:
+            left_s = until - time.monotonic() if found else _IDLE_WAIT_S
+            if self._stopping.is_set() or (found and left_s <= 0):
+                break
+            delivery = self._outbox.next(self._index, position, min(left_s, _IDLE_WAIT_S))
+            if delivery is None:
+                if found:
+                    continue
+                break
+            if not found:
+                until = time.monotonic() + self._sink.seconds
+            found.append(delivery)
+            rows += len(cut_outputs(delivery.outputs))
+            size, position = size + len(delivery.outputs.data), delivery.position
+        return found
+
+    def _write_file(self, series: FileSeries, deliveries: list[Delivery]) -> None:
+        from wallaroo.gateway.connectors.parquet.arrow import table_of
+
+        outputs = _numbered(deliveries)
+        rows = {number: unpacked_row(output) for number, output in outputs.items()}
+        table, refused = table_of(rows, self._sink.schema)
+        series.write(max(outputs) + 1, table, refused)
+        self._files += table is not None
+        self.problem = None
+        self._delivered(deliveries[-1], outputs, refused)
+
+    def _delivered(
+        self, last: Delivery, outputs: dict[int, bytes], refused: dict[int, str]
+    ) -> None:
+        """Note *outputs*, up to the delivery *last*, as delivered or set aside."""
+        letters = [
+            self._set_aside(number, outputs[number], reason)
+            for number, reason in refused.items()
+            if number in outputs
+        ]
+        with self._settling:
+            self._outbox.delivered(self._index, last.position, refused=letters)
+        self._taken = last.position
+
+    def _set_aside(self, number: int, output: bytes, reason: str) -> Refused:
+        if self._repeats.show(("set aside", reason)):
+            log.warning("output set aside", **self._names(), number=number + 1, reason=reason)
+        step, place = f"sink {self._sink.name}", f"output {number + 1}"
+        letter = FailedMessage("", step, place, reason, short_repr(output))
+        return Refused(letter.storable(), output)
+
+    def _note(self, error: Exception, next_try_s: float) -> None:
+        self.problem = reason = describe_error(error)
+        if self._repeats.show(reason):
+            log.warning(
+                "sink failed",
+                **self._names(),
+                reason=reason,
+                next_try_s=next_try_s,
+                outputs="wait on disk",
+            )
+
+    def _names(self) -> dict[str, str]:
+        return {"sink": self._sink.name, "writes": self._sink.where}
+
+
+def _numbered(deliveries: list[Delivery]) -> dict[int, bytes]:
+    """The outputs of *deliveries* by their numbers, from 0 on."""
+    return {
+        number: output
+        for delivery in deliveries
+        for number, output in enumerate(cut_outputs(delivery.outputs), delivery.number - 1)
+    }

@@ -1,0 +1,307 @@
+"""Files with rows as message sources: which files there are, and the rows of CSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import glob
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wallaroo.api.connectors import MessageSource
+from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.wire.rows import malformed_row, packed_row, unpacked_row
+
+Within = tuple[int, ...]
+"""A place in a file."""
+Position = tuple[str, Within]
+"""Name of a file, and what of it has been read."""
+_BATCH_ROWS = 1024
+"""Rows of a Parquet file that are in memory at a time."""
+_MARK = b"\xef\xbb\xbf"
+"""What a text in UTF-8 may begin with."""
+_OPEN = "unexpected end of data"
+"""What `csv` says of a quote that is not closed."""
+_ALL = -1
+"""Last part of the place of the last row: there was no more."""
+
+
+class RowFiles(MessageSource[Position]):
+    """Reads the rows of files, one file after the other in the order of their names.
+
+    Args:
+        path: A file, a directory or a pattern.
+        follow: Whether to wait for more.
+    """
+
+    def __init__(self, path: Path, *, follow: bool) -> None:
+        self._path = path
+        self._follow = follow
+
+    def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
+        """See `MessageSource.read`."""
+        name, within = position or ("", ())
+        finished = ""
+        while True:
+            found = self._files()
+            if name not in {"", finished} and name not in found and within[-1:] != (_ALL,):
+                msg = f"{self._parent / name} is gone, but only a part of it is known to be read"
+                raise RuntimeFailure(msg)
+            for file in sorted(one for one in found if one >= name and one > finished):
+                begin = within if file == name else ()
+                for item in self._rows(found[file], begin, grows=self._follow and self._is_one):
+                    if item is None:
+                        yield None
+                        continue
+                    payload, within = item
+                    name = file
+                    yield payload, (name, within)
+                finished = file
+            if not self._follow:
+                return
+            yield None
+
+    def __str__(self) -> str:
+        return f"file {self._path}" if self._is_one else f"files {self._path}"
+
+    @property
+    def _is_one(self) -> bool:
+        return not self._path.is_dir() and not glob.has_magic(str(self._path))
+
+    @property
+    def _parent(self) -> Path:
+        return self._path if self._path.is_dir() else self._path.parent
+
+    def _files(self) -> dict[str, Path]:
+        """The files by name, without hidden ones."""
+        if self._is_one:
+            return {self._path.name: self._path}
+        if self._path.is_dir():
+            found = [one for one in self._path.iterdir() if one.suffix == self.suffix]
+        else:
+            found = [Path(one) for one in glob.glob(str(self._path))]  # noqa: PTH207  (absolute)
+        return {one.name: one for one in found if one.name[0] not in "._" and one.is_file()}
+
+    suffix: str
+    """How the names of files in a directory end."""
+
+    @abstractmethod
+    def _rows(
+        self, file: Path, begin: Within, *, grows: bool
+    ) -> Iterator[tuple[bytes, Within] | None]:
+        """Yield packed rows after *begin*, each with its place; None to wait, if the file grows."""
+
+
+class CSVRows(RowFiles):
+    """Reads CSV; the place of a row is the byte offset after it.
+
+    Args:
+        path: A file, a directory or a pattern.
+        delimiter: What is between columns.
+        columns: Names of the columns; None if the first row has them.
+        max_frame: Largest row, in bytes.
+        follow: Whether to wait for more.
+    """
+
+    suffix = ".csv"
+
+    def __init__(
+        self,
+        path: Path,
+        delimiter: str,
+        columns: Sequence[str] | None,
+        max_frame: int,
+        *,
+        follow: bool,
+    ) -> None:
+        super().__init__(path, follow=follow)
+        self._delimiter = delimiter
+        self._columns = None if columns is None else list(columns)
+        self._max_frame = max_frame
+
+    def _rows(
+        self, file: Path, begin: Within, *, grows: bool
+    ) -> Iterator[tuple[bytes, Within] | None]:
+        csv.field_size_limit(max(csv.field_size_limit(), self._max_frame))
+        names, offset = self._columns, begin[0] if begin else 0
+        with file.open("rb") as stream:
+            if stream.seek(0, 2) < offset:
+                msg = (
+                    f"{file} has {stream.tell()} bytes, but {offset} bytes of it have already "
+                    "been read: the file must only grow"
+                )
+                raise RuntimeFailure(msg)
+            stream.seek(0 if names is None else offset)
+            cutter = _Cutter(self._delimiter, self._max_frame)
+            while True:
+                line = stream.readline()
+                if line and (line.endswith(b"\n") or not grows):
+                    record = cutter.add(line)
+                elif grows:  # what has no line feed may be in mid line
+                    stream.seek(-len(line), 1)
+                    yield None
+                    continue
+                elif (record := cutter.end()) is None:
+                    return
+                if record is None:
+                    continue
+                raw, values, following = record
+                if names is None:
+                    names = self._header(file, values)
+                    offset = max(offset, len(raw))
+                    stream.seek(offset)
+                    continue
+                offset += len(raw)
+                if following:
+                    stream.seek(offset)
+                if raw.strip(b"\r\n"):
+                    at_end = not grows and not stream.peek(1)
+                    place = (offset, _ALL) if at_end else (offset,)
+                    yield self._packed(file, offset, raw, values, names), place
+
+    def _header(self, file: Path, values: Sequence[str] | str) -> list[str]:
+        if isinstance(values, str) or len(set(values)) < len(values) or "" in values:
+            msg = f"{file}: the first row is {values!r}; expected a different name for each column"
+            raise FrameError(msg)
+        return list(values)
+
+    def _packed(
+        self, file: Path, end: int, raw: bytes, values: Sequence[str] | str, names: Sequence[str]
+    ) -> bytes:
+        """A row, or what becomes a dead letter because it is none."""
+        if not isinstance(values, str) and len(values) == len(names):
+            return packed_row(dict(zip(names, values, strict=True)))
+        problem = values
+        if not isinstance(values, str):
+            problem = f"it has {len(values)} columns instead of {len(names)}"
+        text = raw.decode("utf-8", "backslashreplace")
+        return malformed_row(f"{file.name}, before byte {end}: {problem}: {text!r}")
+
+
+class _Record(NamedTuple):
+    """A record of CSV."""
+
+    raw: bytes
+    values: list[str] | str
+    """Its values, or what is wrong with it."""
+    following: bool = False
+    """Whether lines after it were taken, which are to be read again."""
+
+
+class _Cutter:
+    """Gathers lines until they are a record.
+
+    Args:
+        delimiter: What is between columns.
+        most_bytes: Largest record. If a quote is not closed by then, or by the end of the file, the
+            first line alone is a record, and malformed.
+    """
+
+    def __init__(self, delimiter: str, most_bytes: int) -> None:
+        self._delimiter = delimiter
+        self._most_bytes = most_bytes
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def add(self, line: bytes) -> _Record | None:
+        """Add *line*; returns a record if it is complete."""
+        self._lines.append(line)
+        self._size += len(line)
+        values = None
+        if len(self._lines) == 1 or b'"' in line:
+            values = self._values(b"".join(self._lines))
+        if values is not None:
+            return self._taken(len(self._lines), values)
+        return self.end() if self._size > self._most_bytes else None
+
+    def end(self) -> _Record | None:
+        """What is left at the end of the file."""
+        return self._taken(1, "a quote is not closed") if self._lines else None
+
+    def _taken(self, lines: int, values: list[str] | str) -> _Record:
+        record = _Record(b"".join(self._lines[:lines]), values, lines < len(self._lines))
+        self._lines, self._size = [], 0
+        return record
+
+    def _values(self, raw: bytes) -> list[str] | str | None:
+        """The values of a record, or what is wrong with it; None if a quote is not closed."""
+        try:
+            text = raw.removeprefix(_MARK).decode()
+            found = list(csv.reader([text], delimiter=self._delimiter, strict=True))
+        except UnicodeDecodeError:
+            return "it is not UTF-8"
+        except csv.Error as error:
+            return None if str(error) == _OPEN else str(error)
+        return found[0] if found else []
+
+
+class ParquetRows(RowFiles):
+    """Reads Parquet; the place of a row is its row group, and the number of rows up to it there.
+
+    Args:
+        path: A file, a directory or a pattern.
+        columns: Names of the columns to read; None for all.
+        follow: Whether to wait for files.
+    """
+
+    suffix = ".parquet"
+
+    def __init__(self, path: Path, columns: Sequence[str] | None, *, follow: bool) -> None:
+        super().__init__(path, follow=follow)
+        self._columns = None if columns is None else list(columns)
+
+    def _rows(
+        self,
+        file: Path,
+        begin: Within,
+        *,
+        grows: bool,  # noqa: ARG002  (it cannot)
+    ) -> Iterator[tuple[bytes, Within] | None]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if begin[-1:] == (_ALL,):
+            return
+        first, done = begin or (0, 0)
+        try:
+            opened = pq.ParquetFile(file)
+        except pa.ArrowInvalid as error:
+            msg = f"{file} is no file of Parquet: {error}"
+            raise FrameError(msg) from None
+        with opened:
+            missing = set(self._columns or ()) - {*opened.schema_arrow.names}
+            if missing:
+                msg = f"{file} has no column {', '.join(map(repr, sorted(missing)))}"
+                raise FrameError(msg)
+            groups = opened.num_row_groups
+            if begin and (first >= groups or opened.metadata.row_group(first).num_rows < done):
+                msg = f"{file} is shorter than what has been read of it: it must not change"
+                raise RuntimeFailure(msg)
+            last = _last_row(opened.metadata)
+            for group in range(first, groups):
+                skipped, row = (done if group == first else 0), 0
+                for batch in opened.iter_batches(_BATCH_ROWS, [group], self._columns):
+                    count = batch.num_rows
+                    here = batch.slice(max(0, min(skipped - row, count)))
+                    row += count - here.num_rows
+                    for one in here.to_pylist():
+                        row += 1
+                        yield packed_row(one), (*(group, row), *last.get((group, row), ()))
+
+
+def _last_row(metadata: Any) -> dict[tuple[int, int], Within]:
+    """Row group and number of the last row, with what is added to its place."""
+    counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    return dict([((g, n), (_ALL,)) for g, n in enumerate(counts) if n][-1:])
+
+
+def decoding_rows(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A decoder of packed rows, from one of rows; it takes rows themselves as well."""
+
+    @functools.wraps(decode)
+    def decode_row(payload: bytes | Mapping[str, Any]) -> Any:
+        return decode(payload if isinstance(payload, Mapping) else unpacked_row(payload))
+
+    return decode_row

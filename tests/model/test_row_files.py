@@ -1,0 +1,254 @@
+"""Rows of files: read on from behind any of them, whatever is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.model import row_files
+from wallaroo.model.row_files import CSVRows, ParquetRows, RowFiles, decoding_rows
+from wallaroo.wire.rows import unpacked_row
+
+DECODE = decoding_rows(dict)
+
+
+def rows_of_csv(path: Path, *, limit: int = 1000, follow: bool = False, **how: Any) -> CSVRows:
+    return CSVRows(path, how.get("delimiter", ","), how.get("columns"), limit, follow=follow)
+
+
+def parquet(path: Path, columns: Sequence[str] | None = None, *, follow: bool = False) -> RowFiles:
+    return ParquetRows(path, columns, follow=follow)
+
+
+def read(source: RowFiles, position: Any = None) -> list[tuple[bytes, Any]]:
+    items = list(source.read(position))
+    assert None not in items
+    return [item for item in items if item is not None]
+
+
+def values(source: RowFiles, position: Any = None) -> list[Any]:
+    return [DECODE(payload) for payload, _ in read(source, position)]
+
+
+def resumes_anywhere(source: RowFiles) -> None:
+    whole = read(source)
+    for number, (_, position) in enumerate(whole):
+        assert read(source, position) == whole[number + 1 :]
+
+
+TEXTS = st.text('ab,;"\n è', max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.lists(TEXTS, min_size=2, max_size=2), max_size=6), max_size=3),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([",", ";"]),
+    st.booleans(),
+)
+def test_csv_as_python_writes_it_is_read_on_from_any_row(
+    files: list[list[list[str]]], end: str, delimiter: str, with_header: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for number, rows in enumerate(files):
+            text = io.StringIO()
+            writer = csv.writer(text, delimiter=delimiter, lineterminator=end)
+            writer.writerows([["a", "b"], *rows] if with_header else rows)
+            data = text.getvalue().encode()
+            Path(name, f"{number}.csv").write_bytes(data)
+        source = rows_of_csv(
+            Path(name), delimiter=delimiter, columns=None if with_header else ["a", "b"]
+        )
+        due = [dict(zip("ab", row, strict=True)) for rows in files for row in rows]
+        assert values(source) == due
+        resumes_anywhere(source)
+
+
+def test_a_file_of_csv_may_have_a_mark_quotes_and_no_last_line_feed(tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_bytes(b'\xef\xbb\xbf"a",b\r\n1,5" pipe\n\n"x\r\n\ny","say ""hi"""\n3,4')
+    source = rows_of_csv(file)
+    assert values(source) == [
+        {"a": "1", "b": '5" pipe'},
+        {"a": "x\r\n\ny", "b": 'say "hi"'},
+        {"a": "3", "b": "4"},
+    ]
+    resumes_anywhere(source)
+    assert str(source) == f"file {file}"
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"1\n", "orders.csv, before byte 6: it has 1 columns instead of 2: '1\\n'"),
+        (b"1,2,3\n", "it has 3 columns instead of 2"),
+        (b"1,\xff\n", "it is not UTF-8: '1,\\\\xff\\n'"),
+        (b'"1"2,3\n', "',' expected after '\"'"),
+        (b'1,"2\n', "a quote is not closed"),
+    ],
+)
+def test_rows_that_are_none_are_told_and_the_others_are_read(
+    tmp_path: Path, data: bytes, problem: str
+) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_bytes(b"a,b\n" + data + b"5,6\n7,8\n")
+    source = rows_of_csv(file)
+    (bad, _), *good = read(source)
+    assert [unpacked_row(payload) for payload, _ in good] == [
+        {"a": "5", "b": "6"},
+        {"a": "7", "b": "8"},
+    ]
+    with pytest.raises(ValueError, match=r"orders\.csv, before byte") as raised:
+        DECODE(bad)
+    assert problem in str(raised.value)
+    resumes_anywhere(source)
+
+
+def test_a_quote_that_is_not_closed_spoils_one_line_of_a_large_file(tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_text('a,b\n1,"2\n' + "".join(f"{n},x\n" for n in range(100)))
+    source = rows_of_csv(file, limit=50)
+    _, *good = read(source)
+    assert [unpacked_row(payload)["a"] for payload, _ in good] == [str(n) for n in range(100)]
+
+
+@pytest.mark.parametrize("header", ["a,a", "a,", 'a,"b'])
+def test_a_first_row_without_names_ends_the_source(tmp_path: Path, header: str) -> None:
+    (tmp_path / "orders.csv").write_text(f"{header}\n1,2\n")
+    with pytest.raises(FrameError, match="expected a different name for each column"):
+        read(rows_of_csv(tmp_path / "orders.csv"))
+
+
+def test_a_file_of_csv_that_is_followed_gives_whole_lines(tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_bytes(b"a,b\n1,2\n3")
+    following: Any = rows_of_csv(file, follow=True).read(None)
+    with contextlib.closing(following), file.open("ab", buffering=0) as more:
+        assert DECODE(next(following)[0]) == {"a": "1", "b": "2"}
+        assert next(following) is None
+        more.write(b',"4\n')
+        assert next(following) is None
+        more.write(b'5"\n6,7\n')
+        found, (name, place) = next(following)
+        assert (DECODE(found), name, place) == ({"a": "3", "b": "4\n5"}, "orders.csv", (16,))
+        assert DECODE(next(following)[0]) == {"a": "6", "b": "7"}
+
+
+def test_a_file_of_csv_may_grow_between_runs_and_not_shrink(tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_text("a\n1\n")
+    source = rows_of_csv(file)
+    (_, position), *_ = read(source)
+    file.write_text("a\n1\n2\n")
+    assert values(source, position) == [{"a": "2"}]
+    file.write_text("a\n")
+    with pytest.raises(RuntimeFailure, match="has 2 bytes, but 4 bytes of it have already been"):
+        read(source, position)
+
+
+def write(file: Path, rows: list[dict[str, Any]], group: int = 3) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=group)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=3), st.integers(1, 5), st.integers(1, 4))
+def test_parquet_is_read_on_from_any_row_of_any_group(
+    counts: list[int], group: int, batch: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_files, "_BATCH_ROWS", batch)
+        for number, count in enumerate(counts):
+            table = pa.table({"file": [number] * count, "row": [*range(count)]})
+            pq.write_table(table, Path(name, f"{number}.parquet"), row_group_size=group)
+        source = parquet(Path(name))
+        assert values(source) == [
+            {"file": file, "row": row} for file, count in enumerate(counts) for row in range(count)
+        ]
+        resumes_anywhere(source)
+        assert values(parquet(Path(name), ["row"])) == [
+            {"row": row} for count in counts for row in range(count)
+        ]
+
+
+def test_values_of_parquet_are_those_of_python(tmp_path: Path) -> None:
+    at = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    row = {"n": 1, "x": 0.5, "t": "è", "d": Decimal("1.20"), "at": at, "b": b"\0", "l": [1, None]}
+    file = tmp_path / "one.parquet"
+    write(file, [row | {"s": {"in": "side"}, "none": None}])
+    assert values(parquet(file)) == [row | {"s": {"in": "side"}, "none": None}]
+    times = pa.array([1_000_000_001], pa.timestamp("ns"))
+    maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8()))
+    pq.write_table(pa.table({"at": times, "m": maps}), file)
+    assert values(parquet(file)) == [{"at": datetime(1970, 1, 1, 0, 0, 1), "m": [["k", 1]]}]
+
+
+def test_later_files_are_waited_for_and_hidden_ones_are_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", [{"n": 1}])
+    following: Any = parquet(tmp_path, follow=True).read(None)
+    with contextlib.closing(following):
+        payload, position = next(following)
+        assert DECODE(payload) == {"n": 1}
+        assert next(following) is None
+        write(tmp_path / ".2.parquet", [{"n": 0}])
+        write(tmp_path / "0.parquet", [{"n": 0}])  # before one that was read
+        (tmp_path / "3.txt").write_text("no")
+        assert next(following) is None
+        (tmp_path / "1.parquet").unlink()  # it was read as a whole
+        write(tmp_path / "2.parquet", [{"n": 2}, {"n": 3}])
+        assert DECODE(next(following)[0]) == {"n": 2}
+    assert values(parquet(tmp_path), position) == [{"n": 2}, {"n": 3}]
+
+
+def test_a_file_that_is_gone_before_it_was_read_is_told(tmp_path: Path) -> None:
+    for name in ("1.parquet", "2.parquet"):
+        write(tmp_path / name, [{"n": 1}, {"n": 2}])
+    (_, position), *_ = read(parquet(tmp_path))
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(RuntimeFailure, match="is gone, but only a part of it is known to be read"):
+        read(parquet(tmp_path), position)
+
+
+def test_a_pattern_names_files_in_order(tmp_path: Path) -> None:
+    for name in ("b-2.csv", "a-1.csv", "b-1.csv"):
+        (tmp_path / name).write_text(f"n\n{name}\n")
+    source = rows_of_csv(tmp_path / "b-*.csv")
+    assert values(source) == [{"n": "b-1.csv"}, {"n": "b-2.csv"}]
+    assert str(source) == f"files {tmp_path}/b-*.csv"
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "reason"),
+    [(b"no parquet", None, "is no file of Parquet"), (None, ["m", "n"], "has no column 'm'")],
+)
+def test_what_cannot_be_read_ends_the_source(
+    tmp_path: Path, content: bytes | None, columns: list[str] | None, reason: str
+) -> None:
+    file = tmp_path / "one.parquet"
+    write(file, [{"n": 1}])
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(FrameError, match=reason):
+        read(parquet(file, columns))
+
+
+def test_a_file_of_parquet_that_has_become_shorter_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "one.parquet"
+    write(file, [{"n": n} for n in range(9)])
+    position = read(parquet(file))[6][1]
+    write(file, [{"n": 1}])
+    with pytest.raises(RuntimeFailure, match="is shorter than what has been read of it"):
+        read(parquet(file), position)
