@@ -30,9 +30,15 @@ SINK = SSESink("prices", bytes, NOWHERE, "127.0.0.1", 0, "/prices")
 class Serving:
     """An outbox and the sink that serves its outputs; may be stopped and started."""
 
-    def __init__(self, path: Path, sink: SSESink = SINK, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        sink: SSESink = SINK,
+        tls: ssl.SSLContext | None = None,
+        batches: int = 0,
+    ) -> None:
         self._path, self._sink, self._tls = path, sink, tls
-        self.batches = 0
+        self.batches = batches
         self.clients: list[http.client.HTTPConnection] = []
         self.failures: list[Exception] = []
         self.start()
