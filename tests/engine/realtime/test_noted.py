@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from click.testing import CliRunner
 
 from tests.engine.realtime.harness import (
     RunningQuery,
@@ -20,6 +22,7 @@ from tests.engine.realtime.harness import (
 from tests.engine.realtime.test_checkpoint import committed
 from tests.engine.realtime.test_exactly_once import two_states
 from tests.golden import ALL
+from wallaroo.cli.main import main
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
@@ -29,6 +32,10 @@ from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.noted import NotedState, note, noted
 from wallaroo.engine.realtime.stopped import PublishedState
+from wallaroo.engine.spark.checkpoint import owner
+from wallaroo.engine.spark.java import Java
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.testing import load
 
 
 @pytest.fixture
@@ -50,6 +57,10 @@ def noted_at_5(tmp_path: Path) -> Path:
 
 
 def no_spark() -> NoReturn:
+    raise AssertionError
+
+
+def no_java(*_arguments: object) -> NoReturn:
     raise AssertionError
 
 
@@ -141,3 +152,25 @@ def test_a_query_notes_its_state_at_the_end_of_an_epoch(tmp_path: Path) -> None:
         (names[1], "x"): 2,
         (names[1], "y"): 2,
     }
+
+
+def test_the_command_shows_a_noted_state_and_starts_no_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = CliRunner()
+    directory = tmp_path / "sums"
+    made = runner.invoke(main, ["new", "sums", "--directory", str(directory)])
+    assert made.exit_code == 0, made.output
+    opened = StateDirectory(directory / ".wallaroo" / "sums", "sums", 1)
+    with contextlib.closing(opened) as state:
+        owner.take(state.checkpoint, "real-time")
+        (state.checkpoint / "metadata").write_text(json.dumps({"id": "the query"}))
+        committed(state.checkpoint, 0, Place(3, 5), partitions=1)
+        total = load(str(directory)).partitions["add up"].new_entity()
+        total.amount = 8
+        cache = EntityCache(["add up"])
+        note(state.checkpoint, 0, 1, 5, cache, Bucket([{"apples": total}]))
+    monkeypatch.setattr(Java, "__init__", no_java)
+    shown = runner.invoke(main, ["state", "show", str(directory), "apples"])
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.output)["entity"]["amount"] == 8
