@@ -111,14 +111,51 @@ def test_an_audit_is_told_and_fails_nothing(tree: Path, make: str, said: str) ->
     assert said in done.stdout
 
 
+WALLAROO = """#!{python}
+import pathlib, socket, sys
+
+if sys.argv[1] == "new":
+    made = pathlib.Path(sys.argv[2])
+    made.mkdir()
+    (made / "application.py").write_text('return f"{{total.name}}: {{total.amount}}\\n"')
+    sys.exit()
+options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+host, port = options["--in"].split(":")
+connection, _ = socket.create_server((host, int(port))).accept()
+host, port = options["--out"].split(":")
+receiver = socket.create_connection((host, int(port)))
+while connection.recv(12):
+    text = pathlib.Path("application.py").read_text().split('"')[1]
+    output = text.replace("{{total.name}}", "apples").replace("{{total.amount}}", "3")
+    receiver.sendall(output.encode().decode("unicode_escape").encode())
+"""
+"""Does what the stopwatch needs of `wallaroo`, without Spark."""
+
+
+def test_the_stopwatch_runs_with_a_stand_in_for_wallaroo(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for name in ("scripts", ".venv/bin"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy2(ROOT / "scripts" / "stopwatch.py", tree / "scripts")
+    wallaroo = tree / ".venv" / "bin" / "wallaroo"
+    wallaroo.write_text(WALLAROO.format(python=sys.executable))
+    wallaroo.chmod(0o755)
+    check_stopwatch(tree, tmp_path)
+
+
 @pytest.mark.spark
 def test_the_stopwatch_tells_the_seconds_until_an_output_and_of_an_edit(tmp_path: Path) -> None:
+    check_stopwatch(ROOT, tmp_path)
+
+
+def check_stopwatch(tree: Path, scratch: Path) -> None:
+    """Run the stopwatch of *tree*, and check what it tells."""
     timed = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "stopwatch.py", "--here"],
+        [sys.executable, tree / "scripts" / "stopwatch.py", "--here"],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(scratch)},
     )
     assert timed.returncode == 0, timed.stdout + timed.stderr
     told = re.findall(r"^ *\d+\.\d s  (.*)$", timed.stdout, re.MULTILINE)
@@ -128,4 +165,4 @@ def test_the_stopwatch_tells_the_seconds_until_an_output_and_of_an_edit(tmp_path
         "until the first output of one's own application",
         "from an edit to its output (median of 3)",
     ]
-    assert not list(tmp_path.glob("stopwatch-*"))
+    assert not list(scratch.glob("stopwatch-*"))
