@@ -25,6 +25,8 @@ SOURCE = "Split and Count"
 def state(command: str, *arguments: str) -> str:
     done = called("state", command, APP, *arguments)
     assert done.returncode == 0, done.stderr
+    if command != "import":
+        assert done.stderr == ""
     return done.stdout
 
 

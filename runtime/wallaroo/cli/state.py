@@ -22,6 +22,7 @@ from wallaroo.engine.base import Engine, SavedState
 from wallaroo.engine.registry import ENGINES, engine_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
 from wallaroo.run.state.location import default_state_dir
@@ -62,6 +63,7 @@ def state() -> None:
       wallaroo state export apps/word_count > state.jsonl
       wallaroo state import apps/word_count state.jsonl --state-dir new
     """  # noqa: D301  (click reads \b)
+    logs.configure("info")  # without what Java prints when it starts
 
 
 @state.command()
