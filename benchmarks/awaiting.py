@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads
-from benchmarks.figures import ENGINES, Figure, Settings, in_the_middle
+from benchmarks.figures import ENGINES, Figure, Settings, figure_of
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
 
@@ -40,7 +40,7 @@ def async_steps(settings: Settings, scratch: Path) -> Iterator[Figure]:
             statistics.median(rates), "messages/s", min(rates), max(rates),
         )  # fmt: skip
     for name, passes in ours.items():
-        figure = in_the_middle(f"calls of 5 ms, {name}, TCP to TCP", passes)
+        figure = figure_of(f"calls of 5 ms, {name}, TCP to TCP", passes)
         yield figure
         for what, rates in plain.items():
             ratio = figure.value / statistics.median(rates)

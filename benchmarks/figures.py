@@ -86,7 +86,7 @@ def throughput(settings: Settings, scratch: Path) -> list[Figure]:
                 ours.append(running.tcp_to_tcp())
                 for peer, rate in _peers(load, settings, scratch):
                     beside.setdefault(peer, []).append(rate)
-        middle = in_the_middle(f"{name}, TCP to TCP", ours)
+        middle = figure_of(f"{name}, TCP to TCP", ours)
         found.append(middle)
         for peer, rates in beside.items():
             other = statistics.median(rates)
@@ -104,7 +104,7 @@ def engine(settings: Settings, scratch: Path) -> list[Figure]:
         with Running(load, workers, scratch) as running:
             running.tcp_to_tcp()
             passes = [running.journal_to_outbox() for _ in range(settings.passes)]
-        figure = in_the_middle(f"Market Spread, journal to outbox, workers: {workers}", passes)
+        figure = figure_of(f"Market Spread, journal to outbox, workers: {workers}", passes)
         found += [figure, Figure(f"{figure.what}, against bare", figure.value / bare, "ratio")]
     if settings.workers > 1:
         ratio = found[-2].value / found[0].value
@@ -118,7 +118,7 @@ def keys(settings: Settings, scratch: Path) -> list[Figure]:
     for count in (_FEW_KEYS, settings.many_keys // 10, settings.many_keys):
         load = loads.keyed(settings.keyed, count)
         what = f"a count for each of {count:,} keys, TCP to TCP"
-        found.append(in_the_middle(what, _passes(load, settings, scratch)))
+        found.append(figure_of(what, _passes(load, settings, scratch)))
     ratio = found[-1].value / found[0].value
     return [*found, Figure(f"{settings.many_keys:,} keys against {_FEW_KEYS}", ratio, "ratio")]
 
@@ -129,7 +129,7 @@ def skew(settings: Settings, scratch: Path) -> list[Figure]:
     for what, hot in (("all alike", 0.0), ("half of all for one", 0.5)):
         load = loads.keyed(settings.keyed, _FEW_KEYS, hot=hot)
         passes = _passes(load, settings, scratch)
-        found.append(in_the_middle(f"messages for {_FEW_KEYS} keys, {what}, TCP to TCP", passes))
+        found.append(figure_of(f"messages for {_FEW_KEYS} keys, {what}, TCP to TCP", passes))
     ratio = found[1].value / found[0].value
     return [*found, Figure("half of all messages for one key against all alike", ratio, "ratio")]
 
@@ -140,7 +140,7 @@ def sizes(settings: Settings, scratch: Path) -> list[Figure]:
     for size in (100, 1_000, 10_000):
         load = loads.keyed(min(settings.keyed, settings.bytes // size), _FEW_KEYS, size)
         passes = _passes(load, settings, scratch)
-        figure = in_the_middle(f"messages of {size:,} bytes, TCP to TCP", passes)
+        figure = figure_of(f"messages of {size:,} bytes, TCP to TCP", passes)
         found += [figure, Figure(figure.what, figure.value * size / 1e6, "MB/s")]
     return found
 
@@ -152,12 +152,12 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
         Running(load, settings.workers, scratch) as counted,
         Running(loads.uncounted(load), settings.workers, scratch) as uncounted,
     ):
-        with_figures, without = _in_turns(
+        with_figures, without = in_turns(
             {"with": counted, "without": uncounted}, settings.passes
         ).values()
     found = [
-        in_the_middle("Market Spread with figures, TCP to TCP", with_figures),
-        in_the_middle("Market Spread without figures, TCP to TCP", without),
+        figure_of("Market Spread with figures, TCP to TCP", with_figures),
+        figure_of("Market Spread without figures, TCP to TCP", without),
     ]
     spent = [
         statistics.median(sum(p.cpu_us.values()) for p in of) for of in (with_figures, without)
@@ -194,9 +194,9 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
                 )
                 for name in ENGINES
             }
-            passes = _in_turns(both, settings.passes)
+            passes = in_turns(both, settings.passes)
         for name, of_engine in passes.items():
-            rates[name] = in_the_middle(f"{what}, {name}, TCP to TCP", of_engine)
+            rates[name] = figure_of(f"{what}, {name}, TCP to TCP", of_engine)
         yield from rates.values()
         ratio = rates[_REAL_TIME].value / rates[_MICRO_BATCH].value
         yield Figure(f"{what}, {_REAL_TIME} against {_MICRO_BATCH}", ratio, "ratio")
@@ -204,6 +204,13 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
             bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
             ratio = rates[_REAL_TIME].value / bare
             yield Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio")
+
+
+def protection(settings: Settings, scratch: Path) -> Iterator[Figure]:
+    """What Spark's encryption costs, and checksums of the files of its checkpoint, in turns."""
+    from benchmarks.protection import measured  # which needs what is in this module
+
+    return measured(settings, scratch)
 
 
 def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
@@ -319,6 +326,7 @@ GROUPS: dict[str, Group] = {
     "sizes": sizes,
     "metrics": metrics,
     "engines": engines,
+    "protection": protection,
     "floor": floor,
     "latency": latencies,
     "steady": steady,
@@ -351,7 +359,7 @@ def _footprint(settings: Settings, scratch: Path, name: str) -> list[Figure]:
     ]
 
 
-def _in_turns(running: Mapping[str, Running], passes: int) -> dict[str, list[Pass]]:
+def in_turns(running: Mapping[str, Running], passes: int) -> dict[str, list[Pass]]:
     """Passes from TCP to TCP, one after the other, behind one of each that warms up."""
     taken: dict[str, list[Pass]] = {name: [] for name in running}
     for number in range(passes + 1):
@@ -381,7 +389,7 @@ def _peers(load: Load, settings: Settings, scratch: Path) -> list[tuple[str, flo
     ]
 
 
-def in_the_middle(what: str, passes: Sequence[Pass]) -> Figure:
+def figure_of(what: str, passes: Sequence[Pass]) -> Figure:
     rates = [p.rate for p in passes]
     middle = min(passes, key=lambda p: abs(p.rate - statistics.median(rates)))
     return Figure(what, middle.rate, "messages/s", min(rates), max(rates), dict(middle.cpu_us))

@@ -55,7 +55,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # this would cost a second file and a second fork for each file of a checkpoint
+    # this would cost a second file for each file of a checkpoint; `check_files` reads those that
+    # Spark begins with
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Hadoop sets the modes of what it creates, by its own umask
     "spark.hadoop.fs.permissions.umask-mode": f"{MASK:03o}",

@@ -11,7 +11,8 @@ import structlog
 
 from wallaroo.dataflow.records import FailedMessage
 from wallaroo.gateway.connectors.parquet.directory import FileSeries
-from wallaroo.gateway.outbox.outbox import Delivery, Outbox, Refused, cut_outputs
+from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
+from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.parquet import ParquetSink

@@ -1,0 +1,49 @@
+"""What it costs that Spark encrypts what it sends; what checksums of its files would cost."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import loads
+from benchmarks.figures import Figure, Settings, figure_of, in_turns
+from benchmarks.running import Running
+from wallaroo.engine.registry import ENGINES
+
+_AS_IT_IS = "encrypted"
+_WAYS = {
+    _AS_IT_IS: (),
+    "not encrypted": (
+        *("--conf", "spark.authenticate=false"),
+        *("--conf", "spark.network.crypto.enabled=false"),
+    ),
+    "encrypted, with checksums of files": (
+        *("--conf", "spark.sql.streaming.checkpoint.fileChecksum.enabled=true"),
+    ),
+}
+"""Options of `wallaroo run` by what they lead to; the first is the default."""
+
+
+def measured(settings: Settings, scratch: Path) -> Iterator[Figure]:
+    """Market Spread in each of the ways, in turns, on both engines; ratios are of single turns."""
+    load = loads.market_spread(settings.spread)
+    for name in ENGINES:
+        with contextlib.ExitStack() as stack:
+            ways = {
+                way: stack.enter_context(
+                    Running(load, settings.workers, scratch, options=("--engine", name, *options))
+                )
+                for way, options in _WAYS.items()
+            }
+            passes = in_turns(ways, settings.passes)
+        for way, of_way in passes.items():
+            yield figure_of(f"Market Spread, {name}, {way}, TCP to TCP", of_way)
+        for way in list(_WAYS)[1:]:
+            ratios = [
+                ours.rate / other.rate
+                for ours, other in zip(passes[_AS_IT_IS], passes[way], strict=True)
+            ]
+            what = f"Market Spread, {name}, {_AS_IT_IS} against {way}"
+            yield Figure(what, statistics.median(ratios), "ratio", min(ratios), max(ratios))
