@@ -166,13 +166,16 @@ def test_results_of_several_runs_add_up(tmp_path: Path) -> None:
     for number, turn in enumerate([Turn(), Turn(), Turn(application="windows")]):
         report = Report.read(file)
         row = report.row(turn, "kill a worker")
+        report.row(turn, "kill the gateway")  # never tried, and not in the table
+        row.tried += 1
         row.injected += 1
         row.failed += number == 2
         row.add(Verdict(100, lost=["message 1 of key k"] * number))
         row.stop_s = max(row.stop_s, 1.5 + number)
         report.spells.setdefault(turn, []).append(Spell(number, 0, 400, 0.25, 100, 0, 2, 5, 1.0))
         report.write(file)
-    tables = Report.read(file).tables("real-time", ["kill a worker"], 2)
+    tables = Report.read(file).tables("real-time", ["kill a worker", "kill the gateway"], 2)
+    assert "kill the gateway" not in tables
     assert "| counting | together | 0.50 | 2 | 200 | 0 | 4 | 10 | 0 | 1 | 0, 1 |" in tables
     assert "| windows | together | 0.25 | 1 | 100 | 0 | 2 | 5 | 0 | 1 | 2 |" in tables
     assert "| kill a worker | 3 | 300 | 3 | 0 | 0 | 0 | 1 | 3.5 s | 0.0 s |" in tables
