@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -212,3 +213,12 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
         with pytest.raises(ModuleNotFoundError, match=expected):
             codec()
     assert csv_decoder()(b"a,b") == ["a", "b"]  # needs neither
+
+
+def test_nothing_is_called_between_a_pipeline_and_msgspec() -> None:
+    for codec, kind in (
+        (json_decoder(Trade), msgspec.json.Decoder),
+        (json_encoder(), msgspec.json.Encoder),
+        (msgpack_decoder(Trade), msgspec.msgpack.Decoder),
+    ):
+        assert isinstance(getattr(codec.function, "__self__", None), kind)

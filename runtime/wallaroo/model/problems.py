@@ -145,6 +145,8 @@ def describe(thing: Any) -> str:
         decorator = thing.__qualname__.partition(".")[0]
         if decorator != name:  # an inner function, because the decorator was not called
             return f"the result of @{decorator} without its arguments; write {_with_name(thing)}"
+    if inspect.isfunction(thing) and thing.__module__.startswith("wallaroo.codecs."):
+        return f"the function {name} without a call (write {name}(…))"
     return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
 
 
