@@ -54,6 +54,14 @@ def chunk_in(row: Sequence[Any], file: Path | str) -> Chunk:
     return Chunk(*row[:5])
 
 
+def bytes_before(database: sqlite3.Connection, end: int) -> int:
+    """Bytes of the messages in chunks that begin before offset *end*."""
+    (size,) = database.execute(
+        "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
+    ).fetchone()
+    return int(size)
+
+
 def damaged_range(file: Path | str, start: int, end: int, others: int = 0) -> DamagedDatabase:
     """The error that the messages from *start* up to *end*, and *others* more, are damaged."""
     more = f" (and {others} more ranges)" if others else ""

@@ -22,6 +22,7 @@ import structlog
 from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
 from wallaroo.gateway.journal.chunk_rows import SCHEMA as CHUNK_SCHEMA
+from wallaroo.gateway.journal.chunk_rows import bytes_before
 from wallaroo.gateway.journal.clock import SteadyClock, Uptime, uptime
 from wallaroo.gateway.journal.commit import SCHEMA as COMMIT_SCHEMA
 from wallaroo.gateway.journal.commit import commit_of
@@ -90,9 +91,7 @@ class Journal:
             self._database, self._database_lock, self._changed, limits.streams
         )
         """How much of each stream of the acknowledged protocol is on disk."""
-        (stored,) = self._database.execute(
-            "SELECT coalesce(sum(length(data)), 0) FROM chunk"
-        ).fetchone()
+        stored = bytes_before(self._database, NEVER)
         self.clock = SteadyClock(clock, uptime, self._positions.clock())
         """The clock by which messages arrive and ticks come."""
         self._write_buffer = WriteBuffer(limits, stored, self.clock.now)
@@ -340,9 +339,7 @@ class Journal:
             if reached > start:  # else nothing is there
                 end = min(end, reached)
             with self._database_lock, transaction(self._database):
-                (size,) = self._database.execute(
-                    "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
-                ).fetchone()
+                size = bytes_before(self._database, end)
                 self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
                 self._positions.put("trimmed", end)
         except sqlite3.Error as error:
