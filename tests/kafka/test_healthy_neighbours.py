@@ -4,60 +4,54 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.helpers import PATIENCE_S, free_address, wait_until
+from tests.kafka.harness import accepted, topics
 from tests.spark.harness import Receiver, send
-from wallaroo.run.background_run import BackgroundRun
 
 APP = """
 import wallaroo
 
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(payload):
+    return payload.decode()
+
 def application_setup(args):
-    (host, port), = wallaroo.tcp_parse_input_addrs(args)
-    (to_host, to_port), = wallaroo.tcp_parse_output_addrs(args)
-    brokers = args[-1]
-    written = [
-        wallaroo.TCPSinkConfig(to_host, to_port, wallaroo.encoder(str)),
-        wallaroo.KafkaSinkConfig("totals", brokers, wallaroo.encoder(str)),
-    ]
+    brokers = {brokers!r}
     builder = wallaroo.ApplicationBuilder("neighbours")
-    port = wallaroo.TCPSourceConfig(host, port, bytes.decode)
-    builder.new_pipeline("Port", port).to_sinks(written)
-    topic = wallaroo.KafkaSourceConfig("orders", brokers, bytes.decode)
-    builder.new_pipeline("Topic", topic).to_sinks(written)
+    port = wallaroo.TCPSourceConfig("127.0.0.1", "0", decode)
+    receiver = wallaroo.TCPSinkConfig("127.0.0.1", {port!r}, wallaroo.encoder(str))
+    builder.new_pipeline("Port", port).to_sink(receiver)
+    topic = wallaroo.KafkaSourceConfig("orders", brokers, decode)
+    builder.new_pipeline("Topic", topic).to_sink(
+        wallaroo.KafkaSinkConfig("totals", brokers, wallaroo.encoder(str))
+    )
     return builder.build()
 """
 
 
-@pytest.mark.spark
-def test_ports_go_on_while_the_brokers_of_a_topic_are_away(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(APP)
+def test_ports_go_on_while_the_brokers_of_a_topic_are_away() -> None:
     nobody = free_address()
-    with Receiver("lines") as receiver:
-        command = [
-            *("run", str(tmp_path / "app.py"), "--workers", "1"),
-            *("--state-dir", str(tmp_path / "state"), "--in", "127.0.0.1:0"),
-            *("--out", receiver.address, "--", nobody),
-        ]
-        with BackgroundRun(command) as running:
-            assert running.client is not None
-            client = running.client
+    with Receiver("raw") as receiver, topics(source="", sink="", brokers=nobody) as app:
+        port = receiver.address.rpartition(":")[2]
+        Path(app.location.removeprefix("grpc+unix://")).with_name("app.py").write_text(
+            APP.format(brokers=nobody, port=port)
+        )
+        with app.running() as client:
 
             def problems() -> list[str]:
                 status = client.status()
-                told = (
-                    [one.problem for one in status.sources],
-                    [one.problem for one in status.sinks],
-                )
-                assert told[0][0] is told[1][0] is None, "the port has none"
-                return [problem for some in told for problem in some if problem]
+                assert status.sources[0].problem is status.sinks[0].problem is None
+                return [one.problem for one in status.sources[1:] if one.problem] + [
+                    one.problem for one in status.sinks[1:] if one.problem
+                ]
 
             wait_until(lambda: len(problems()) == 2, "both problems", PATIENCE_S)
             for problem in problems():
                 assert nobody in problem
                 assert "cannot be reached" in problem
-            first = [b"%d\n" % number for number in range(100)]
-            send(running.sources["Port"], first)
-            assert receiver.wait_for(100) == first
-            assert running.stop() == 0
+            send(client.status().sources[0].where, [b"one", b"two"])
+            assert client.wait_until_accepted("Port", 2, PATIENCE_S)
+            assert accepted(client) == [b"one", b"two"]
+            app.publish_these(client, b"three")
+            wait_until(lambda: b"".join(receiver.messages) == b"three", "the output")
+            assert len(problems()) == 2, "they still are what they were"
