@@ -1,7 +1,8 @@
-"""Async and batched steps on Spark: workers that are killed while calls wait."""
+"""Async and batched steps on Spark: workers that are killed while calls wait, and bad messages."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -9,9 +10,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.helpers import ASKING, wait_until
 from tests.spark.harness import Receiver, run, send
+from wallaroo.cli.main import main
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +29,7 @@ def application(tmp_path: Path) -> Path:
     return Path(shutil.copy(ASKING, tmp_path / "app" / "application.py"))
 
 
-def test_workers_that_are_killed_while_calls_wait_lose_and_repeat_nothing(
+def test_kills_while_calls_wait_change_no_output_and_bad_messages_are_set_aside_alone(
     application: Path, tmp_path: Path
 ) -> None:
     calls = application.with_name("calls")
@@ -41,6 +44,12 @@ def test_workers_that_are_killed_while_calls_wait_lose_and_repeat_nothing(
                 wait_until(lambda n=before: len(noted(calls)) > n, "a call")  # type: ignore[misc]
                 os.kill(int(noted(calls)[-1].split()[0]), signal.SIGKILL)
             receiver.wait_for((piece + 1) * PIECE)
+        send(ready["sources"]["Asked"], [b"a", b"kill", b"b", b"bad", b"c"])
+        due += ["a", "b", "c"]
+        receiver.wait_for(len(due))
+        listing = CliRunner().invoke(
+            main, ["dead-letters", "list", "--json", "--state-dir", str(tmp_path / "state")]
+        )
         assert running.stop() == 0
         outputs = [line.decode().split() for line in receiver.messages]
     by_key: dict[str, list[str]] = defaultdict(list)
@@ -51,6 +60,11 @@ def test_workers_that_are_killed_while_calls_wait_lose_and_repeat_nothing(
         assert made == [[t, str(len(t)), str(n)] for n, t in enumerate(texts, 1)]
     assert len(outputs) == len(due)
     assert len(noted(calls)) > 2 * len(due), "calls are repeated after a kill"
+    letters = [json.loads(line) for line in listing.stdout.splitlines()]
+    assert sorted((letter["step"], letter["error"]) for letter in letters) == [
+        ("ask", "ConnectionError: bad"),
+        ("ask", "SkippedCall: the call killed its process (SIGKILL)"),
+    ]
 
 
 def noted(calls: Path) -> list[str]:
