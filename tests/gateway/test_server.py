@@ -157,9 +157,9 @@ def test_published_outputs_reach_the_receiver(
 
 
 def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> None:
-    tally = Tally(
-        1, [FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")], unknown_keys={("state", "'k'"): 2}
-    )
+    failed = FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")
+    unknown = {("state", "'k'"): 2}
+    tally = Tally(1, [failed], unknown_keys=unknown, failures={failed.kind: 1})
     client.stage("run", 0, "t", [], tally)
     assert client.publish("run", 0, ["t"], {JOURNAL: 0}) == tally
     assert client.publish("run", 0, ["t"], {JOURNAL: 0}) is None

@@ -88,6 +88,9 @@ def test_the_live_view() -> None:
         "backlog": {"messages": 0, "seconds": 0.0},
         "workers": {"alive": 1, "wanted": 1},
         "windows": {"open": 3, "watermark_s": 1e20},
+        "paused_since": 1.0,
+        "away": NASTY,
+        "interruption": NASTY,
         **dict.fromkeys(("connections", "set_aside", "unknown_key", "late"), 0),
     }
     console = Console(width=200, no_color=True)
