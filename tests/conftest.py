@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from tests.engines import MICRO_BATCH, engines_of
 from wallaroo.engine.registry import DEFAULT, VARIABLE
@@ -48,6 +49,17 @@ def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, name)
         yield name
+
+
+@pytest.fixture(autouse=True)
+def log_settings() -> Iterator[None]:
+    """What a command that a test calls in its process sets for logs is forgotten afterwards."""
+    before = structlog.get_config() if structlog.is_configured() else None
+    yield
+    if before is None:
+        structlog.reset_defaults()
+    else:
+        structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

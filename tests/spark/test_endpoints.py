@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -14,8 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.gateway.connectors.sse.test_sink_kills import Viewer
 from tests.gateway.connectors.webhook.receiver import Receiver
-from tests.helpers import wait_until
+from tests.helpers import free_address, wait_until
 from tests.spark.harness import PATIENCE_S, kill_gateway
 from wallaroo.run.background_run import BackgroundRun
 
@@ -28,14 +28,15 @@ import wallaroo
 
 
 def application_setup(args):
-    directory, hook = Path(args[0]), args[1]
-    orders = wallaroo.source("Orders", wallaroo.CSVSourceConfig(directory / "in", order))
+    directory, hook, port = Path(args[0]), args[1], args[2]
+    rows = wallaroo.CSVSourceConfig(directory / "*.csv", order, follow=True)
+    orders = wallaroo.source("Orders", rows)
     totals = orders.key_by(item).to(add)
     return wallaroo.build_application(
         "Endpoints",
         totals.to_sinks(
             [
-                wallaroo.SSESinkConfig("127.0.0.1", 0, line),
+                wallaroo.SSESinkConfig("127.0.0.1", port, line),
                 wallaroo.WebhookSinkConfig(hook, line, batch=50),
                 wallaroo.SQLSinkConfig(f"sqlite:///{directory}/shop.db", "totals", row),
                 wallaroo.ParquetSinkConfig(directory / "out", row, seconds=0.5),
@@ -78,32 +79,11 @@ ITEMS, ROUNDS = 20, 30
 
 def write_orders(directory: Path, number: int) -> None:
     rows = "".join(f"item {n % ITEMS},1\n" for n in range(ITEMS * ROUNDS))
-    (directory / f"{number}.csv").write_text(f"item,count\n{rows}")
-
-
-def events(address: str, last: str, count: int) -> tuple[list[str], str]:
-    """*count* events after the one with the identifier *last*, and the identifier of the last."""
-    found: list[str] = []
-    with contextlib.closing(http.client.HTTPConnection(address, timeout=PATIENCE_S)) as client:
-        client.request("GET", "/", headers={"Last-Event-ID": last})
-        answer = client.getresponse()
-        kind = ""
-        while len(found) < count:
-            name, _, value = answer.readline().decode().rstrip("\n").partition(": ")
-            if name == "id":
-                last = value
-            elif name == "event":
-                kind = value
-            elif name == "data" and kind != "missed":
-                found.append(value)
-            elif not name:
-                kind = ""
-    return found, last
+    (directory / "fresh").write_text(f"item,count\n{rows}")
+    (directory / "fresh").rename(directory / f"{number}.csv")
 
 
 def test_outputs_are_everywhere_once(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    write_orders(tmp_path / "in", 1)
     with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as database:
         database.execute("CREATE TABLE totals (item TEXT, total INTEGER, UNIQUE (item, total))")
 
@@ -123,33 +103,28 @@ def test_outputs_are_everywhere_once(tmp_path: Path) -> None:
             return [line for body in by_key.values() for line in body.decode().splitlines()]
 
         (tmp_path / "app.py").write_text(APP)
+        address = free_address()
         command = ["run", str(tmp_path / "app.py"), "--workers", "2", "--state-dir"]
         command += [str(tmp_path / "state"), "--", str(tmp_path), receiver.url]
+        viewer = Viewer(address)
 
         def has_all(found: Callable[[], list[Any]], count: int) -> bool:
             return len(found()) >= count
 
-        last, seen = "0-0", list[str]()
         for turn in range(2):
             count = (turn + 1) * ITEMS * ROUNDS
-            with BackgroundRun(command) as running:
+            with BackgroundRun([*command, address.rpartition(":")[2]]) as running:
+                wait_until(partial(viewer.has_connected, 2 * turn + 1), "the viewer", PATIENCE_S)
+                write_orders(tmp_path, turn)
                 wait_until(partial(has_all, totals, count - 300), "some rows", PATIENCE_S)
                 kill_gateway(running)
-                for found in (totals, files, posted):
+                for found in (totals, files, posted, lambda: viewer.texts):
                     wait_until(partial(has_all, found, count), "all of it", PATIENCE_S)
-                more, last = events(address_of_events(running), last, count - len(seen))
-                seen += more
                 assert running.stop() == 0
-            write_orders(tmp_path / "in", turn + 2)
+        viewer.end()
     due = [(f"item {n}", total) for n in range(ITEMS) for total in range(1, 2 * ROUNDS + 1)]
     lines = [f"{item}: {total}" for item, total in due]
     assert sorted(totals()) == sorted(due)
     assert sorted(files()) == sorted(due)
     assert Counter(posted()) == Counter(lines)
-    assert Counter(seen) == Counter(lines)
-
-
-def address_of_events(running: BackgroundRun) -> str:
-    (ready,) = (event for event in running.events if event["event"] == "ready")
-    (address,) = (where for where in ready["sinks"].values() if where.startswith("127.0.0.1:"))
-    return str(address)
+    assert Counter(viewer.texts) == Counter(lines)

@@ -66,11 +66,21 @@ def test_identifiers_of_other_series_and_of_what_never_was_are_unknown() -> None
         assert history.number_of(unknown) is None
 
 
+def test_a_viewer_may_be_ahead_after_a_restart() -> None:
+    history = History(1000, None, "s")
+    history.begin(5, 7)  # 5 to 7 were published, and perhaps sent
+    assert history.number_of("s-7") == 7
+    assert history.number_of("s-8") is None
+    assert read(history, 8) == []
+    history.add(5, [b"5", b"6", b"7", b"8"])
+    assert read(history, 8) == ["8"]
+
+
 def test_after_outputs_that_are_not_to_be_had_it_begins_anew() -> None:
     history = History(1000, None, "s")
-    history.begin(5)
+    history.begin(5, 0)
     history.add(5, [b"five"])
-    history.begin(9)  # too late
+    history.begin(9, 0)  # too late
     history.add(8, [b"eight"])
     assert (history.first, history.next) == (8, 9)
     assert history.since(5, 100) is None

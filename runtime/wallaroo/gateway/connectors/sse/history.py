@@ -48,6 +48,8 @@ class History:
         self._events: dict[int, bytes] = {}
         self._bytes = 0
         self._first = self._next = 1
+        self._known = 0
+        """Number of the last output that viewers may have had before this was filled."""
 
     @property
     def first(self) -> int:
@@ -61,9 +63,16 @@ class History:
         with self._lock:
             return self._next
 
-    def begin(self, number: int) -> None:
-        """Let *number* be that of the output that comes next, if nothing was added yet."""
+    def begin(self, number: int, known: int) -> None:
+        """Let *number* be that of the output that comes next, if nothing was added yet.
+
+        Args:
+            number: The number.
+            known: Number of the last output that viewers may have had: those from *number* on may
+                come once more.
+        """
         with self._lock:
+            self._known = known
             if not self._events:
                 self._first = self._next = number
 
@@ -107,7 +116,7 @@ class History:
         series, dash, number = identifier.rpartition("-")
         if not dash or series != self._series or not _NUMBER.fullmatch(number):
             return None
-        return int(number) if int(number) < self.next else None
+        return int(number) if int(number) < max(self.next, self._known + 1) else None
 
     def _encoded(self, number: int, output: bytes) -> bytes:
         lines = b"".join(b"data: %b\n" % line for line in _LINE_END.split(output))

@@ -49,7 +49,8 @@ class SSESinkServer:
         token = None if sink.token_file is None else read_token(sink.token_file)
         self._history = History(sink.keep_bytes, sink.event, outbox.identity[:_SERIES_LETTERS])
         kept = outbox.kept(index)
-        self._history.begin(kept[0].number if kept else outbox.delivered_to(index) + 1)
+        first = kept[0].number if kept else outbox.delivered_to(index) + 1
+        self._history.begin(first, outbox.published_to(index))
         for delivery in kept:
             self._history.add(delivery.number, cut_outputs(delivery.outputs))
         listener = socket_of(sink)
