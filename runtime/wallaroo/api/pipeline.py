@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from wallaroo.api.builder import (
     DeclaredApplication,
-    DeclaredBranch,
     DeclaredPipeline,
-    DeclaredStep,
 )
 from wallaroo.api.class_api import (
     ComputationClass,
@@ -31,8 +28,8 @@ from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
 from wallaroo.api.joins import Join, JoinCall, JoinInput
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
+from wallaroo.api.stages import Origin, RemainingPath, SourcePath, Stage, merged, state_names
 from wallaroo.api.state_functions import (
-    AnyStateComputation,
     MultiStateComputation,
     StateComputation,
 )
@@ -69,44 +66,6 @@ AnySink = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Stage:
-    """One call of `to`, `key_by`, `collect` or `late`, or one input of a `join`.
-
-    It is shared by the branches that contain it.
-    """
-
-    kind: Literal["to", "key_by", "collect", "late"]
-    place: Place
-    function: Any = None
-    """Computation, windows, input of a join or key extractor."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Origin:
-    """One call of `source`."""
-
-    name: str
-    source: Any
-    place: Place
-
-
-@dataclass(frozen=True)
-class _Branch:
-    """The path from one source through stages."""
-
-    origin: _Origin
-    stages: tuple[_Stage, ...] = ()
-
-
-class _Path(NamedTuple):
-    """The stages of a branch that remain to be declared."""
-
-    stages: tuple[_Stage, ...]
-    sinks: list[int] | None
-    """Indices of the sinks that follow; None for all."""
-
-
 class Pipeline(Generic[Message]):
     """A part of an application: one or more sources and the steps that their messages pass through.
 
@@ -128,7 +87,7 @@ class Pipeline(Generic[Message]):
 
     def __init__(
         self,
-        branches: Sequence[_Branch],
+        branches: Sequence[SourcePath],
         sinks: Sequence[Any] = (),
         *,
         ended: bool = False,
@@ -177,7 +136,7 @@ class Pipeline(Generic[Message]):
         After windows, the result has a method more: `WindowedPipeline.late`.
         """
         kind = WindowedPipeline if isinstance(computation, Windowing) else Pipeline
-        return self._with_stage(_Stage("to", calling_place(), computation), kind)
+        return self._with_stage(Stage("to", calling_place(), computation), kind)
 
     def key_by(
         self, key_extractor: Callable[[Message], Hashable] | PartitionFunctionClass[Message]
@@ -186,11 +145,11 @@ class Pipeline(Generic[Message]):
 
         Outputs of later steps inherit the key of their message, until the next `key_by`.
         """
-        return self._with_stage(_Stage("key_by", calling_place(), key_extractor))
+        return self._with_stage(Stage("key_by", calling_place(), key_extractor))
 
     def collect(self) -> Pipeline[Message]:
         """Assign the same key to all messages."""
-        return self._with_stage(_Stage("collect", calling_place()))
+        return self._with_stage(Stage("collect", calling_place()))
 
     def merge(self, pipeline: Pipeline[Other]) -> Pipeline[Message | Other]:
         """Merge the messages of both pipelines, in order of arrival.
@@ -217,8 +176,8 @@ class Pipeline(Generic[Message]):
         _check_pipeline(pipeline, "join(pipeline, function)")
         place = calling_place()
         call = JoinCall(join, place)
-        right = pipeline._with_stage(_Stage("to", place, JoinInput(call, is_left=False)))
-        left: Pipeline[Any] = self._with_stage(_Stage("to", place, JoinInput(call, is_left=True)))
+        right = pipeline._with_stage(Stage("to", place, JoinInput(call, is_left=False)))
+        left: Pipeline[Any] = self._with_stage(Stage("to", place, JoinInput(call, is_left=True)))
         return left._merged(right, place, WindowedPipeline)  # type: ignore[return-value]
 
     def clone(self) -> Self:
@@ -249,9 +208,9 @@ class Pipeline(Generic[Message]):
         after_end = self._calls_after_end(place, ended=self._ended)
         return Pipeline(self._branches, sinks, ended=True, after_end=after_end)
 
-    def _with_stage(self, stage: _Stage, kind: type[Pipeline[Any]] | None = None) -> Pipeline[Any]:
+    def _with_stage(self, stage: Stage, kind: type[Pipeline[Any]] | None = None) -> Pipeline[Any]:
         after_end = self._calls_after_end(stage.place, ended=self._ended)
-        branches = [_Branch(branch.origin, (*branch.stages, stage)) for branch in self._branches]
+        branches = [SourcePath(branch.origin, (*branch.stages, stage)) for branch in self._branches]
         made = Pipeline if kind is None else kind
         return made(branches, self._sinks, ended=self._ended, after_end=after_end)
 
@@ -300,7 +259,7 @@ class WindowedPipeline(Pipeline[Message], Generic[Message, In]):
             >>> simulate(application, sent).by_sink
             {'Texts 1': [b'1 messages'], 'Texts 2': [b'58']}
         """
-        return self._with_stage(_Stage("late", calling_place()))
+        return self._with_stage(Stage("late", calling_place()))
 
 
 def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
@@ -310,7 +269,7 @@ def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
         name: Name of the source.
         source_config: Configuration of the source.
     """
-    return Pipeline([_Branch(_Origin(name, source_config, calling_place()))])
+    return Pipeline([SourcePath(Origin(name, source_config, calling_place()))])
 
 
 def build_application(app_name: str, *pipelines: Pipeline[Any]) -> DeclaredApplication:
@@ -355,17 +314,17 @@ def _check_pipeline(pipeline: Any, call: str) -> None:
 def _declared_pipelines(pipelines: Sequence[Pipeline[Any]]) -> list[DeclaredPipeline]:
     """Return one declared pipeline per source of *pipelines*."""
     every = [(pipeline, branch) for pipeline in pipelines for branch in pipeline._branches]  # noqa: SLF001
-    names = _state_names([branch for _, branch in every])
+    names = state_names([branch for _, branch in every])
     declared: list[DeclaredPipeline] = []
     for origin in dict.fromkeys(branch.origin for _, branch in every):
         found = [(pipeline, branch) for pipeline, branch in every if branch.origin is origin]
         parts = list(dict.fromkeys(pipeline for pipeline, _ in found))
         sinks, own = _shared_sinks(parts)
         paths = [
-            _Path(branch.stages, None if len(parts) == 1 else own[pipeline])
+            RemainingPath(branch.stages, None if len(parts) == 1 else own[pipeline])
             for pipeline, branch in found
         ]
-        trunk = _merge_paths(paths, names)
+        trunk = merged(paths, names)
         declared.append(
             DeclaredPipeline(
                 origin.name,
@@ -396,64 +355,3 @@ def _shared_sinks(
             own[part].append(shared[0] if shared else len(sinks))
             sinks += [] if shared else [sink]
     return sinks, own
-
-
-def _merge_paths(paths: list[_Path], names: dict[_Stage, str]) -> DeclaredBranch:
-    """Combine *paths* into a tree: their common prefix, followed by a fork."""
-    steps: list[DeclaredStep] = []
-    for stages in zip(*(path.stages for path in paths), strict=False):
-        if any(stage is not stages[0] for stage in stages):
-            break
-        steps.append(_declared(stages[0], names))
-    if len(paths) == 1:
-        return DeclaredBranch(steps, [], paths[0].sinks)
-    by_first: dict[_Stage | None, list[_Path]] = {}
-    for path in paths:
-        suffix = path.stages[len(steps) :]
-        by_first.setdefault(suffix[0] if suffix else None, []).append(_Path(suffix, path.sinks))
-    forks: list[DeclaredBranch] = []
-    for first, group in by_first.items():
-        if first is None:
-            forks += [DeclaredBranch([], [], path.sinks) for path in group]
-        else:
-            forks.append(_merge_paths(group, names))
-    return DeclaredBranch(steps, forks)
-
-
-def _declared(stage: _Stage, names: dict[_Stage, str]) -> DeclaredStep:
-    if stage.kind != "to":
-        return DeclaredStep(stage.kind, None, stage.place, key=stage.function)
-    if stage not in names:
-        return DeclaredStep("to", stage.function, stage.place)
-    state = getattr(stage.function, "state", None)
-    return DeclaredStep("to_keyed", stage.function, stage.place, state, names[stage])
-
-
-def _state_names(branches: Sequence[_Branch]) -> dict[_Stage, str]:
-    """Name the state of each stateful stage after its computation, with a number if necessary."""
-    names: dict[_Stage, str] = {}
-    of_joins: dict[JoinCall, str] = {}
-    for stage in (stage for branch in branches for stage in branch.stages):
-        function = stage.function
-        if stage in names or not isinstance(function, (AnyStateComputation, Windowing, JoinInput)):
-            continue
-        if isinstance(function, JoinInput) and function.call in of_joins:
-            names[stage] = of_joins[function.call]
-            continue
-        base = _name_of(function)
-        taken = {name for name in names.values() if name.split("#")[0] == base}
-        names[stage] = f"{base}#{len(taken) + 1}" if taken else base
-        if isinstance(function, JoinInput):
-            of_joins[function.call] = names[stage]
-    return names
-
-
-def _name_of(
-    function: AnyStateComputation[Any, Any, Any] | Windowing[Any, Any] | JoinInput,
-) -> str:
-    if isinstance(function, JoinInput):
-        return str(getattr(function.call.join, "name", "join"))
-    if isinstance(function, AnyStateComputation):
-        return function.name
-    aggregation = function.aggregation
-    return aggregation.__name__ if isinstance(aggregation, type) else type(aggregation).__name__

@@ -169,3 +169,10 @@ def whole_number(name: str, value: object, least: int) -> Iterator[str]:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         yield f"{name} is {value!r}; expected a whole number of at least {least}"
+
+
+def described_with(config: Any, end: str) -> str:
+    """What to do if *config* is the name of a connector that does not exist."""
+    if not isinstance(config, str):
+        return ""
+    return f"; to use a connector by its name, first call {end}_connector({config!r}, …)"

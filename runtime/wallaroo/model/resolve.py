@@ -9,8 +9,9 @@ from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
 from wallaroo.model.branch import BranchResolver
-from wallaroo.model.endpoints import EndpointResolver
 from wallaroo.model.problems import Problems, describe
+from wallaroo.model.sinks import SinkResolver
+from wallaroo.model.sources import SourceResolver
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 
@@ -52,7 +53,8 @@ class _Resolver:
     ) -> None:
         self._serialization = serialization
         self._problem = problems.add
-        self._endpoints = EndpointResolver(problems, max_frame, serialization)
+        self._sources = SourceResolver(problems, max_frame, serialization)
+        self._sinks = SinkResolver(problems)
         self._branches = BranchResolver(problems)
 
     def application(self, declared: DeclaredApplication) -> Application:
@@ -105,11 +107,11 @@ class _Resolver:
                 declared.place,
                 f"pipeline {declared.name!r} has no end: finish it with to_sink(…) or done()",
             )
-        source = self._endpoints.source(declared)
+        source = self._sources.source(declared)
         trunk = self._branches.trunk(declared)
         many = len(declared.sinks) > 1
         sinks = tuple(
-            self._endpoints.sink(
+            self._sinks.sink(
                 declared, config, number, f"{declared.name} {number}" if many else declared.name
             )
             for number, config in enumerate(declared.sinks, 1)
