@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
-from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep, OtherKeys
+from wallaroo.api.builder import DeclaredBranch, DeclaredPipeline, DeclaredStep
 from wallaroo.api.functions import AnyComputation, KeyExtractor
 from wallaroo.api.joins import Join, JoinInput
-from wallaroo.api.places import Place, place_of
+from wallaroo.api.places import place_of
 from wallaroo.api.retries import Retries
 from wallaroo.api.state_functions import AnyStateComputation, StateComputation
 from wallaroo.api.windows import AnyWindows, Windowing
@@ -21,22 +19,19 @@ from wallaroo.model.application import (
     Compute,
     KeyBy,
     StateCompute,
-    StatePartition,
     Step,
     WindowCompute,
 )
 from wallaroo.model.class_api import computation_of, key_extractor_of, state_computation_of
 from wallaroo.model.gathered_steps import GATHERED, resolve_gathered
 from wallaroo.model.joining import resolve_join
-from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.keys.hints import problem_of_keys
 from wallaroo.model.multiple_outputs import returning_list, returning_list_over_state
-from wallaroo.model.problems import IMMUTABLE, Problems, describe, missing_instance, name_of
+from wallaroo.model.problems import Problems, describe, missing_instance, name_of
 from wallaroo.model.retrying import retrying
-from wallaroo.model.state_timing import DeclaredTimings, check_computation
-from wallaroo.model.versions import Versions
+from wallaroo.model.state_timing import check_computation
+from wallaroo.model.states import StateResolver
 from wallaroo.model.windowing import resolve_windowing, why_never_late
-from wallaroo.model.windows import Windows
 
 Key = Callable[[Any], Any]
 """From message to key."""
@@ -62,19 +57,9 @@ class BranchResolver:
     """
 
     def __init__(self, problems: Problems) -> None:
-        self.partitions: dict[str, StatePartition] = {}
+        self.states = StateResolver(problems)
         self._problems = problems
         self.hints = problems.hints
-        self._kinds: dict[str, object] = {}
-        """Class of the entities, or of their builder, by name of the state."""
-        self._timings = DeclaredTimings(problems)
-
-    def timed_partitions(self) -> dict[str, StatePartition]:
-        """All states, with timers and expiry as all their steps declare them."""
-        return {
-            name: replace(partition, timing=self._timings.of(name))
-            for name, partition in self.partitions.items()
-        }
 
     def trunk(self, pipeline: DeclaredPipeline) -> Branch:
         """Resolve the steps of *pipeline*; the result is valid only if no problem was found."""
@@ -189,7 +174,7 @@ class BranchResolver:
             label = f"{where}, step {computation.name!r}"
             check_computation(computation, label, self._problems)
         label = f"{where}, step {computation.name!r}"
-        kind, new_entity = self._entities(step, computation.state or step.state, label)
+        kind, new_entity = self.states.entities(step, computation.state or step.state, label)
         returns_save = computation.state is None
         function, on_timer = computation.function, computation.timing.on_timer
         if computation.multi:
@@ -197,8 +182,8 @@ class BranchResolver:
             function = returning_list_over_state(function, name, returns_save=returns_save)
             if on_timer is not None:
                 on_timer = returning_list_over_state(on_timer, name, returns_save=returns_save)
-        partition = self._partition(step, kind, new_entity, label)
-        self._timings.note(step, computation, partition, label)
+        partition = self.states.partition(step, kind, new_entity, label)
+        self.states.timings.note(step, computation, partition, label)
         return StateCompute(
             computation.name,
             function,
@@ -228,7 +213,7 @@ class BranchResolver:
             return Compute("?", only_key, multi=False, place=step.place)
         name, windows, place = resolved
         label = f"{where}, {what} {name}"
-        partition = self._partition(step, kind, windows.new_entity, label, windows)
+        partition = self.states.partition(step, kind, windows.new_entity, label, windows)
         return WindowCompute(name, windows, partition, key, place)
 
     def _computation(self, step: DeclaredStep, where: str, convert: Callable[[Any], Any]) -> Any:
@@ -309,134 +294,7 @@ class BranchResolver:
         self._problems.add(step.place, f"{where}: {problem}")
         return None
 
-    def _entities(
-        self, step: DeclaredStep, state: Any, label: str
-    ) -> tuple[object, Callable[[], Any]]:
-        """Return the class of the entities, or of their builder, and a factory for them."""
-        if callable(getattr(state, "build", None)):  # a state builder of the first generation
-            return (state if inspect.isclass(state) else type(state)), state.build
-        if inspect.isclass(state):
-            self._problems.check_arity(
-                state, 0, f"{label}: state class {state.__name__}", "no arguments"
-            )
-            if state in IMMUTABLE:
-                self._problems.add_hint(
-                    step.place,
-                    f"{label}: an object of the state class {state.__name__} cannot be changed, so "
-                    "each entity keeps its first value; use a class with attributes",
-                )
-            return state, entity_factory(state)
-        due = "expected a class"
-        if state is None:
-            due = "name its class in the decorator: state=…"
-        self._problems.add(step.place, f"{label}: the state is {describe(state)}; {due}")
-        return object, object
-
-    def _partition(
-        self,
-        step: DeclaredStep,
-        kind: object,
-        new_entity: Callable[[], Any],
-        label: str,
-        windows: Windows | None = None,
-    ) -> str:
-        name, keys = str(step.state_name), self._keys(step, label)
-        if not isinstance(step.state_name, str):
-            self._problems.add(
-                step.place,
-                f"{label}: the name of the state is {describe(step.state_name)}; expected a str",
-            )
-        partition = self.partitions.get(name)
-        if partition is None:
-            versions = Versions.of(kind)
-            if versions is not None and (problem := versions.problem()) is not None:
-                self._problems.add(step.place, f"{label}: {problem}")
-            self.partitions[name] = StatePartition(
-                name, new_entity, keys, step.place, windows, versions=versions
-            )
-            self._kinds[name] = kind
-            return name
-        if self._kinds[name] is not kind:
-            self._problems.add(
-                step.place,
-                f"{label}: state {name!r} has entities of class {name_of(kind)} here, "
-                f"but of {name_of(self._kinds[name])} at {partition.place}",
-            )
-        if partition.keys != keys:
-            self._problems.add(
-                step.place,
-                f"{label}: the keys of state {name!r} differ from those at {partition.place}",
-            )
-        return name
-
-    def _keys(self, step: DeclaredStep, label: str) -> frozenset[Any] | None:
-        """Return the listed keys; None if every key gets an entity."""
-        if step.other_keys not in {None, *get_args(OtherKeys)}:
-            self._problems.add(
-                step.place, f"{label}: other_keys is {step.other_keys!r}; expected 'add' or 'drop'"
-            )
-        if step.keys is None:
-            keys = frozenset[Any]()
-        elif isinstance(step.keys, Iterable):
-            keys = self._listed(step.keys, step.place, label)
-        else:
-            self._problems.add(step.place, f"{label}: the keys are {step.keys!r}; expected a list")
-            return None
-        if not keys and step.other_keys == "drop":
-            self._problems.add(
-                step.place,
-                f"{label}: other_keys='drop' without partition_keys would drop every message",
-            )
-        has_builder = callable(getattr(step.state, "build", None))
-        other_keys = step.other_keys or ("drop" if has_builder else "add")
-        return keys if keys and other_keys == "drop" else None
-
-    def _listed(self, keys: Iterable[Any], place: Place, label: str) -> frozenset[Any]:
-        seen: set[Hashable] = set()
-        for key in keys:
-            try:
-                stable_hash(key)  # raises if it is not a valid key
-                if key in seen:
-                    self._problems.add(place, f"{label}: the key {key!r} is listed twice")
-                seen.add(key)
-            except Exception as error:  # methods of its class may raise anything
-                self._problems.add(place, f"{label}: in the list of keys, {error}")
-        return frozenset(seen)
-
 
 def _is_late(branch: DeclaredBranch) -> bool:
     """Whether it consists of what follows `late`."""
     return bool(branch.steps) and branch.steps[0].kind == "late"
-
-
-def entity_factory(state: type) -> Callable[[], Any]:
-    """Return a factory for entities of the class *state* that do not share class attributes.
-
-    Lists, sets and dictionaries defined in the body of the class would be shared by all entities of
-    a process and saved with none of them. Each entity gets a copy instead.
-
-    Example:
-        >>> class Stocks:
-        ...     stocks = {}
-        >>> new = entity_factory(Stocks)
-        >>> new().stocks is new().stocks
-        False
-    """
-    shared = {
-        name: value
-        for cls in reversed(state.__mro__[:-1])
-        for name, value in vars(cls).items()
-        if isinstance(value, (list, set, dict, bytearray)) and not name.startswith("__")
-    }
-    if not shared:
-        return state
-
-    @functools.wraps(state, updated=())
-    def make() -> Any:
-        entity = state()
-        for name, value in shared.items():
-            if getattr(entity, name) is value:
-                setattr(entity, name, copy.deepcopy(value))
-        return entity
-
-    return make

@@ -74,7 +74,7 @@ class _Resolver:
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
         self._check_ends(declared.pipelines)
-        partitions = self._branches.timed_partitions()
+        partitions = self._branches.states.timed_partitions()
         for partition in partitions.values():
             if self._serialization is not None and partition.versions is not None:
                 self._problem(
