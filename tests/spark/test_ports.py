@@ -34,11 +34,13 @@ def rows(mode: str) -> list[list[str]]:
 
 
 def documented(engine: str) -> Counter[str]:
-    """How many TCP ports each process has, if no address is given for the gateway."""
+    """How many TCP ports each process has, without an address for the gateway or a sink of events."""
     return Counter(
         process
         for port, process, address, *_ in rows("`wallaroo run`")
-        if "Unix" not in address and ("only" not in port or f"{engine} only" in port)
+        if "Unix" not in address
+        and ("only" not in port or f"{engine} only" in port)
+        and "SSESinkConfig" not in port
     )
 
 
