@@ -34,7 +34,7 @@ def rows(mode: str) -> list[list[str]]:
 
 
 def documented(engine: str) -> Counter[str]:
-    """How many TCP ports each process has, without an address for the gateway or a sink of events."""
+    """How many TCP ports each process has, without `--gateway` and sinks of events."""
     return Counter(
         process
         for port, process, address, *_ in rows("`wallaroo run`")
