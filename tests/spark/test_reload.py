@@ -86,7 +86,8 @@ def test_an_edit_takes_effect_with_the_state_kept(tmp_path: Path) -> None:
             assert "has the field 'seen', which the saved entities lack" in refusals(running)[-1]
             # a process that is killed comes back with the code that was checked
             os.kill(max(processes(running, PROCESS_OF[engine().name])), signal.SIGKILL)
-            running.wait_for_event("query restarts", PATIENCE_S)
+            if engine().name == "real-time":  # micro-batches may just use another process
+                running.wait_for_event("query restarts", PATIENCE_S)
             receiver.wait_for(len(receiver.messages) + 50)
         assert running.stop() == 0
     counts = [int(line.split()[-1]) for line in receiver.messages]
