@@ -30,6 +30,7 @@ ON_ONE: dict[str, tuple[str, str]] = {
     # what no engine has a part in
     "tests/chaos/": (DEFAULT, "the harness chooses"),
     "tests/cli/": (DEFAULT, "commands"),
+    "tests/formats/test_apicurio.py": (DEFAULT, "the client of a registry"),
     "tests/kafka/test_word_count.py": (DEFAULT, "the connectors of the gateway"),
     "tests/spark/test_logs.py::test_a_part_has": (DEFAULT, "levels of the log"),
     "tests/spark/test_logs.py::test_a_port": (DEFAULT, "the address of the dashboard"),
