@@ -98,7 +98,7 @@ class Sending:
 @pytest.fixture
 def sending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sending]:
     monkeypatch.setattr(module, "_IDLE_WAIT_S", 0.01)
-    monkeypatch.setattr(threads, "_RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(threads, "RETRY_FIRST_S", 0.001)
     made = Sending(tmp_path / "outbox.db")
     yield made
     made.stop()
@@ -208,7 +208,7 @@ def test_a_stop_finishes_the_write_that_is_under_way_and_closes(sending: Sending
 def test_what_a_sink_that_does_not_stop_writes_counts_as_not_delivered(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "_STOP_S", 0.01)
+    monkeypatch.setattr(threads, "STOP_S", 0.01)
     stuck = Held()
     sending.start(stuck)
     sending.publish(b"a")

@@ -85,7 +85,7 @@ class Feeding:
 @pytest.fixture
 def feeding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feeding]:
     monkeypatch.setattr(module, "_IDLE_S", 0.001)
-    monkeypatch.setattr(threads, "_RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(threads, "RETRY_FIRST_S", 0.001)
     monkeypatch.setattr(module, "_ROOM_WAIT_S", 0.01)
     made = Feeding(tmp_path / "journal.db")
     yield made
@@ -241,7 +241,7 @@ def test_a_source_is_not_read_far_ahead_though_there_is_room(
 def test_nothing_is_taken_after_a_stop_even_of_a_source_that_does_not_stop(
     feeding: Feeding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "_STOP_S", 0.01)
+    monkeypatch.setattr(threads, "STOP_S", 0.01)
     go_on, went_on = threading.Event(), threading.Event()
 
     class Stuck(MessageSource[int]):

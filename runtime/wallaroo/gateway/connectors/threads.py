@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 import structlog
 
+from wallaroo.dataflow.records import FailedMessage
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.gateway.connectors.base import SourceState
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.raised import describe_error
+from wallaroo.gateway.outbox.outbox import Outbox, Refused
+from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.observability.logs import Repeats
 
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 30.0
 """Pause before something is tried again: doubles from the first to the most."""
-_STOP_S = 5.0
+STOP_S = 5.0
 """Time that a thread has, at a stop, to finish what it does."""
 
 _PositionT = TypeVar("_PositionT")
@@ -71,7 +72,7 @@ class SourceThread(ABC, Generic[_PositionT]):
             if self._stopping.is_set():
                 return
             self._stopping.set()
-        self._thread.join(_STOP_S)
+        self._thread.join(STOP_S)
         if self._thread.is_alive():
             log.warning("source does not stop", **self._names(), reason=self.WAITS)
 
@@ -88,7 +89,7 @@ class SourceThread(ABC, Generic[_PositionT]):
         return False
 
     def _run(self) -> None:
-        pause = _RETRY_FIRST_S
+        pause = RETRY_FIRST_S
         while not self._stopping.is_set():
             reached = self._reached
             try:
@@ -96,14 +97,14 @@ class SourceThread(ABC, Generic[_PositionT]):
             except BaseException as error:  # this thread continues, whatever it is
                 if (reason := self._reason(error)) is None:
                     continue
-                pause = _RETRY_FIRST_S if reached != self._reached else pause
+                pause = RETRY_FIRST_S if reached != self._reached else pause
                 if self._is_final(error):
                     self._failed(reason, None)
                     self.ended = True
                     return
                 self._failed(reason, pause)
                 self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
+                pause = min(pause * 2, RETRY_MOST_S)
             else:
                 if not self._stopping.is_set():
                     self._well()
@@ -170,7 +171,7 @@ class SinkThread(ABC):
     def stop(self) -> None:
         """Stop writing; what is not delivered stays in the outbox."""
         self._stopping.set()
-        self._thread.join(_STOP_S)
+        self._thread.join(STOP_S)
         if self._thread.is_alive():
             log.warning("sink does not stop", **self._names(), reason=self.WAITS)
             self._settling.acquire()  # for good: what it still writes does not count as delivered
@@ -184,7 +185,7 @@ class SinkThread(ABC):
         return described(error)
 
     def _run(self) -> None:
-        pause = _RETRY_FIRST_S
+        pause = RETRY_FIRST_S
         while not self._stopping.is_set():
             taken = self._taken
             try:
@@ -192,17 +193,25 @@ class SinkThread(ABC):
             except BaseException as error:  # this thread continues, whatever it is
                 if (reason := self._reason(error)) is None:
                     continue
-                pause = _RETRY_FIRST_S if taken != self._taken else pause
+                pause = RETRY_FIRST_S if taken != self._taken else pause
                 self._failed(reason, pause)
                 self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
+                pause = min(pause * 2, RETRY_MOST_S)
 
-    def _settle(self, position: int) -> None:
-        """Note that outputs up to *position* in the outbox are safe."""
+    def _settle(self, position: int, refused: Sequence[Refused] = ()) -> None:
+        """Note that outputs up to *position* in the outbox are safe, or *refused*."""
+        self.problem = None  # before anybody can see that they are delivered
         with self._settling:
-            self._outbox.delivered(self._index, position)
+            self._outbox.delivered(self._index, position, refused=refused)
         self._taken = position
-        self.problem = None
+
+    def _set_aside(self, number: int, output: bytes, reason: str) -> Refused:
+        """Make the dead letter of an *output*; *number* is its number, from 1 on."""
+        if self._repeats.show(("set aside", reason)):
+            log.warning("output set aside", **self._names(), number=number, reason=reason)
+        step, place = f"sink {self._name}", f"output {number}"
+        letter = FailedMessage("", step, place, reason, short_repr(output))
+        return Refused(letter.storable(), output)
 
     def _failed(self, reason: str, next_try_s: float) -> None:
         self.problem = reason

@@ -19,6 +19,7 @@ from tests.gateway.harness import NOWHERE, outputs
 from tests.helpers import wait_until
 from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.parquet import directory as directory_module
 from wallaroo.gateway.connectors.parquet import sink as module
 from wallaroo.gateway.connectors.parquet.directory import FileSeries
@@ -77,7 +78,7 @@ class Writing:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_IDLE_WAIT_S", 0.01)
-    monkeypatch.setattr(module, "_RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(threads, "RETRY_FIRST_S", 0.001)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.gateway.harness import NOWHERE, outputs
 from tests.helpers import wait_until
 from wallaroo.dataflow.records import Tally
+from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.sql import sink as module
 from wallaroo.gateway.connectors.sql import table as table_module
 from wallaroo.gateway.connectors.sql.sink import SQLSinkWriter
@@ -94,8 +95,8 @@ class Writing:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_IDLE_WAIT_S", 0.01)
-    monkeypatch.setattr(module, "_RETRY_FIRST_S", 0.001)
-    monkeypatch.setattr(module, "_RETRY_MOST_S", 0.05)
+    monkeypatch.setattr(threads, "RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(threads, "RETRY_MOST_S", 0.05)
 
 
 def test_rows_of_any_types_are_written_in_order(database: Written, tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_wherever_a_writer_is_killed_each_output_is_there_once_or_a_letter(
     places = ["sql-sink-after-number", "sql-sink-before-commit", "sql-sink-after-commit"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_IDLE_WAIT_S", 0.01)
-        patch.setattr(module, "_RETRY_FIRST_S", 0.001)
+        patch.setattr(threads, "RETRY_FIRST_S", 0.001)
         waiting = list(kills)
 
         def die(place: str) -> None:

@@ -20,6 +20,7 @@ from tests.gateway.connectors.webhook.receiver import Receiver, Reply, Request
 from tests.gateway.harness import NOWHERE, Authority, outputs
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from wallaroo.dataflow.records import Tally
+from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.webhook import sink as module
 from wallaroo.gateway.connectors.webhook.sink import WebhookSinkWriter
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
@@ -71,9 +72,10 @@ class Posting:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_IDLE_WAIT_S", 0.01)
-    monkeypatch.setattr(module, "_RETRY_FIRST_S", 0.001)
-    monkeypatch.setattr(module, "_RETRY_MOST_S", 0.01)
-    monkeypatch.setattr(module, "_STOP_S", 0.5)
+    monkeypatch.setattr(module, "RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(module, "RETRY_MOST_S", 0.01)
+    monkeypatch.setattr(module, "STOP_S", 0.5)
+    monkeypatch.setattr(threads, "STOP_S", 0.5)
 
 
 @pytest.fixture

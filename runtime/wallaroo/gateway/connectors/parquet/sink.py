@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 
-import structlog
-
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.gateway.connectors.parquet.directory import FileSeries
-from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
+from wallaroo.gateway.connectors.threads import SinkThread
+from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.parquet import ParquetSink
-from wallaroo.model.raised import describe_error, short_repr
-from wallaroo.observability.logs import Repeats
+from wallaroo.model.raised import describe_error
 from wallaroo.wire.rows import unpacked_row
 
 _FILE_BYTES = 64 * 1024**2
 """Bytes of outputs after which a file is complete: they are in memory until then."""
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before a file is written again: doubles from the first to the most."""
-_STOP_S = 5.0
-"""Time that a sink has, at a stop, to finish a file."""
 _SERIES_LETTERS = 8
 """Letters of the outbox's name that are in the names of files."""
 
-log = structlog.get_logger("wallaroo.gateway")
 
-
-class ParquetSinkWriter:
+class ParquetSinkWriter(SinkThread):
     """Writes one sink's outputs in a separate thread.
 
     Args:
@@ -43,44 +33,18 @@ class ParquetSinkWriter:
         outbox: Where the outputs are.
     """
 
-    def __init__(self, index: int, sink: ParquetSink, outbox: Outbox) -> None:
-        self._index, self._sink, self._outbox = index, sink, outbox
-        self._series = f"{outbox.identity[:_SERIES_LETTERS]}-{index}"
-        self._taken = 0
-        """Position in the outbox up to which outputs are in files."""
-        self._files = 0
-        self._stopping = threading.Event()
-        self._settling = threading.Lock()
-        """Held while outputs are noted as delivered, which does not happen after a stop."""
-        self._repeats = Repeats()
-        self.problem: str | None = None
-        """Why outputs are not written now; None while they are."""
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
-        self._thread.start()
+    WAITS = "it writes a file"
 
-    def stop(self) -> None:
-        """Stop writing; what is not delivered stays in the outbox."""
-        self._stopping.set()
-        self._thread.join(_STOP_S)
-        if self._thread.is_alive():
-            log.warning("sink does not stop", **self._names(), reason="it writes a file")
-            self._settling.acquire()  # for good: what is still written is recognised at the start
+    def __init__(self, index: int, sink: ParquetSink, outbox: Outbox) -> None:
+        super().__init__(index, sink.name, sink.where, outbox)
+        self._sink = sink
+        self._series = f"{outbox.identity[:_SERIES_LETTERS]}-{index}"
+        self._files = 0
+        self._thread.start()
 
     def samples(self) -> Iterator[Sample]:
         """Files since the gateway started."""
         yield Sample(catalogue.PARQUET_FILES, (self._sink.name,), self._files)
-
-    def _run(self) -> None:
-        pause = _RETRY_FIRST_S
-        while not self._stopping.is_set():
-            taken = self._taken
-            try:
-                self._write()
-            except Exception as error:  # this thread continues, whatever it is
-                pause = _RETRY_FIRST_S if taken != self._taken else pause
-                self._note(error, pause)
-                self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
 
     def _write(self) -> None:
         """Write outputs as they are published, until stopped."""
@@ -132,7 +96,6 @@ class ParquetSinkWriter:
         table, refused = table_of(rows, self._sink.schema)
         series.write(max(outputs) + 1, table, refused)
         self._files += table is not None
-        self.problem = None
         self._delivered(deliveries[-1], outputs, refused)
 
     def _delivered(
@@ -140,34 +103,14 @@ class ParquetSinkWriter:
     ) -> None:
         """Note *outputs*, up to the delivery *last*, as delivered or set aside."""
         letters = [
-            self._set_aside(number, outputs[number], reason)
+            self._set_aside(number + 1, outputs[number], reason)
             for number, reason in refused.items()
             if number in outputs
         ]
-        with self._settling:
-            self._outbox.delivered(self._index, last.position, refused=letters)
-        self._taken = last.position
+        self._settle(last.position, letters)
 
-    def _set_aside(self, number: int, output: bytes, reason: str) -> Refused:
-        if self._repeats.show(("set aside", reason)):
-            log.warning("output set aside", **self._names(), number=number + 1, reason=reason)
-        step, place = f"sink {self._sink.name}", f"output {number + 1}"
-        letter = FailedMessage("", step, place, reason, short_repr(output))
-        return Refused(letter.storable(), output)
-
-    def _note(self, error: Exception, next_try_s: float) -> None:
-        self.problem = reason = describe_error(error)
-        if self._repeats.show(reason):
-            log.warning(
-                "sink failed",
-                **self._names(),
-                reason=reason,
-                next_try_s=next_try_s,
-                outputs="wait on disk",
-            )
-
-    def _names(self) -> dict[str, str]:
-        return {"sink": self._sink.name, "writes": self._sink.where}
+    def _reason(self, error: BaseException) -> str:
+        return describe_error(error)
 
 
 def _numbered(deliveries: list[Delivery]) -> dict[int, bytes]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
 
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.gateway.connectors.sql.address import Database
+from wallaroo.gateway.connectors.threads import SinkThread
 from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.raised import short_repr
 from wallaroo.model.tables import SQLSink
-from wallaroo.observability.logs import Repeats
 from wallaroo.wire.rows import unpacked_row
 
 if TYPE_CHECKING:  # needs packages that may not be installed
@@ -27,15 +24,10 @@ _TRANSACTION_BYTES = 1024**2
 """Bytes of outputs over which a transaction takes no more."""
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before a transaction is repeated: doubles from the first to the most."""
-_STOP_S = 5.0
-"""Time that a sink has, at a stop, to finish a transaction."""
-
 log = structlog.get_logger("wallaroo.gateway")
 
 
-class SQLSinkWriter:
+class SQLSinkWriter(SinkThread):
     """Writes one sink's outputs in a separate thread.
 
     Args:
@@ -47,47 +39,21 @@ class SQLSinkWriter:
         RuntimeFailure: The extra or the driver is not installed, or the address cannot be used.
     """
 
+    WAITS = "it waits for the database"
+
     def __init__(self, index: int, sink: SQLSink, outbox: Outbox) -> None:
-        self._index, self._sink, self._outbox = index, sink, outbox
+        super().__init__(index, sink.name, sink.where, outbox)
+        self._sink = sink
         self._database = Database(sink)
         self._numbering = f"{outbox.identity}-{index}"
-        self._taken = 0
-        """Position in the outbox up to which outputs are in the table."""
         self._rows = self._transactions = 0
-        self._stopping = threading.Event()
-        self._settling = threading.Lock()
-        """Held while outputs are noted as delivered, which does not happen after a stop."""
-        self._repeats = Repeats()
-        self.problem: str | None = None
-        """Why outputs are not written now; None while they are."""
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
-
-    def stop(self) -> None:
-        """Stop writing; what is not delivered stays in the outbox."""
-        self._stopping.set()
-        self._thread.join(_STOP_S)
-        if self._thread.is_alive():
-            log.warning("sink does not stop", **self._names(), reason="it waits for the database")
-            self._settling.acquire()  # for good: what is still written is recognised at the start
 
     def samples(self) -> Iterator[Sample]:
         """Rows and transactions since the gateway started."""
         name = (self._sink.name,)
         yield Sample(catalogue.SQL_ROWS, name, self._rows)
         yield Sample(catalogue.SQL_TRANSACTIONS, name, self._transactions)
-
-    def _run(self) -> None:
-        pause = _RETRY_FIRST_S
-        while not self._stopping.is_set():
-            taken = self._taken
-            try:
-                self._write()
-            except Exception as error:  # this thread continues, whatever it is
-                pause = _RETRY_FIRST_S if taken != self._taken else pause
-                self._note(error, pause)
-                self._stopping.wait(pause)
-                pause = min(pause * 2, _RETRY_MOST_S)
 
     def _write(self) -> None:
         """Write outputs as they are published, until stopped."""
@@ -102,10 +68,7 @@ class SQLSinkWriter:
                     self.problem = None
                     continue
                 refused = self._write_to(table, deliveries, known)
-                with self._settling:
-                    self._outbox.delivered(self._index, deliveries[-1].position, refused=refused)
-                self._taken = deliveries[-1].position
-                self.problem = None
+                self._settle(deliveries[-1].position, refused)
 
     def _gathered(self) -> list[Delivery]:
         """Outputs that are published, in order, for one transaction."""
@@ -143,31 +106,14 @@ class SQLSinkWriter:
             self._transactions += 1
             refused |= reasons
         return [
-            self._set_aside(number, outputs[number], reason) for number, reason in refused.items()
+            self._set_aside(number + 1, outputs[number], self._database.redacted(reason))
+            for number, reason in refused.items()
         ]
 
-    def _set_aside(self, number: int, output: bytes, reason: str) -> Refused:
-        if self._repeats.show(("set aside", reason)):
-            log.warning("output set aside", **self._names(), number=number + 1, reason=reason)
-        step, place = f"sink {self._sink.name}", f"output {number + 1}"
-        letter = FailedMessage("", step, place, self._database.redacted(reason), short_repr(output))
-        return Refused(letter.storable(), output)
-
-    def _note(self, error: Exception, next_try_s: float) -> None:
+    def _reason(self, error: BaseException) -> str:
         from wallaroo.gateway.connectors.sql.table import reason_of
 
-        self.problem = reason = self._database.redacted(reason_of(error))
-        if self._repeats.show(reason):
-            log.warning(
-                "sink failed",
-                **self._names(),
-                reason=reason,
-                next_try_s=next_try_s,
-                outputs="wait on disk",
-            )
-
-    def _names(self) -> dict[str, str]:
-        return {"sink": self._sink.name, "writes": self._sink.where}
+        return self._database.redacted(reason_of(error))
 
 
 def _alike(deliveries: Sequence[Delivery], number: int) -> list[Delivery]:

@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import http.client
 import ssl
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-import structlog
-
-from wallaroo.dataflow.records import FailedMessage
+from wallaroo.gateway.connectors.threads import RETRY_FIRST_S, RETRY_MOST_S, STOP_S, SinkThread
 from wallaroo.gateway.connectors.webhook.client import Answer, WebhookClient
 from wallaroo.gateway.connectors.webhook.headers import prepared
 from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.raised import short_repr
 from wallaroo.model.webhook import WebhookSink
-from wallaroo.observability.logs import Repeats
 
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 30.0
-"""Pause before a request is repeated: doubles from the first to the most."""
-_STOP_S = 5.0
-"""Time that a request has, at a stop, to be answered."""
 _REFUSALS = frozenset({400, 413, 415, 422})
 """Answers that say that the outputs themselves cannot be taken."""
-
-log = structlog.get_logger("wallaroo.gateway")
 
 
 class _Stopped(Exception):
     """The sink is to stop."""
 
 
-class WebhookSinkWriter:
+class WebhookSinkWriter(SinkThread):
     """Posts one sink's outputs in a separate thread.
 
     Args:
@@ -51,6 +40,8 @@ class WebhookSinkWriter:
         RuntimeFailure: Headers cannot be read or sent.
     """
 
+    WAITS = "it waits for an answer"
+
     def __init__(
         self,
         index: int,
@@ -59,37 +50,26 @@ class WebhookSinkWriter:
         tls: ssl.SSLContext | None,
         on_failure: Callable[[Exception], None],
     ) -> None:
+        super().__init__(index, sink.name, sink.where, outbox)
         self._on_failure = on_failure
-        self._index, self._sink, self._outbox = index, sink, outbox
+        self._sink = sink
         self._common = prepared(sink)
         self._client = WebhookClient(sink, self._common, tls)
         self._series = f"{outbox.identity}-{index}"
         self._first = outbox.sent_to(index) + 1
         """Number of the first output that the receiver may not have at the start."""
-        self._taken = 0
-        """Position in the outbox up to which the receiver has outputs."""
         self._refused: list[Refused] = []
         """Outputs of the present delivery that are set aside."""
         self._requests: Counter[str] = Counter()
-        self._stopping = threading.Event()
-        self._settling = threading.Lock()
-        """Held while outputs are noted as delivered, which does not happen after a stop."""
-        self._repeats = Repeats()
-        self.problem: str | None = None
-        """Why outputs are not posted now; None while they are."""
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop posting; what is not delivered stays in the outbox."""
         self._stopping.set()
-        self._thread.join(_STOP_S)
+        self._thread.join(STOP_S)
         if self._thread.is_alive():
             self._client.cut()
-            self._thread.join(_STOP_S)
-        if self._thread.is_alive():
-            log.warning("sink does not stop", **self._names(), reason="it waits for an answer")
-            self._settling.acquire()  # for good: what it still posts does not count as delivered
+        super().stop()
 
     def samples(self) -> Iterator[Sample]:
         """Requests by what was answered, since the gateway started."""
@@ -98,16 +78,20 @@ class WebhookSinkWriter:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set():
-                delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
-                if delivery is not None:
-                    self._deliver(delivery)
+            self._write()
         except _Stopped:
             pass
         except Exception as error:  # the gateway must not go on without this sink
             self._on_failure(error)
         finally:
             self._client.close()
+
+    def _write(self) -> None:
+        """Post outputs as they are published, until stopped."""
+        while not self._stopping.is_set():
+            delivery = self._outbox.next(self._index, self._taken, _IDLE_WAIT_S)
+            if delivery is not None:
+                self._deliver(delivery)
 
     def _deliver(self, delivery: Delivery) -> None:
         """Post the outputs of *delivery* that the receiver does not have.
@@ -130,10 +114,7 @@ class WebhookSinkWriter:
             if not self._refused:  # else a restart finds again what is to be set aside
                 with self._settling:
                     self._outbox.sent(self._index, end - 1)
-        with self._settling:
-            self._outbox.delivered(self._index, delivery.position, refused=self._refused)
-        self._taken = delivery.position
-        self.problem = None
+        self._settle(delivery.position, self._refused)
 
     def _post_part(self, number: int, outputs: Sequence[bytes]) -> None:
         """Post *outputs*, or set them aside, those of a batch that is refused in halves."""
@@ -143,7 +124,7 @@ class WebhookSinkWriter:
             self._post_part(number, outputs[:middle])
             self._post_part(number + middle, outputs[middle:])
         elif refusal is not None:
-            self._set_aside(number, outputs[0], refusal)
+            self._refused.append(self._set_aside(number, outputs[0], refusal))
 
     def _refusal(self, number: int, outputs: Sequence[bytes]) -> str | None:
         """Post *outputs* until they are answered; returns why they are refused, if they are.
@@ -152,7 +133,7 @@ class WebhookSinkWriter:
             _Stopped: The sink is to stop.
         """
         body, headers = self._body(outputs), self._headers(number, len(outputs))
-        pause, answers = _RETRY_FIRST_S, 0
+        pause, answers = RETRY_FIRST_S, 0
         while True:
             if self._stopping.is_set():
                 raise _Stopped
@@ -173,9 +154,9 @@ class WebhookSinkWriter:
                     return reason
                 if answer.retry_after_s is not None:
                     wait_s = max(wait_s, answer.retry_after_s)
-            self._note(reason, wait_s)
+            self._failed(reason, wait_s)
             self._stopping.wait(wait_s)
-            pause = min(pause * 2, _RETRY_MOST_S)
+            pause = min(pause * 2, RETRY_MOST_S)
 
     def _gives_up(self, answer: Answer, answers: int) -> bool:
         if self._sink.sets_aside and answer.status in _REFUSALS:
@@ -204,24 +185,6 @@ class WebhookSinkWriter:
             "Content-Type": self._sink.content_type,
             "Idempotency-Key": f"{self._series}-{number}{last}",
         }
-
-    def _set_aside(self, number: int, output: bytes, reason: str) -> None:
-        place, message = f"output {number}", short_repr(output)
-        letter = FailedMessage("", f"sink {self._sink.name}", place, reason, message)
-        self._refused.append(Refused(letter.storable(), output))
-        if self._repeats.show(("set aside", reason)):
-            log.warning("output set aside", **self._names(), number=number, reason=reason)
-
-    def _note(self, reason: str, next_try_s: float) -> None:
-        self.problem = reason
-        if self._repeats.show(reason):
-            log.warning(
-                "sink failed",
-                **self._names(),
-                reason=reason,
-                next_try_s=next_try_s,
-                outputs="wait on disk",
-            )
 
     def _names(self) -> dict[str, str]:
         return {"sink": self._sink.name, "posts_to": self._sink.where}
