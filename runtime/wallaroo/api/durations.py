@@ -162,6 +162,27 @@ def duration_ns(name: str, value: Any) -> int:
     raise TypeError(msg)
 
 
+def positive(name: str, ns: int) -> int:
+    """Return *ns*, the nanoseconds of a duration that a message calls *name*.
+
+    Raises:
+        WallarooParameterError: It is not positive.
+
+    Example:
+        >>> positive("gap", 5)
+        5
+    """
+    if ns <= 0:
+        msg = f"the {name} is {ns} ns; it must be positive"
+        raise WallarooParameterError(msg)
+    return ns
+
+
+def positive_ns(name: str, value: Any) -> int:
+    """Return the nanoseconds of the duration *value*, which must be positive; see `duration_ns`."""
+    return positive(name, duration_ns(name, value))
+
+
 def since_epoch_ns(time: Any) -> int:
     """Return the nanoseconds from the Unix epoch to *time*, an int of them or an aware datetime.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
+from wallaroo.api.durations import positive
 from wallaroo.api.functions import AnyComputation, Decorated, In_contra, Result_co
 from wallaroo.api.retries import Retries
 from wallaroo.api.timers import Duration, duration_ns
@@ -121,10 +122,7 @@ def computation_async(
         'WHY?'
     """
     _check_number("concurrency", concurrency, MAX_CONCURRENCY)
-    timeout_ns = duration_ns("timeout", timeout)
-    if timeout_ns < 1:
-        msg = f"the timeout is {timeout_ns} ns; it must be positive"
-        raise WallarooParameterError(msg)
+    timeout_ns = positive("timeout", duration_ns("timeout", timeout))
     return lambda function: AsyncComputation(function, name, retry, concurrency, timeout_ns)
 
 

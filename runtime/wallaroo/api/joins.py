@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, overload
 
-from wallaroo.api.durations import AnyDuration, duration_ns
+from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns
 from wallaroo.api.functions import Decorated, Result, Result_co
 from wallaroo.api.places import Place
 from wallaroo.api.windows import EventTime
@@ -171,7 +171,7 @@ def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None)
         (7, 'unknown')
     """
     _check_how(how)
-    ttl_ns = None if ttl is None else _positive_ns("ttl", ttl)
+    ttl_ns = None if ttl is None else positive_ns("ttl", ttl)
     return lambda function: TableJoin(function, name, how, ttl_ns)
 
 
@@ -359,13 +359,5 @@ def _duration(name: str, duration: Any) -> int:
     ns = duration_ns(name, duration)
     if ns < 0:
         msg = f"the {name} is {ns} ns; it must not be negative"
-        raise WallarooParameterError(msg)
-    return ns
-
-
-def _positive_ns(name: str, duration: Any) -> int:
-    ns = duration_ns(name, duration)
-    if ns <= 0:
-        msg = f"the {name} is {ns} ns; it must be positive"
         raise WallarooParameterError(msg)
     return ns

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
+from wallaroo.api.durations import positive
 from wallaroo.api.functions import Decorated, In, In_contra, Result, Result_co, Results, State
 from wallaroo.api.timers import Duration, Timers, duration_ns
 from wallaroo.errors import WallarooParameterError
@@ -67,10 +68,7 @@ class StateTiming:
             TypeError: The time to live has another type.
             WallarooParameterError: It is not positive, or the event time is of no use.
         """
-        ttl_ns = None if ttl is None else duration_ns("ttl", ttl)
-        if ttl_ns is not None and ttl_ns <= 0:
-            msg = f"the ttl is {ttl_ns} ns; it must be positive"
-            raise WallarooParameterError(msg)
+        ttl_ns = None if ttl is None else positive("ttl", duration_ns("ttl", ttl))
         if event_time is not None and ttl is None and on_timer is None:
             msg = "event_time has no effect without ttl or on_timer; omit it"
             raise WallarooParameterError(msg)

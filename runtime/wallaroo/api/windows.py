@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
 
 from wallaroo.api.aggregations import Aggregation, In_contra, Out_co
-from wallaroo.api.durations import AnyDuration, duration_ns
+from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
 from wallaroo.errors import WallarooParameterError
@@ -84,7 +84,7 @@ class _Windows:
         if messages is not None:
             early = EarlyResults(messages=_positive_number("number of messages", messages))
         else:
-            early = EarlyResults(every_ns=_positive_ns("duration between early results", every))
+            early = EarlyResults(every_ns=positive_ns("duration between early results", every))
         return dataclasses.replace(self, early=early)
 
     @keyword_aliases(aggregation_cls="aggregation")
@@ -185,7 +185,7 @@ class CountWindows(_Windows):
         Without it, an incomplete window waits for messages indefinitely.
         """
         _check_unset("with_timeout", self.timeout_ns)
-        return dataclasses.replace(self, timeout_ns=_positive_ns("timeout", timeout))
+        return dataclasses.replace(self, timeout_ns=positive_ns("timeout", timeout))
 
 
 AnyWindows = RangeWindows | SessionWindows | CountWindows
@@ -210,7 +210,7 @@ def range_windows(range: AnyDuration) -> RangeWindows:  # noqa: A002  (the name 
         >>> range_windows(minutes(1)).with_slide(seconds(10)).with_delay(seconds(5)).slide_ns
         10000000000
     """
-    return RangeWindows(_positive_ns("range", range))
+    return RangeWindows(positive_ns("range", range))
 
 
 def session_windows(gap: AnyDuration) -> SessionWindows:
@@ -232,7 +232,7 @@ def session_windows(gap: AnyDuration) -> SessionWindows:
         >>> session_windows(minutes(30)).with_delay(seconds(5)).gap_ns == minutes(30)
         True
     """
-    return SessionWindows(_positive_ns("gap", gap))
+    return SessionWindows(positive_ns("gap", gap))
 
 
 @keyword_aliases(wrange="count")
@@ -250,14 +250,6 @@ def _check_unset(method: str, value: Any) -> None:
     if value is not None:
         msg = f"{method} has already been called on these windows; call it once"
         raise WallarooParameterError(msg)
-
-
-def _positive_ns(name: str, duration: Any) -> int:
-    ns = duration_ns(name, duration)
-    if ns <= 0:
-        msg = f"the {name} is {ns} ns; it must be positive"
-        raise WallarooParameterError(msg)
-    return ns
 
 
 def _positive_number(name: str, value: Any) -> int:
