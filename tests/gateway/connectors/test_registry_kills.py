@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests.gateway.connectors.child_gateway import child_gateway
 from tests.gateway.connectors.sse.test_sink_kills import Viewer
 from tests.gateway.connectors.webhook.receiver import Receiver
 from tests.gateway.harness import U32, messages, outputs
@@ -45,25 +44,8 @@ EACH = 7
 
 @contextlib.contextmanager
 def gateway(directory: Path, *arguments: str) -> Iterator[GatewayClient]:
-    location = f"grpc+unix://{directory}/gateway.sock"
-    command = [
-        *(sys.executable, "-m", "wallaroo", "gateway", str(directory / "app.py"), "--child"),
-        *("--state-dir", str(directory / "state"), "--listen", location, "--", str(directory)),
-    ]
-    with subprocess.Popen(
-        [*command, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdout is not None
-        assert b"sources" in process.stdout.readline()
-        client = GatewayClient(location)
-        try:
-            yield client
-        finally:
-            process.kill()
-            client.close()
+    with child_gateway(directory, str(directory), *arguments) as (client, _):
+        yield client
 
 
 def publish(client: GatewayClient, epoch: int) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.gateway.connectors.child_gateway import child_gateway
 from tests.gateway.harness import U32, messages
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import JOURNAL
-from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
 import wallaroo
@@ -28,26 +25,6 @@ def application_setup(args):
 KILLS = 3
 ANSWERS = 60
 """Answers that clients get before each kill."""
-
-
-@contextlib.contextmanager
-def gateway(directory: Path) -> Iterator[tuple[GatewayClient, subprocess.Popen[bytes]]]:
-    location = f"grpc+unix://{directory}/gateway.sock"
-    command = [
-        *(sys.executable, "-m", "wallaroo", "gateway", str(directory / "app.py"), "--child"),
-        *("--state-dir", str(directory / "state"), "--listen", location),
-    ]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        assert b"sources" in process.stdout.readline()
-        client = GatewayClient(location)
-        try:
-            yield client, process
-        finally:
-            process.kill()
-            client.close()
 
 
 def has(answered: list[bytes], due: int) -> bool:
@@ -72,7 +49,7 @@ def test_what_was_answered_is_there_once_after_kills_between_acceptance_and_answ
         directory = Path(name)
         (directory / "app.py").write_text(APP)
         for turn in range(KILLS):
-            with gateway(directory) as (client, process):
+            with child_gateway(directory) as (client, process):
                 host, _, port = client.status().sources[0].where.rpartition(":")
                 posts = [
                     threading.Thread(target=post, args=(turn, number, host, int(port)))
@@ -85,7 +62,7 @@ def test_what_was_answered_is_there_once_after_kills_between_acceptance_and_answ
                 process.kill()
                 for one in posts:
                     one.join(PATIENCE_S)
-        with gateway(directory) as (client, _):
+        with child_gateway(directory) as (client, _):
             client.stop_accepting()
             end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
             stored = [

@@ -15,16 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.harness import NOWHERE, outputs
+from tests.gateway.connectors.publishing import PublishingOutbox
+from tests.gateway.harness import NOWHERE
 from tests.helpers import wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.parquet import directory as directory_module
 from wallaroo.gateway.connectors.parquet import sink as module
 from wallaroo.gateway.connectors.parquet.directory import FileSeries
 from wallaroo.gateway.connectors.parquet.sink import ParquetSinkWriter
-from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.model.parquet import ParquetSink
@@ -32,33 +31,26 @@ from wallaroo.model.row_files import ParquetRows, decoding_rows
 from wallaroo.wire.rows import packed_row
 
 
-class Writing:
+class Writing(PublishingOutbox):
     """An outbox and the sink that writes its outputs; may be stopped and started."""
 
     def __init__(self, path: Path, **how: Any) -> None:
-        self._path = path / "outbox.db"
+        super().__init__(path / "outbox.db")
         self.directory = path / "out"
         sink = ParquetSink("totals", bytes, NOWHERE, self.directory, seconds=0.01)
         self.sink = replace(sink, **how)
-        self.batches = 0
         self.start()
 
     def start(self) -> None:
-        self.outbox = Outbox(self._path, 1 << 30)
+        self.open()
         self.writer = ParquetSinkWriter(0, self.sink, self.outbox)
 
     def stop(self) -> None:
         self.writer.stop()
         self.outbox.close()
 
-    def publish(self, *rows: dict[str, Any]) -> None:
-        made = outputs(*map(packed_row, rows))
-        self.outbox.stage("run", self.batches, f"{self.batches}", [made], Tally())
-        self.outbox.publish("run", self.batches, [f"{self.batches}"])
-        self.batches += 1
-
-    def wait_until_delivered(self) -> None:
-        wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
+    def publish_rows(self, *rows: dict[str, Any]) -> None:
+        self.publish(*map(packed_row, rows))
 
     @property
     def files(self) -> list[Path]:
@@ -69,10 +61,6 @@ class Writing:
         decode = decoding_rows(dict)
         items = ParquetRows(self.directory, None, follow=False).read(None)
         return [decode(item[0]) for item in items if item is not None]
-
-    def letters(self) -> list[DeadLetter]:
-        with self.outbox.dead_letters() as letters:
-            return letters.listed(Choice(), 100)
 
 
 @pytest.fixture(autouse=True)
@@ -89,9 +77,9 @@ def writing(tmp_path: Path) -> Iterator[Writing]:
 
 
 def test_a_file_has_the_numbers_of_its_outputs_in_its_name(writing: Writing) -> None:
-    writing.publish({"n": 0}, {"n": 1})
+    writing.publish_rows({"n": 0}, {"n": 1})
     writing.wait_until_delivered()
-    writing.publish({"n": 2, "t": "è"})
+    writing.publish_rows({"n": 2, "t": "è"})
     writing.wait_until_delivered()
     series = f"{writing.outbox.identity[:8]}-0"
     assert [file.name for file in writing.files] == [
@@ -107,12 +95,12 @@ def test_a_file_has_the_numbers_of_its_outputs_in_its_name(writing: Writing) -> 
 def test_outputs_wait_until_there_are_enough_of_them(tmp_path: Path) -> None:
     writing = Writing(tmp_path, rows=5, seconds=3600.0)
     for number in range(4):
-        writing.publish({"n": number})
+        writing.publish_rows({"n": number})
     assert writing.outbox.undelivered == 4
     writing.stop()  # they stay in the outbox
     assert not writing.files
     writing.start()
-    writing.publish({"n": 4})
+    writing.publish_rows({"n": 4})
     writing.wait_until_delivered()
     assert len(writing.files) == 1
     assert writing.rows() == [{"n": number} for number in range(5)]
@@ -124,18 +112,18 @@ def test_a_file_is_complete_by_its_bytes_too(
 ) -> None:
     monkeypatch.setattr(module, "_FILE_BYTES", 1000)
     writing = Writing(tmp_path, seconds=3600.0)
-    writing.publish({"text": "x" * 1000})
+    writing.publish_rows({"text": "x" * 1000})
     writing.wait_until_delivered()
     writing.stop()
 
 
 def test_rows_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
     writing = Writing(tmp_path, schema=pa.schema([("n", pa.int8())]))
-    writing.publish({"n": 1}, {"n": 1000}, {"n": 2})
+    writing.publish_rows({"n": 1}, {"n": 1000}, {"n": 2})
     writing.wait_until_delivered()
-    writing.publish({"m": 1})  # makes no file
+    writing.publish_rows({"m": 1})  # makes no file
     writing.wait_until_delivered()
-    writing.publish({"n": None})
+    writing.publish_rows({"n": None})
     writing.wait_until_delivered()
     assert writing.rows() == [{"n": 1}, {"n": 2}, {"n": None}]
     assert pq.read_schema(writing.files[-1]) == writing.sink.schema
@@ -148,7 +136,7 @@ def test_rows_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("in the way")
     writing = Writing(tmp_path)
-    writing.publish({"n": 1})
+    writing.publish_rows({"n": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
     assert "File exists" in str(writing.writer.problem)
     (tmp_path / "out").unlink()
@@ -159,13 +147,13 @@ def test_a_directory_that_cannot_be_written_is_waited_for(tmp_path: Path) -> Non
 
 def test_files_may_be_taken_away(writing: Writing) -> None:
     for number in range(3):
-        writing.publish({"n": number})
+        writing.publish_rows({"n": number})
         writing.wait_until_delivered()
         for file in writing.files:
             file.unlink()
         writing.stop()
         writing.start()
-    writing.publish({"n": 3})
+    writing.publish_rows({"n": 3})
     writing.wait_until_delivered()
     assert writing.rows() == [{"n": 3}]
 
@@ -226,7 +214,7 @@ def test_wherever_a_writer_is_killed_each_output_is_there_once_or_a_letter(
         numbers = itertools.count()
         for count in deliveries:
             made = [next(numbers) for _ in range(count)]
-            writing.publish(*[{"n": "bad" if n in bad else n} for n in made])
+            writing.publish_rows(*[{"n": "bad" if n in bad else n} for n in made])
             if restart:
                 writing.stop()
                 writing.start()

@@ -14,14 +14,13 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.harness import NOWHERE, outputs
+from tests.gateway.connectors.publishing import PublishingOutbox
+from tests.gateway.harness import NOWHERE
 from tests.helpers import wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.sql import sink as module
 from wallaroo.gateway.connectors.sql import table as table_module
 from wallaroo.gateway.connectors.sql.sink import SQLSinkWriter
-from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.model.tables import SQLSink
@@ -60,36 +59,25 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Written:
     return Written(f"sqlite:///{tmp_path / 'shop.db'}")
 
 
-class Writing:
+class Writing(PublishingOutbox):
     """An outbox and the sink that writes its outputs; may be stopped and started."""
 
     def __init__(self, path: Path, database: Written, **how: Any) -> None:
-        self._path = path
+        super().__init__(path)
         how = {"table": database.table} | how
         self.sink = SQLSink("totals", bytes, NOWHERE, how.pop("url", database.url), **how)
-        self.batches = 0
         self.start()
 
     def start(self) -> None:
-        self.outbox = Outbox(self._path, 1 << 30)
+        self.open()
         self.writer = SQLSinkWriter(0, self.sink, self.outbox)
 
     def stop(self) -> None:
         self.writer.stop()
         self.outbox.close()
 
-    def publish(self, *rows: dict[str, Any]) -> None:
-        made = outputs(*map(packed_row, rows))
-        self.outbox.stage("run", self.batches, f"{self.batches}", [made], Tally())
-        self.outbox.publish("run", self.batches, [f"{self.batches}"])
-        self.batches += 1
-
-    def wait_until_delivered(self) -> None:
-        wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
-
-    def letters(self) -> list[DeadLetter]:
-        with self.outbox.dead_letters() as letters:
-            return letters.listed(Choice(), 100)
+    def publish_rows(self, *rows: dict[str, Any]) -> None:
+        self.publish(*map(packed_row, rows))
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +90,12 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_of_any_types_are_written_in_order(database: Written, tmp_path: Path) -> None:
     writing = Writing(tmp_path / "outbox.db", database)
     at, day = datetime(2026, 7, 1, 12, 30, 0, 5), date(2026, 7, 1)
-    writing.publish(
+    writing.publish_rows(
         {"id": 1, "item": "è\n'", "price": Decimal("0.10"), "day": day, "at": at},
         {"id": 2, "extra": {"a": [1, None]}, "number": None},
         {"id": 3},
     )
-    writing.publish({"id": 4, "item": "nut"})
+    writing.publish_rows({"id": 4, "item": "nut"})
     writing.wait_until_delivered()
     assert database.rows() == [(1, "è\n'"), (2, None), (3, None), (4, "nut")]
     assert [row[0] for row in database.rows("number")] == [7, None, 7, 7]
@@ -124,8 +112,8 @@ def test_rows_of_any_types_are_written_in_order(database: Written, tmp_path: Pat
 
 def test_rows_with_the_same_key_are_updated(database: Written, tmp_path: Path) -> None:
     writing = Writing(tmp_path / "outbox.db", database, key=("id",))
-    writing.publish({"id": 1, "item": "a", "number": 1}, {"id": 2}, {"id": 1, "item": "b"})
-    writing.publish({"id": 1, "item": "c"}, {"id": 1, "item": "d"}, {"id": 2}, {"id": 3})
+    writing.publish_rows({"id": 1, "item": "a", "number": 1}, {"id": 2}, {"id": 1, "item": "b"})
+    writing.publish_rows({"id": 1, "item": "c"}, {"id": 1, "item": "d"}, {"id": 2}, {"id": 3})
     writing.wait_until_delivered()
     assert database.rows("id, item, number") == [(1, "d", 1), (2, None, 7), (3, None, 7)]
     assert writing.letters() == []
@@ -143,8 +131,8 @@ def test_rows_that_the_database_refuses_are_dead_letters_and_the_others_are_ther
     ]
     good = [{"id": number} for number in range(1, 8)]
     mixed = [row for pair in itertools.zip_longest(good, bad) for row in pair if row]
-    writing.publish(*mixed)
-    writing.publish({"id": 8})
+    writing.publish_rows(*mixed)
+    writing.publish_rows({"id": 8})
     writing.wait_until_delivered()
     assert [row[0] for row in database.rows()] == [*range(1, 9), 100]
     letters = writing.letters()
@@ -162,7 +150,7 @@ def test_rows_that_the_database_refuses_are_dead_letters_and_the_others_are_ther
 def test_what_is_refused_may_wait_instead(database: Written, tmp_path: Path) -> None:
     writing = Writing(tmp_path / "outbox.db", database, sets_aside=False)
     database.execute(f"INSERT INTO {database.table} (id) VALUES (1)")
-    writing.publish({"id": 1}, {"id": 2})
+    writing.publish_rows({"id": 1}, {"id": 2})
     wait_until(lambda: writing.writer.problem, "a failure")
     assert database.rows("id") == [(1,)]
     database.execute(f"DELETE FROM {database.table}")
@@ -177,14 +165,14 @@ def test_a_table_that_is_missing_or_altered_is_waited_for(
 ) -> None:
     writing = Writing(tmp_path / "outbox.db", database, table="later")
     database.execute("DROP TABLE IF EXISTS later")
-    writing.publish({"a": 1})
+    writing.publish_rows({"a": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
     where = database.url.replace("app@", "").replace("+psycopg", "")
     assert writing.writer.problem == f"there is no table later of {where}; create it"
     database.execute("CREATE TABLE later (id INTEGER, a INTEGER)")
     writing.wait_until_delivered()
     database.execute("ALTER TABLE later ADD COLUMN b INTEGER")
-    writing.publish({"a": 2, "b": 3})
+    writing.publish_rows({"a": 2, "b": 3})
     writing.wait_until_delivered()
     assert writing.letters() == []
     writing.stop()
@@ -192,7 +180,7 @@ def test_a_table_that_is_missing_or_altered_is_waited_for(
 
 def test_a_key_that_is_no_column_is_told(database: Written, tmp_path: Path) -> None:
     writing = Writing(tmp_path / "outbox.db", database, key=("colour",))
-    writing.publish({"id": 1})
+    writing.publish_rows({"id": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
     assert str(writing.writer.problem).startswith("key has 'colour', which is no column of table ")
     writing.stop()
@@ -202,11 +190,11 @@ def test_a_server_that_is_killed_is_waited_for(postgresql: Any, tmp_path: Path) 
     database = Written(postgresql.url)
     writing = Writing(tmp_path / "outbox.db", database)
     for turn in range(3):
-        writing.publish(*[{"id": 20 * turn + n} for n in range(14, 34)])
+        writing.publish_rows(*[{"id": 20 * turn + n} for n in range(14, 34)])
         if turn == 1:
             writing.wait_until_delivered()
         postgresql.stop()
-        writing.publish({"id": -turn})
+        writing.publish_rows({"id": -turn})
         wait_until(lambda: writing.writer.problem, "a failure")
         postgresql.start()
         writing.wait_until_delivered()
@@ -218,11 +206,11 @@ def test_a_second_writer_of_the_same_name_repeats_nothing(
     database: Written, tmp_path: Path
 ) -> None:
     writing = Writing(tmp_path / "outbox.db", database)
-    writing.publish({"id": 1})
+    writing.publish_rows({"id": 1})
     writing.wait_until_delivered()
     other = SQLSinkWriter(0, writing.sink, writing.outbox)  # as one that was thought dead
     for number in range(2, 40):
-        writing.publish({"id": number + 100})
+        writing.publish_rows({"id": number + 100})
     writing.wait_until_delivered()
     other.stop()
     assert [row[0] for row in database.rows()] == [1, *range(102, 140)]
@@ -241,7 +229,7 @@ def test_passwords_are_taken_from_files_and_variables_and_never_shown(
         tmp_path / "outbox.db", database, url=url, password_file=tmp_path / "password"
     )
     assert str(writing.writer._database.engine.url.password) == "tell-nobody"
-    writing.publish({"id": 1})
+    writing.publish_rows({"id": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
     assert "refused" in str(writing.writer.problem)
     assert "tell-nobody" not in str(writing.writer.problem)
@@ -304,7 +292,7 @@ def test_wherever_a_writer_is_killed_each_output_is_there_once_or_a_letter(
         number = 0
         for count in deliveries:
             made = range(number, number + count)
-            writing.publish(*[{"id": 13 if n in bad else 100 + n} for n in made])
+            writing.publish_rows(*[{"id": 13 if n in bad else 100 + n} for n in made])
             number += count
         writing.wait_until_delivered()
         letters = writing.letters()

@@ -14,20 +14,19 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, Authority, outputs
+from tests.gateway.connectors.publishing import PublishingOutbox
+from tests.gateway.harness import NOWHERE, Authority
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.connectors.sse import viewers as module
 from wallaroo.gateway.connectors.sse.sink import SSESinkServer
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.model.sse import SSESink
 
 SINK = SSESink("prices", bytes, NOWHERE, "127.0.0.1", 0, "/prices")
 
 
-class Serving:
+class Serving(PublishingOutbox):
     """An outbox and the sink that serves its outputs; may be stopped and started."""
 
     def __init__(
@@ -37,14 +36,14 @@ class Serving:
         tls: ssl.SSLContext | None = None,
         batches: int = 0,
     ) -> None:
-        self._path, self._sink, self._tls = path, sink, tls
-        self.batches = batches
+        super().__init__(path, batches)
+        self._sink, self._tls = sink, tls
         self.clients: list[http.client.HTTPConnection] = []
         self.failures: list[Exception] = []
         self.start()
 
     def start(self) -> None:
-        self.outbox = Outbox(self._path, 1 << 30)
+        self.open()
         self.server = SSESinkServer(0, self._sink, self.outbox, self._tls, self.failures.append)
         host, _, port = self.server.where.rpartition(":")
         self.address = host, int(port)
@@ -55,11 +54,6 @@ class Serving:
         self.server.stop()
         self.outbox.close()
         assert not self.failures
-
-    def publish(self, *made: bytes) -> None:
-        self.outbox.stage("run", self.batches, f"{self.batches}", [outputs(*made)], Tally())
-        self.outbox.publish("run", self.batches, [f"{self.batches}"])
-        self.batches += 1
 
     def publish_and_wait(self, *made: bytes) -> None:
         self.publish(*made)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.connectors.child_gateway import child_gateway
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from wallaroo.dataflow.records import JOURNAL, Tally
@@ -34,23 +33,9 @@ EPOCHS = 25
 
 @contextlib.contextmanager
 def gateway(directory: Path, port: str) -> Iterator[GatewayClient]:
-    location = f"grpc+unix://{directory}/gateway.sock"
-    command = [
-        *(sys.executable, "-m", "wallaroo", "gateway", str(directory / "app.py"), "--child"),
-        *("--state-dir", str(directory / "state"), "--listen", location, "--", port),
-    ]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        assert b"sources" in process.stdout.readline()
-        client = GatewayClient(location)
-        try:
-            assert client.status().sinks[0].where == f"127.0.0.1:{port}"
-            yield client
-        finally:
-            process.kill()
-            client.close()
+    with child_gateway(directory, port) as (client, _):
+        assert client.status().sinks[0].where == f"127.0.0.1:{port}"
+        yield client
 
 
 class Viewer:

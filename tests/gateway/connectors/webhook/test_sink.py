@@ -16,31 +16,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from tests.gateway.connectors.publishing import PublishingOutbox
 from tests.gateway.connectors.webhook.receiver import Receiver, Reply, Request
-from tests.gateway.harness import NOWHERE, Authority, outputs
+from tests.gateway.harness import NOWHERE, Authority
 from tests.helpers import PATIENCE_S, free_address, wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.webhook import sink as module
 from wallaroo.gateway.connectors.webhook.sink import WebhookSinkWriter
-from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.model.webhook import WebhookSink
 
 
-class Posting:
+class Posting(PublishingOutbox):
     """An outbox and the sink that posts its outputs; may be stopped and started."""
 
     def __init__(self, path: Path, url: str, tls: ssl.SSLContext | None = None, **how: Any) -> None:
-        self._path, self._tls = path, tls
+        super().__init__(path)
+        self._tls = tls
         self.sink = replace(WebhookSink("hook", bytes, NOWHERE, url), **how)
-        self.batches = 0
         self.failures: list[Exception] = []
         self.start()
 
     def start(self) -> None:
-        self.outbox = Outbox(self._path, 1 << 30)
+        self.open()
         self.writer = WebhookSinkWriter(0, self.sink, self.outbox, self._tls, self.failures.append)
 
     def stop(self) -> None:
@@ -48,20 +46,8 @@ class Posting:
         self.outbox.close()
         assert not self.failures
 
-    def publish(self, *made: bytes) -> None:
-        self.outbox.stage("run", self.batches, f"{self.batches}", [outputs(*made)], Tally())
-        self.outbox.publish("run", self.batches, [f"{self.batches}"])
-        self.batches += 1
-
-    def wait_until_delivered(self) -> None:
-        wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
-
     def fails(self) -> bool:
         return self.writer.problem is not None
-
-    def letters(self) -> list[DeadLetter]:
-        with self.outbox.dead_letters() as letters:
-            return letters.listed(Choice(), 100)
 
     def answered(self) -> dict[str, Any]:
         samples = list(self.writer.samples())

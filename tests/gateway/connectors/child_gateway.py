@@ -1,0 +1,38 @@
+"""A gateway in a process of its own, which tests kill."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from wallaroo.gateway.internal_api.client import GatewayClient
+
+
+@contextlib.contextmanager
+def child_gateway(
+    directory: Path, *arguments: str
+) -> Iterator[tuple[GatewayClient, subprocess.Popen[bytes]]]:
+    """Run `app.py` in *directory*, whose path is short, with *arguments*; it is killed at the end.
+
+    Yields:
+        Its client, once its addresses are bound, and the process.
+    """
+    location = f"grpc+unix://{directory}/gateway.sock"
+    command = [
+        *(sys.executable, "-m", "wallaroo", "gateway", str(directory / "app.py"), "--child"),
+        *("--state-dir", str(directory / "state"), "--listen", location, "--", *arguments),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        assert b"sources" in process.stdout.readline()
+        client = GatewayClient(location)
+        try:
+            yield client, process
+        finally:
+            process.kill()
+            client.close()
