@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from wallaroo.model.application import Source
+from wallaroo.model.endpoints import Source
 from wallaroo.wire.framing import Framing
 
 ROOT = Path(__file__).resolve().parents[1]

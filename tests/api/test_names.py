@@ -15,7 +15,7 @@ from tests.applications.counting import decode as text
 from tests.applications.counting import encode as line
 from wallaroo.api import unsupported
 from wallaroo.errors import ApplicationError
-from wallaroo.model.application import TCPSink, TCPSource
+from wallaroo.model.endpoints import TCPSink, TCPSource
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate

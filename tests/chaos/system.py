@@ -32,7 +32,7 @@ from wallaroo.client import Sender
 from wallaroo.engine.registry import VARIABLE
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.model.application import TCPSource
+from wallaroo.model.endpoints import TCPSource
 from wallaroo.run.gateway_process import reserved_ports
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing

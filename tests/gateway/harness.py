@@ -23,7 +23,7 @@ from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import TCPSink, TCPSource
+from wallaroo.model.endpoints import TCPSink, TCPSource
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
 

@@ -22,15 +22,8 @@ from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings
-from wallaroo.model.application import (
-    Application,
-    Branch,
-    CustomSink,
-    CustomSource,
-    Pipeline,
-    Sink,
-    Source,
-)
+from wallaroo.model.application import Application, Branch, Pipeline
+from wallaroo.model.endpoints import CustomSink, CustomSource, Sink, Source
 from wallaroo.model.file_connectors import FileSink, FileSource
 
 

@@ -13,7 +13,8 @@ from tests.applications.counting import Count, as_line, count, decode, whole
 from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.errors import ApplicationError
-from wallaroo.model.application import Compute, CustomSource, HTTPSource, StateCompute, TCPSource
+from wallaroo.model.application import Compute, StateCompute
+from wallaroo.model.endpoints import CustomSource, HTTPSource, TCPSource
 from wallaroo.model.parquet import ParquetSink
 from wallaroo.model.resolve import resolve
 from wallaroo.model.sse import SSESink

@@ -19,9 +19,10 @@ from pathlib import Path
 from tests.engine.realtime.harness import GatewaySide, gateway_side, submit, wait_until_processed
 from tests.helpers import KILLING
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, RunningEngine, StateLayout
+from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
 from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.realtime.engine import RealTime
+from wallaroo.engine.stored import StateLayout
 from wallaroo.model.loader import ApplicationRef
 
 PARTITIONS, KEYS = 4, 10

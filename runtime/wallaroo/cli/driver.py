@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from wallaroo.cli.option_tree import Option, Options
+from wallaroo.cli.option_types import FILE
 from wallaroo.cli.options import (
     ACCEPT_LOST_JOURNAL,
     DASHBOARD,
     DRIVER_MEMORY,
     ENGINE,
     ENGINE_NAME,
-    FILE,
     GATEWAY_ACCESS,
     HEALTH,
     LOG_LEVEL,

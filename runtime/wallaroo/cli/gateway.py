@@ -15,10 +15,10 @@ import structlog
 
 from wallaroo.api.addresses import parse_address
 from wallaroo.cli.option_tree import Option, Options
+from wallaroo.cli.option_types import FILE
 from wallaroo.cli.options import (
     APPLICATION,
     DEAD_LETTER_LIMITS,
-    FILE,
     HEALTH,
     LOG_LEVEL,
     STATE_DIR,

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from wallaroo.cli.options import FILE, application_without_addresses
+from wallaroo.cli.option_types import FILE
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of

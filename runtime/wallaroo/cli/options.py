@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-from wallaroo.api.addresses import Address, parse_address
 from wallaroo.cli.option_tree import Command, Decorator, Option, Options, Part
+from wallaroo.cli.option_types import DIRECTORY, FILE, AddressType, LevelsType, SettingType
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.registry import ENGINES, VARIABLE
-from wallaroo.errors import UsageError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
@@ -23,7 +21,6 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.settings import TrafficSettings
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
-from wallaroo.observability.logs import parse_levels
 from wallaroo.run.settings import DashboardSettings, GatewayAccess, host_and_port
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
@@ -33,10 +30,6 @@ _PLACEHOLDERS = ",".join(["127.0.0.1:0"] * 16)
 _MIB, _GIB = 1024**2, 1024**3
 _DAY_S = 24 * 3600.0
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-"""A file, as a click type."""
-DIRECTORY = click.Path(path_type=Path, file_okay=False)
-"""A directory, as a click type."""
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -49,50 +42,6 @@ def together(*decorators: Decorator) -> Callable[[Command], Command]:
         return command
 
     return decorate
-
-
-class AddressType(click.ParamType):  # type: ignore[type-arg]
-    """`HOST:PORT`, as a click type."""
-
-    name = "HOST:PORT"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address:
-        """Parse *value*, unless it is an address already."""
-        if isinstance(value, Address):
-            return value
-        option = param.opts[0] if param else "address"
-        try:
-            return parse_address(str(value), option)
-        except UsageError as error:  # click names the option, too
-            self.fail(str(error).removeprefix(f"{option}: "), param, ctx)
-
-
-class LevelsType(click.ParamType):  # type: ignore[type-arg]
-    """Log levels, as a click type."""
-
-    name = "LEVELS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check *value*."""
-        try:
-            parse_levels(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
-class SettingType(click.ParamType):  # type: ignore[type-arg]
-    """`KEY=VALUE`, as a click type."""
-
-    name = "KEY=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check *value*."""
-        if "=" not in value:
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
-        return str(value)
 
 
 class ApplicationOptions(Part):

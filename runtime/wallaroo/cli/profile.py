@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.flame_graph import ENGINE, by_step, flame_graph
-from wallaroo.cli.options import FILE
+from wallaroo.cli.option_types import FILE
 from wallaroo.cli.top import DashboardClient
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.printable import printable

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.options import AddressType
+from wallaroo.cli.option_types import AddressType
 from wallaroo.cli.streams import Cutter, FramingName, Progress
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.system.binding import listening_socket, why_not_bound

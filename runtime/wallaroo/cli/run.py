@@ -9,12 +9,12 @@ import click
 
 from wallaroo.cli.gateway import command_line
 from wallaroo.cli.option_tree import Option, Options
+from wallaroo.cli.option_types import FILE
 from wallaroo.cli.options import (
     ACCEPT_LOST_JOURNAL,
     DASHBOARD,
     ENGINE,
     ENGINE_NAME,
-    FILE,
     GATEWAY,
     LOG_LEVEL,
     MASTER,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import SavedState
 from wallaroo.engine.registry import engine_of
+from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.application import Application
 from wallaroo.run.state.classes import state_class_problem

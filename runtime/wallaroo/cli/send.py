@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.options import FILE, AddressType
+from wallaroo.cli.option_types import FILE, AddressType
 from wallaroo.cli.streams import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure

@@ -18,8 +18,9 @@ import structlog
 from wallaroo.cli.options import PARTITIONS, STATE_DIR_OF_APP, application_without_addresses
 from wallaroo.cli.saved_state import saved_state
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Engine, SavedState
+from wallaroo.engine.base import Engine
 from wallaroo.engine.registry import ENGINES, engine_of
+from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability import logs

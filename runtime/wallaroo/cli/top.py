@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from wallaroo.cli.options import FILE
+from wallaroo.cli.option_types import FILE
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.live_view import LiveView, can_show, line
 from wallaroo.system.credentials import read_token

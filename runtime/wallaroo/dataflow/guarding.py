@@ -14,13 +14,12 @@ from wallaroo.model.application import (
     KeyBy,
     Pipeline,
     Serialization,
-    Sink,
-    Source,
     StateCompute,
     StatePartition,
     Step,
     WindowCompute,
 )
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.gathering import Gathering
 from wallaroo.model.joins import Join
 from wallaroo.model.windows import CountWindows, RangeWindows, SessionWindows, Windows

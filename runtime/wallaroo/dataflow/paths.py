@@ -21,8 +21,9 @@ from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
 from wallaroo.dataflow.task_metrics import StepMetrics
-from wallaroo.model.application import Compute, KeyBy, Sink
+from wallaroo.model.application import Compute, KeyBy
 from wallaroo.model.callers import runs_step, time_limited
+from wallaroo.model.endpoints import Sink
 from wallaroo.model.gathering import Failed, Gathering
 
 At = int | Stamp | None

@@ -19,13 +19,12 @@ from wallaroo.model.application import (
     Branch,
     Compute,
     Pipeline,
-    Sink,
-    Source,
     Stateful,
     Stateless,
     StatePartition,
     WindowCompute,
 )
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
 from wallaroo.model.purity import is_repeatable
 from wallaroo.model.savable import Codec, codec_of

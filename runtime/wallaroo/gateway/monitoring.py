@@ -11,7 +11,8 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.application import Application, Source
+from wallaroo.model.application import Application
+from wallaroo.model.endpoints import Source
 
 
 class Monitor:

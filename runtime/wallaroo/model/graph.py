@@ -18,8 +18,6 @@ from wallaroo.model.application import (
     Compute,
     KeyBy,
     Pipeline,
-    Sink,
-    Source,
     StateCompute,
     Stateful,
     StatePartition,
@@ -27,6 +25,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.branch import only_key
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.gathering import Gathering
 from wallaroo.model.joins import Join
 from wallaroo.model.retrying import Retrying

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
-from wallaroo.model.application import Sink, Source
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.kafka_records import KafkaRecord, packed_output, unpacked
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig
-from wallaroo.model.application import Sink
+from wallaroo.model.endpoints import Sink
 from wallaroo.model.problems import whole_number
 from wallaroo.model.tables import encoding_rows
 

@@ -19,12 +19,8 @@ from wallaroo.api.row_files import ParquetSinkConfig
 from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
 from wallaroo.model import parquet, sse, tables, webhook
-from wallaroo.model.application import (
-    CustomSink,
-    Sink,
-    TCPSink,
-)
 from wallaroo.model.class_api import encoder_of
+from wallaroo.model.endpoints import CustomSink, Sink, TCPSink
 from wallaroo.model.file_connectors import FileSink
 from wallaroo.model.kafka import (
     KafkaSink,

@@ -21,14 +21,9 @@ from wallaroo.api.kafka import KafkaSourceConfig
 from wallaroo.api.places import Place, place_of
 from wallaroo.api.row_files import CSVSourceConfig, ParquetSourceConfig
 from wallaroo.model import parquet
-from wallaroo.model.application import (
-    CustomSource,
-    HTTPSource,
-    Serialization,
-    Source,
-    TCPSource,
-)
+from wallaroo.model.application import Serialization
 from wallaroo.model.class_api import decoder_of
+from wallaroo.model.endpoints import CustomSource, HTTPSource, Source, TCPSource
 from wallaroo.model.file_connectors import FileSource
 from wallaroo.model.generators import GeneratorSource
 from wallaroo.model.kafka import (

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wallaroo.api.web import SSESinkConfig
-from wallaroo.model.application import Sink
+from wallaroo.model.endpoints import Sink
 from wallaroo.model.problems import whole_number
 
 _LEAST_KEPT = 64 * 1024

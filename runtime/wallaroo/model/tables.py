@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.tables import SQLSinkConfig
-from wallaroo.model.application import Sink
+from wallaroo.model.endpoints import Sink
 from wallaroo.wire.rows import packed_row
 
 _URL = re.compile(r"(?P<dialect>\w+)(\+\w+)?://(?P<user>[^/@]*@)?(?P<rest>.*)", re.DOTALL)

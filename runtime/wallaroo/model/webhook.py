@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wallaroo.api.web import WebhookSinkConfig
-from wallaroo.model.application import Sink
+from wallaroo.model.endpoints import Sink
 from wallaroo.model.problems import whole_number
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Sink, Source
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended, what_to_do
 from wallaroo.system.restarts import Restart, Restarts

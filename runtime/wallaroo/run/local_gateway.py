@@ -12,7 +12,8 @@ from pathlib import Path
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.auth import location_of
 from wallaroo.gateway.settings import GatewaySettings
-from wallaroo.model.application import Application, Sink, Source
+from wallaroo.model.application import Application
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port

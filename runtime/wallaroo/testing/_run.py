@@ -22,12 +22,12 @@ from wallaroo.model.application import (
     Compute,
     KeyBy,
     Pipeline,
-    Source,
     StateCompute,
     Stateful,
     Step,
     WindowCompute,
 )
+from wallaroo.model.endpoints import Source
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
     check_that_spark_has_all,
@@ -18,6 +17,7 @@ from wallaroo.engine.realtime.checkpoint import (
 )
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.spark.checkpoint.reader import last_commit
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError
 
 

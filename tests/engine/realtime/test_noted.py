@@ -26,7 +26,6 @@ from wallaroo.cli.main import main
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime import noted as notes
 from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.messages import Place
@@ -34,6 +33,7 @@ from wallaroo.engine.realtime.noted import NotedState, note, noted
 from wallaroo.engine.realtime.stopped import PublishedState
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.java import Java
+from wallaroo.engine.stored import StateLayout
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.testing import load
 

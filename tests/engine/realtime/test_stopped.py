@@ -13,11 +13,11 @@ from tests.golden import ALL
 from wallaroo.dataflow.buckets import Changes, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.stopped import PublishedState
 from wallaroo.engine.spark.checkpoint import saved_state
+from wallaroo.engine.stored import StateLayout
 
 Found = Sequence[tuple[str, Mapping[Any, Any], Sequence[Unloaded]]]
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.base import EngineSettings, StateLayout
+from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.registry import ENGINES, engine
 from wallaroo.engine.spark import user_settings
 from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.spark.supervised_query import failure_of
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.loader import ApplicationRef
 

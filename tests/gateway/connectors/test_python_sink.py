@@ -17,7 +17,7 @@ from wallaroo.gateway.connectors import python_sink as module
 from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.python_sink import PythonSinkWriter
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.application import CustomSink
+from wallaroo.model.endpoints import CustomSink
 
 
 class Memory(OutputSink):

@@ -19,7 +19,7 @@ from wallaroo.gateway.connectors import threads
 from wallaroo.gateway.connectors.python_source import PythonSourceReader
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import CustomSource
+from wallaroo.model.endpoints import CustomSource
 from wallaroo.wire.framing import Framing
 
 

@@ -21,7 +21,7 @@ from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.application import Sink, Source
+from wallaroo.model.endpoints import Sink, Source
 from wallaroo.wire.framing import Piece
 
 ALL = Choice()

@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import (
-    Batch,
-    EngineSettings,
-    OnBatch,
-    Progress,
-    StateLayout,
-    TimedBatch,
-)
+from wallaroo.engine.base import Batch, EngineSettings, OnBatch, Progress, TimedBatch
 from wallaroo.engine.batch_sizing import BatchCosts, CostsFile
 from wallaroo.engine.gateway_api import Connect
 from wallaroo.engine.metrics import EngineMetrics
@@ -45,6 +38,7 @@ from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import Query, SupervisedQuery
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.tracing import BatchId, Span, traces_for

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wallaroo.engine.base import Commit, StateLayout
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.spark.checkpoint.partitions import has_batch, last_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit
+from wallaroo.engine.stored import Commit, StateLayout
 from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import JOURNAL
-from wallaroo.engine.base import (
-    EngineSettings,
-    LastBatch,
-    Launch,
-    OnBatch,
-    StateLayout,
-)
+from wallaroo.engine.base import EngineSettings, Launch, OnBatch
 from wallaroo.engine.gateway_api import CheckpointProgress, Connect
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
@@ -48,6 +42,7 @@ from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
 from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.engine.spark.user_settings import check
+from wallaroo.engine.stored import LastBatch, StateLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

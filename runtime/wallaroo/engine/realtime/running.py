@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, OnBatch, StateLayout
+from wallaroo.engine.base import Batch, EngineSettings, OnBatch
 from wallaroo.engine.batch_sizing import BatchCosts
 from wallaroo.engine.realtime.messages import Addressed
 from wallaroo.engine.realtime.metrics import RealTimeMetrics
@@ -33,6 +33,7 @@ from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
 

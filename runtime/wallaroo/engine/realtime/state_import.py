@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.bucket_logs import Head, log_name
 from wallaroo.dataflow.packing import Packed
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import is_imported
 from wallaroo.engine.realtime.frames import (
     DONE,
@@ -40,6 +39,7 @@ from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from wallaroo.dataflow.buckets import Bucket, Unloaded
 from wallaroo.dataflow.entities import EntityCache, contents
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.realtime.checkpoint import place_of, published_after
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.noted import NotedState, noted
 from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS, local_master
 from wallaroo.engine.spark import engine
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.stored import StateLayout
 from wallaroo.model.timing import KeyTime
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import HTTPSource, TCPSource
+from wallaroo.model.endpoints import HTTPSource, TCPSource
 from wallaroo.model.sse import SSESink
 from wallaroo.system.binding import listening_socket, why_not_bound
 

@@ -14,7 +14,7 @@ import structlog
 from wallaroo.api.connectors import OutputSink
 from wallaroo.gateway.connectors.threads import SinkThread, described
 from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
-from wallaroo.model.application import CustomSink
+from wallaroo.model.endpoints import CustomSink
 
 _IDLE_WAIT_S = 0.5
 """Wait for outputs while there are none, before looking whether to stop."""

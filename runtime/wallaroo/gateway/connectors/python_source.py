@@ -19,7 +19,7 @@ from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.connectors.threads import SourceThread
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
-from wallaroo.model.application import CustomSource
+from wallaroo.model.endpoints import CustomSource
 
 _AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most: two large batches."""

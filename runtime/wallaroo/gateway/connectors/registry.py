@@ -27,7 +27,7 @@ from wallaroo.gateway.connectors.tcp.sender import TCPSender
 from wallaroo.gateway.connectors.webhook.sink import WebhookSinkWriter
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.application import (
+from wallaroo.model.endpoints import (
     CustomSink,
     CustomSource,
     HTTPSource,

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from wallaroo.model import file_connectors
-from wallaroo.model.application import Application, Sink, Source
+from wallaroo.model.application import Application
+from wallaroo.model.endpoints import Sink, Source
 
 _OF_WORKERS = {"decode", "encode", "place"}
 """Fields of sources and sinks that a gateway does not use."""

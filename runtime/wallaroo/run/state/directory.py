@@ -15,8 +15,8 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.engine.base import StateLayout
 from wallaroo.engine.registry import engine_of
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.consistency.agreement import OUTBOX
 from wallaroo.gateway.outbox.published import PublishedChanges

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wallaroo.engine.base import SavedState
+from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import FIRST

@@ -20,7 +20,7 @@ from wallaroo.gateway.connectors.http.sources import HTTPSources
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.application import HTTPSource
+from wallaroo.model.endpoints import HTTPSource
 from wallaroo.wire.framing import Framing
 
 FRAMING = Framing(4, ">I", max_frame=100)

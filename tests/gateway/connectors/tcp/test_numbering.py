@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from wallaroo.api.places import Place
 from wallaroo.gateway.connectors.tcp.numbering import remark_on_change
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.application import TCPSink
+from wallaroo.model.endpoints import TCPSink
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wallaroo.engine.base import LastBatch
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.stored import LastBatch
 from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
 
 if TYPE_CHECKING:

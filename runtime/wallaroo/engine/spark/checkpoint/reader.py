@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.buckets import Unloaded
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.engine.base import Commit
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.stored import Commit
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.timing import KeyTime
 

@@ -20,7 +20,7 @@ from wallaroo.gateway.connectors.http.serving import Serving
 from wallaroo.gateway.connectors.tcp.limits import Load, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
-from wallaroo.model.application import HTTPSource
+from wallaroo.model.endpoints import HTTPSource
 
 _RETRY_S = 1
 """Seconds after which a client may try again when the journal is full."""

@@ -12,7 +12,7 @@ from wallaroo.gateway.connectors.listening import socket_of
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
-from wallaroo.model.application import HTTPSource
+from wallaroo.model.endpoints import HTTPSource
 
 
 class HTTPSources(SourceConnector):

@@ -18,7 +18,7 @@ from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
-from wallaroo.model.application import TCPSource
+from wallaroo.model.endpoints import TCPSource
 from wallaroo.system.tls import subject_of
 from wallaroo.wire.acknowledged import (
     BATCH_BYTES,

@@ -19,7 +19,7 @@ from wallaroo.gateway.connectors.tcp.acknowledged import AckedConnection, Host, 
 from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Progress
 from wallaroo.gateway.connectors.tcp.misdirected import Misdirected
-from wallaroo.model.application import TCPSource
+from wallaroo.model.endpoints import TCPSource
 from wallaroo.wire.acknowledged import PREAMBLE
 from wallaroo.wire.unframed import Delimited, StreamFormat
 

@@ -28,7 +28,7 @@ from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Load, Progress, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
-from wallaroo.model.application import TCPSource
+from wallaroo.model.endpoints import TCPSource
 from wallaroo.observability.logs import Repeats
 
 HANDSHAKE_S = 10.0

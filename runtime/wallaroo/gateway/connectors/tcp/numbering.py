@@ -9,7 +9,7 @@ from __future__ import annotations
 import structlog
 
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.application import TCPSink
+from wallaroo.model.endpoints import TCPSink
 
 log = structlog.get_logger("wallaroo.gateway")
 

@@ -29,7 +29,7 @@ from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
-from wallaroo.model.application import TCPSink
+from wallaroo.model.endpoints import TCPSink
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.numbered import HEADER, NUMBER, sequenced

@@ -1,0 +1,61 @@
+"""What the value of an option may be, as types of click."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wallaroo.api.addresses import Address, parse_address
+from wallaroo.errors import UsageError
+from wallaroo.observability.logs import parse_levels
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+"""A file, as a click type."""
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
+"""A directory, as a click type."""
+
+
+class AddressType(click.ParamType):  # type: ignore[type-arg]
+    """`HOST:PORT`, as a click type."""
+
+    name = "HOST:PORT"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address:
+        """Parse *value*, unless it is an address already."""
+        if isinstance(value, Address):
+            return value
+        option = param.opts[0] if param else "address"
+        try:
+            return parse_address(str(value), option)
+        except UsageError as error:  # click names the option, too
+            self.fail(str(error).removeprefix(f"{option}: "), param, ctx)
+
+
+class LevelsType(click.ParamType):  # type: ignore[type-arg]
+    """Log levels, as a click type."""
+
+    name = "LEVELS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check *value*."""
+        try:
+            parse_levels(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class SettingType(click.ParamType):  # type: ignore[type-arg]
+    """`KEY=VALUE`, as a click type."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check *value*."""
+        if "=" not in value:
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return str(value)
