@@ -69,6 +69,26 @@ def test_sessions_that_do_not_agree_fail() -> None:
         sessions.end("timer", timed, wallaroo.Timers(now=sessions.GAP + 1))
 
 
+def test_joins_with_something_else_fail() -> None:
+    joins = _module("joins")
+    third = joins.Message("k 3 3", 3, 0, {"table": [None, 3], "as of": [3], "interval": [1, 3]})
+    second = joins.Message("k 2 2", 2, 0, {})
+    assert joins.last_one.function(third, None) is third
+    for join in (joins.last_one, joins.latest, joins.near):
+        with pytest.raises(ValueError, match=r"\(3, '.*', 2"):
+            join.function(third, second)
+    with pytest.raises(ValueError, match="as of"):
+        joins.latest.function(third, None)
+    gathered = joins.Gathered()
+    gathered.next = 3
+    assert joins.gather.function((third, 1), gathered) is None
+    with pytest.raises(ValueError, match="k 3 3"):
+        joins.gather.function((third, 1), gathered)
+    assert joins.gather.function((third, 3), gathered) == ["k 3 3"]
+    with pytest.raises(ValueError, match="k 3 3"):
+        joins.gather.function((third, 3), gathered)
+
+
 def _module(name: str) -> Any:
     load(str(APPLICATIONS[name]), ADDRESSES)
     return sys.modules[name]

@@ -11,10 +11,10 @@ _FOLDER = Path(__file__).parent / "applications"
 ENGINES = ("micro-batch", "real-time")
 APPLICATIONS = {
     name: _FOLDER / f"{name}.py"
-    for name in ("counting", "levels", "windows", "timers", "sessions", "asking")
+    for name in ("counting", "levels", "windows", "timers", "sessions", "asking", "joins")
 }
 """Their files, by name."""
-WITH_LEVELS = frozenset({"levels", "windows", "sessions", "asking"})
+WITH_LEVELS = frozenset({"levels", "windows", "sessions", "asking", "joins"})
 """Applications with several states in a path."""
 TOGETHER, APART = "together", "apart"
 KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP = "kafka-to-kafka", "tcp-to-kafka", "kafka-to-tcp"
