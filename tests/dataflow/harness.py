@@ -14,7 +14,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
-from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Tally
+from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Schedule, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
@@ -81,7 +81,9 @@ class Driven:
 
     def due_ns(self) -> int | None:
         """When the clock has to close windows next."""
-        return min((due for due in self.tally.due.values() if due is not None), default=None)
+        schedule = Schedule()
+        schedule.note(self.tally)
+        return schedule.next_ns
 
     def _deliver(self, outputs: Sequence[Outputs], tally: Tally) -> None:
         self.tally.merge(tally)

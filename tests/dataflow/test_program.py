@@ -382,6 +382,7 @@ def test_a_tally_comes_back_from_json_as_it_was() -> None:
     tally.add_unknown_key("numbers", set_aside(key="('a', 1)"))
     tally.add_late("one", "Sum")
     tally.due[1, 2] = 3
+    tally.expiries[1, 3] = None
     assert Tally.from_json(tally.to_json()) == tally
 
 

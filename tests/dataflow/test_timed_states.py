@@ -336,6 +336,30 @@ def test_entities_that_are_older_than_the_time_to_live_expire_after_it() -> None
     assert new.tally.metrics.expired == {"step": 1, "after": 1}
 
 
+def test_only_timers_that_are_set_may_have_outputs() -> None:
+    driven = Driven(application(ttl=20 * MS, by_event=False))
+
+    def due() -> tuple[int | None, int | None]:
+        times = [*driven.tally.due.values()], [*driven.tally.expiries.values()]
+        timers, expiries = (
+            min((at for at in all_ if at is not None), default=None) for all_ in times
+        )
+        return timers, expiries
+
+    for number, (action, timer_ns, expiry_ns) in enumerate(
+        [("-", None, 10**9), ("s", 12 * MS, 10**9), ("-", 12 * MS, 10**9), ("c", None, 10**9)]
+    ):
+        message = Message("a", 0, action, "y", 12)
+        driven.batch([[Chunk(0, number, 0, 0, _framed(message))]])
+        assert due() == (timer_ns, expiry_ns)
+        driven.restart()
+    driven.batch([[tick(10, MS)]])
+    assert due() == (None, 10**9)
+    driven.batch([[tick(11, 10**9)]])
+    assert driven.state() == {"step": {}, "after": {}}
+    assert due() == (None, None)
+
+
 def test_a_state_that_lost_its_time_to_live_keeps_its_entities() -> None:
     happening = Happening(1, Message("a", 0, "s", "y", 12), 0)
     made = application(ttl=3 * MS, by_event=False)

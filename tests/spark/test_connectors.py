@@ -107,6 +107,15 @@ def test_a_run_that_ends_with_its_sources_waits_for_its_windows(tmp_path: Path) 
     assert sum(sums) == sum(range(1000))
 
 
+def test_a_run_that_ends_with_its_sources_waits_for_timers_and_not_for_expiry(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "idle.py").write_text(IDLE)
+    with run(tmp_path / "idle.py", tmp_path, "--until-done", args=tmp_path / "out.txt") as running:
+        assert running.process.wait(PATIENCE_S) == 0
+    assert (tmp_path / "out.txt").read_text().splitlines() == ["the last one was 999"]
+
+
 SUMS = """
 import wallaroo
 
@@ -135,4 +144,35 @@ def application_setup(args):
     numbers = wallaroo.source("Numbers", wallaroo.GenSourceConfig(Numbers()))
     sink = wallaroo.FileSinkConfig(args[0], wallaroo.encoder(str), framing="lines")
     return wallaroo.build_application("Sums", numbers.to(window).to_sink(sink))
+"""
+IDLE = """
+import wallaroo
+
+class Numbers:
+    def initial_value(self):
+        return 0
+
+    def apply(self, previous):
+        return previous + 1 if previous < 999 else None
+
+class Last:
+    number = None
+
+def say(_name, last, _timers):
+    return f"the last one was {last.number}"
+
+@wallaroo.state_computation(name="say", state=Last, on_timer=say, ttl=wallaroo.hours(24))
+def keep(number, last, timers):
+    last.number = number
+    timers.set_after(wallaroo.seconds(2))
+
+@wallaroo.table_join(name="join", ttl=wallaroo.hours(24))
+def joined(left, right):
+    return left
+
+def application_setup(args):
+    numbers = wallaroo.source("Numbers", wallaroo.GenSourceConfig(Numbers())).collect()
+    said = numbers.join(numbers, joined).to(keep)
+    sink = wallaroo.FileSinkConfig(args[0], wallaroo.encoder(str), framing="lines")
+    return wallaroo.build_application("Idle", said.to_sink(sink))
 """

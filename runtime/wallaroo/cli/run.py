@@ -60,8 +60,9 @@ OPTIONS = Options(
     until_done=Option(
         "--until-done",
         is_flag=True,
-        help="Stop when every source has ended, every window has closed, and everything is "
-        "processed and delivered; for applications that read files and generators.",
+        help="Stop when every source has ended, every window has closed, every timer has been "
+        "called, and everything is processed and delivered; for applications that read files and "
+        "generators.",
     ),
     reload=Option(
         "--reload",

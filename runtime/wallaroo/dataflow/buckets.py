@@ -60,8 +60,9 @@ class Bucket:
     head: Head = NO_LOG
     """Head of the log as of the last commit."""
     timers: Timers | None = None
-    """When its windows close, its timers are due and its entities expire; None if not determined
-    yet."""
+    """When its windows close and its timers are due; None if not determined yet."""
+    expiries: Timers | None = None
+    """When its entities without timers expire, which has no output; None as above."""
     idle: Timers | None = None
     """When its windows can be forgotten, which has no effect on messages; None as above."""
     open_windows: OpenWindows | None = None

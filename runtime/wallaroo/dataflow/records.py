@@ -120,8 +120,10 @@ class Tally:
     late: dict[tuple[str, str], int] = field(default_factory=dict)
     """Number of late messages, by (pipeline, windows)."""
     due: dict[tuple[int, int], int | None] = field(default_factory=dict)
-    """When the clock closes the next window, in nanoseconds since the Unix epoch, by (level,
-    bucket); None for never."""
+    """When the clock closes the next window or calls the next timer, in nanoseconds since the Unix
+    epoch, by (level, bucket); None for never."""
+    expiries: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    """When it frees the next entity, which has no output, likewise."""
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     """Metrics of the task."""
     failures: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -167,6 +169,7 @@ class Tally:
         for step, count in other.late.items():
             self.late[step] = self.late.get(step, 0) + count
         self.due |= other.due
+        self.expiries |= other.expiries
         self.metrics.merge(other.metrics)
 
     def __bool__(self) -> bool:
@@ -196,6 +199,7 @@ class Tally:
             "unknown_keys": [[*entry, count] for entry, count in self.unknown_keys.items()],
             "late": [[*step, count] for step, count in self.late.items()],
             "due": [[*bucket, due] for bucket, due in self.due.items()],
+            "expiries": [[*bucket, due] for bucket, due in self.expiries.items()],
             "figures": self.metrics.to_json(),
             "failures": [[*kind, count] for kind, count in self.failures.items()],
         }
@@ -210,9 +214,46 @@ class Tally:
             {(partition, key): count for partition, key, count in value["unknown_keys"]},
             {(pipeline, step): count for pipeline, step, count in value["late"]},
             {(level, bucket): due for level, bucket, due in value["due"]},
-            TaskMetrics.from_json(value["figures"]),
-            {
+            metrics=TaskMetrics.from_json(value["figures"]),
+            failures={
                 (pipeline, step, place): count
                 for pipeline, step, place, count in value.get("failures", [])
             },
+            expiries={(level, bucket): due for level, bucket, due in value.get("expiries", [])},
         )
+
+
+class Schedule:
+    """When the clock has an effect next on what several tasks have reported.
+
+    Example:
+        >>> schedule, tally = Schedule(), Tally()
+        >>> tally.expiries[1, 0] = 10
+        >>> schedule.note(tally)
+        >>> schedule.next_ns, schedule.has_outputs
+        (10, False)
+        >>> tally.due[1, 0] = 20
+        >>> schedule.note(tally)
+        >>> schedule.next_ns, schedule.has_outputs
+        (10, True)
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[tuple[int, int], int | None] = {}
+        self._expiries: dict[tuple[int, int], int | None] = {}
+
+    def note(self, tally: Tally) -> None:
+        """Note what a task has reported last of its buckets."""
+        self._due |= tally.due
+        self._expiries |= tally.expiries
+
+    @property
+    def next_ns(self) -> int | None:
+        """When it has the next effect, in nanoseconds since the Unix epoch; None for never."""
+        times = (*self._due.values(), *self._expiries.values())
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether one of its effects may have outputs."""
+        return any(at is not None for at in self._due.values())

@@ -98,10 +98,10 @@ class StateRunner:
             state: The bucket in memory, which is modified.
         """
         self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
-        self._idle = state.idle or Timers()
+        self._expiries, self._idle = state.expiries or Timers(), state.idle or Timers()
         self._open_windows = state.open_windows or OpenWindows()
         self._changes = Changes.none(len(state.entities))
-        self._timed_states.begin(bucket, state, self._timers, self._changes)
+        self._timed_states.begin(bucket, state, self._timers, self._expiries, self._changes)
         self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
         for blob in packed:
@@ -122,8 +122,11 @@ class StateRunner:
         for number, name in self._names.items():
             self._results.metrics.add_hot_keys(name, self._hot[number])
         if self._timed:
-            due = self._timers.next_ns()
-            self._results.tally.due[self._level, bucket] = None if due is None else bounded_ns(due)
+            tally, at = self._results.tally, (self._level, bucket)
+            tally.due[at], tally.expiries[at] = (
+                None if (due := timers.next_ns()) is None else bounded_ns(due)
+                for timers in (self._timers, self._expiries)
+            )
             self._report_windows()
         return self._changes
 
@@ -316,8 +319,10 @@ class StateRunner:
 
     @runs_step("stage")
     def _tick(self, stamp: Stamp) -> None:
-        """Close the windows, and call the timers, that are due."""
+        """Close the windows, call the timers, and free the entities, that are due."""
         now = stamp[1]
+        for number, key in self._expiries.take_due(now):
+            self._timed_states.tick(stamp, number, key)
         for order, (number, key) in enumerate(self._timers.take_due(now)):
             if self._timed_states.contains(number):
                 self._timed_states.tick(stamp, number, key)
@@ -375,7 +380,8 @@ class StateRunner:
 
     def _timers_of(self, state: Bucket) -> Timers:
         if state.timers is None:
-            state.timers, state.idle, state.open_windows = Timers(), Timers(), OpenWindows()
+            state.timers, state.expiries = Timers(), Timers()
+            state.idle, state.open_windows = Timers(), OpenWindows()
             for number in self._timed:
                 windows = self._program.partitions[number].windows
                 if windows is None:
@@ -384,7 +390,7 @@ class StateRunner:
                     state.timers.set(number, key, windows.due_ns(entity))
                     state.idle.set(number, key, windows.idle_ns(entity))
                     state.open_windows.note(number, key, windows, entity)
-            self._timed_states.set_all(state, state.timers)
+            self._timed_states.set_all(state, state.timers, state.expiries)
         return state.timers
 
     def _report_windows(self) -> None:

@@ -68,23 +68,34 @@ class TimedStates:
             if isinstance(stage.step, StateCompute) and stage.step.on_timer is not None:
                 self._owners[stage.partition] = stage
 
-    def begin(self, number: int, bucket: Bucket, wakes: Timers, changes: Changes) -> None:
-        """Run over *bucket* from now on, and note *changes* and when its keys *wake*."""
-        self._number, self._bucket, self._wakes, self._changes = number, bucket, wakes, changes
+    def begin(
+        self, number: int, bucket: Bucket, wakes: Timers, expiries: Timers, changes: Changes
+    ) -> None:
+        """Run over *bucket* from now on, and note *changes* and when to look at its keys.
+
+        Args:
+            number: Number of the bucket.
+            bucket: The bucket.
+            wakes: For keys with timers.
+            expiries: For keys without, whose entities expire.
+            changes: What is changed.
+        """
+        self._number, self._bucket, self._changes = number, bucket, changes
+        self._wakes, self._expiries = wakes, expiries
 
     def contains(self, partition: int) -> bool:
         """Whether the state *partition* has timers or a time to live."""
         return partition in self._timings
 
-    def set_all(self, bucket: Bucket, wakes: Timers) -> None:
-        """Set when the keys of *bucket*, which has just been read, wake."""
+    def set_all(self, bucket: Bucket, wakes: Timers, expiries: Timers) -> None:
+        """Set when to look at the keys of *bucket*, which has just been read; see `begin`."""
         for number, timing in self._timings.items():
             for key in bucket.entities[number]:
                 time = bucket.times.get((number, key))
                 if time is not None:
-                    wakes.set(number, key, timing.wake_ns(time))
+                    (wakes if time.timers else expiries).set(number, key, timing.wake_ns(time))
                 elif timing.ttl_ns is not None:  # as old as what looks at it next
-                    wakes.set(number, key, 0)
+                    expiries.set(number, key, 0)
 
     @runs_step("stage")
     def take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
@@ -239,8 +250,13 @@ class TimedStates:
             if self._bucket.times.pop(where, None) is not None or where in self._changes.times:
                 self._changes.times[where] = None
             self._wakes.forget(*where)
+            self._expiries.forget(*where)
             return
         self._changes.times[where] = time
-        due_ns, set_ns = timing.wake_ns(time), self._wakes.of(*where)
+        own, other = self._wakes, self._expiries
+        if not time.timers:
+            own, other = other, own
+        other.forget(*where)
+        due_ns, set_ns = timing.wake_ns(time), own.of(*where)
         if due_ns is None or set_ns is None or due_ns < set_ns:  # else it is set again when woken
-            self._wakes.set(*where, due_ns)
+            own.set(*where, due_ns)

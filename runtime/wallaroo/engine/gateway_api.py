@@ -171,10 +171,11 @@ class GatewayAPI(Protocol):
     def forget_changes(self, run: str, epoch: int) -> None:
         """Drop the published changes of *run* up to *epoch*, which a checkpoint contains now."""
 
-    def wake(self, at_ns: int | None) -> None:
+    def wake(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
         """Put a tick into the journal when the wall clock shows *at_ns*; None for never.
 
-        Replaces the time of the call before.
+        Replaces the time of the call before. *has_outputs* tells whether this tick or a later one
+        may have outputs, for which a run that ends by itself waits.
         """
 
     def consume(self, end: Offsets) -> None:

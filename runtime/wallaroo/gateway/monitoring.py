@@ -64,7 +64,7 @@ class Monitor:
             backlog_bytes=self._journal.disk_bytes,
             waited_s=waited_s,
             undelivered=self._outbox.undelivered,
-            waits_for_time=self._journal.wakes,
+            waits_for_time=self._journal.waits_for_time,
             published=counters.get("published", 0),
             delivered=counters.get("delivered", 0),
             set_aside=counters.get("set_aside", 0),

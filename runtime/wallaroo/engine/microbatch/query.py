@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Tally
+from wallaroo.dataflow.records import Schedule, Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.gateway_api import GatewayAPI, Stopped
 from wallaroo.engine.microbatch.job import Job
@@ -146,8 +146,7 @@ class _Commit:
         """Why no further batch can be published; Spark reports it only as text."""
         self._run: str | None = None
         self._timed = bool(program.timed)
-        self._due: dict[tuple[int, int], int | None] = {}
-        """When windows must close, by level and bucket."""
+        self._schedule = Schedule()
         if self._timed:
             gateway.wake(_AT_ONCE)
 
@@ -170,12 +169,16 @@ class _Commit:
             self.stopped = error
             raise
         if self._timed:
-            self._gateway.wake(_AT_ONCE if tally is None else self._next_due(tally))
+            self._wake(tally)
         self._on_batch(Batch(batch, tally or Tally()))
 
-    def _next_due(self, tally: Tally) -> int | None:
-        self._due |= tally.due
-        return min((due for due in self._due.values() if due is not None), default=None)
+    def _wake(self, tally: Tally | None) -> None:
+        """Ask for the next tick, after a batch with *tally*; None if that is not known."""
+        if tally is None:
+            self._gateway.wake(_AT_ONCE)
+            return
+        self._schedule.note(tally)
+        self._gateway.wake(self._schedule.next_ns, has_outputs=self._schedule.has_outputs)
 
     def _run_name(self) -> str:
         """Name of the checkpoint's query, which batch numbers belong to."""

@@ -394,7 +394,7 @@ class ChunkRun:
             self._reports.published(self._query, chunks, tally, finished)
             with self._changed:
                 self._flights.published(len(chunks))
-                self._ticks.published(chunks[-1].number, tally.due)
+                self._ticks.published(chunks[-1].number, tally)
                 self._changed.notify_all()
             self._report()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from wallaroo.dataflow.records import TICK_SOURCE, Chunk
+from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Schedule, Tally
 from wallaroo.gateway.journal.journal import Journal
 
 _AT_ONCE = 0
@@ -20,8 +20,7 @@ class Ticks:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._due: dict[tuple[int, int], int | None] = {}
-        """When windows must close, by level and partition."""
+        self._schedule = Schedule()
         self._asked = False
         """Whether the journal is asked for a tick that is not published."""
         self._chunk: int | None = None
@@ -36,17 +35,18 @@ class Ticks:
         if any(one.source == TICK_SOURCE for one in messages):
             self._chunk = number
 
-    def published(self, number: int, due: Mapping[tuple[int, int], int | None]) -> None:
-        """Note that chunks up to *number* are published, which say when windows are *due*."""
-        self._due |= due
+    def published(self, number: int, tally: Tally) -> None:
+        """Note that chunks up to *number* are published, whose *tally* says what is due when."""
+        self._schedule.note(tally)
         if self._chunk is not None and number >= self._chunk:
             self._asked, self._chunk = False, None
         if self._asked and not self._journal.wakes:
             return  # a tick is under way: what is due now may not be due after it
-        known = [at for at in self._due.values() if at is not None]
-        if known or self._asked:
-            self._ask(min(known, default=None))
+        next_ns = self._schedule.next_ns
+        if next_ns is not None or self._asked:
+            self._ask(next_ns, has_outputs=self._schedule.has_outputs)
 
-    def _ask(self, at_ns: int | None) -> None:
+    def _ask(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
         self._asked = at_ns is not None
-        self._journal.wake(at_ns, durably=False)  # the next run asks at once
+        # not durably, as the next run asks at once
+        self._journal.wake(at_ns, has_outputs=has_outputs, durably=False)

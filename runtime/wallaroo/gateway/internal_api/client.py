@@ -112,9 +112,9 @@ class EngineClient(Connection):
         """See `GatewayAPI.forget_changes`."""
         self._ask("forget_changes", {"run": run, "epoch": epoch})
 
-    def wake(self, at_ns: int | None) -> None:
+    def wake(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
         """See `GatewayAPI.wake`."""
-        self._ask("wake", {"at_ns": at_ns})
+        self._ask("wake", {"at_ns": at_ns, "has_outputs": has_outputs})
 
     def consume(self, end: Offsets) -> None:
         """See `GatewayAPI.consume`."""

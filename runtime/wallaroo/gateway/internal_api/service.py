@@ -164,7 +164,9 @@ class Service(flight.FlightServerBase):
                 asked["run"], asked["epoch"]
             ),
             GREETING: lambda _: None,
-            "wake": lambda asked: self._journal.wake(asked["at_ns"]),
+            "wake": lambda asked: self._journal.wake(
+                asked["at_ns"], has_outputs=asked["has_outputs"]
+            ),
             **control,
         }
 

@@ -22,7 +22,7 @@ class GatewayStatus:
     undelivered: int
     """Outputs published and not delivered."""
     waits_for_time: bool
-    """Whether windows are open that the clock will close."""
+    """Whether the clock will close windows or call timers."""
     published: int
     """Outputs that batches have published since the state directory was new."""
     delivered: int

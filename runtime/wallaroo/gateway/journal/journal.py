@@ -102,6 +102,7 @@ class Journal:
         self._processed = self._positions.get("processed")
         self._write_buffer.ahead.found(self.chunks.sizes(self._processed))
         self._wake_ns = self._positions.get("wake") or NEVER
+        self._wakes_for_outputs = True
         self._end = max(end or 0, self._trimmed)
         self._openings = note_opening(self._database, self._trimmed, self._end)
         self._mark = MarkWriter(path)
@@ -201,6 +202,12 @@ class Journal:
         return self._wake_ns < NEVER
 
     @property
+    def waits_for_time(self) -> bool:
+        """Whether a tick is scheduled, and it or a later one may have outputs."""
+        with self._changed:
+            return self.wakes and self._wakes_for_outputs
+
+    @property
     def disk_bytes(self) -> int:
         """Bytes of messages that are on disk."""
         return self._write_buffer.stored_bytes
@@ -220,11 +227,12 @@ class Journal:
         with self._changed:
             return self._changed.wait_for(lambda: not self._write_buffer.waiting_bytes, timeout_s)
 
-    def wake(self, at_ns: int | None, *, durably: bool = True) -> None:
+    def wake(self, at_ns: int | None, *, has_outputs: bool = True, durably: bool = True) -> None:
         """Add a tick when the clock shows *at_ns*; None for never.
 
         Args:
             at_ns: When, in nanoseconds since the Unix epoch.
+            has_outputs: Whether it or a later one may have outputs.
             durably: Whether a journal that is opened again is to know of it.
         """
         if durably:
@@ -232,6 +240,7 @@ class Journal:
                 self._positions.put("wake", NEVER if at_ns is None else at_ns)
         with self._changed:
             self._wake_ns = NEVER if at_ns is None else at_ns
+            self._wakes_for_outputs = has_outputs
             self._changed.notify_all()
 
     def wait_beyond(self, offset: int, timeout_s: float) -> None:
