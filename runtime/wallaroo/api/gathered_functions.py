@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from wallaroo.api.durations import positive
 from wallaroo.api.functions import AnyComputation, Decorated, In_contra, Result_co
 from wallaroo.api.retries import Retries
-from wallaroo.api.timers import Duration, duration_ns
+from wallaroo.api.timers import NsOrTimedelta, ns_or_timedelta
 from wallaroo.errors import WallarooParameterError
 
 In = TypeVar("In")
@@ -92,7 +92,7 @@ def computation_async(
     name: str,
     *,
     concurrency: int = DEFAULT_CONCURRENCY,
-    timeout: Duration = DEFAULT_TIMEOUT_NS,
+    timeout: NsOrTimedelta = DEFAULT_TIMEOUT_NS,
     retry: Retries | None = None,
 ) -> Callable[[Callable[[In], Coroutine[Any, Any, Result]]], AsyncComputation[In, Result]]:
     """Declare a stateless computation with `async def`: one message in, one message or None out.
@@ -122,7 +122,7 @@ def computation_async(
         'WHY?'
     """
     _check_number("concurrency", concurrency, MAX_CONCURRENCY)
-    timeout_ns = positive("timeout", duration_ns("timeout", timeout))
+    timeout_ns = positive("timeout", ns_or_timedelta("timeout", timeout))
     return lambda function: AsyncComputation(function, name, retry, concurrency, timeout_ns)
 
 
@@ -130,7 +130,7 @@ def computation_batch(
     name: str,
     *,
     max: int = DEFAULT_BATCH,  # noqa: A002 - what it is called in other systems, too
-    wait: Duration = 0,
+    wait: NsOrTimedelta = 0,
     retry: Retries | None = None,
 ) -> Callable[[Callable[[list[In]], ResultList]], BatchComputation[In, ResultList]]:
     """Declare a stateless computation of a list of messages, which returns a result for each.
@@ -158,7 +158,7 @@ def computation_batch(
         [2, 2]
     """
     _check_number("max", max, MAX_BATCH)
-    wait_ns = duration_ns("wait", wait)
+    wait_ns = ns_or_timedelta("wait", wait)
     if not 0 <= wait_ns <= LONGEST_WAIT_NS:
         msg = f"the wait is {wait_ns} ns; it must be at least 0 and at most 60 s"
         raise WallarooParameterError(msg)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wallaroo.api.timers import Duration, duration_ns
+from wallaroo.api.timers import NsOrTimedelta, ns_or_timedelta
 from wallaroo.errors import WallarooParameterError
 
 _BACKOFF_NS = 100_000_000
@@ -33,7 +33,7 @@ class Retries:
 
 def retries(
     times: int,
-    backoff: Duration = _BACKOFF_NS,
+    backoff: NsOrTimedelta = _BACKOFF_NS,
     on: type[Exception] | tuple[type[Exception], ...] = Exception,
 ) -> Retries:
     """Declare that a computation is tried again before its message becomes a dead letter.
@@ -68,7 +68,7 @@ def retries(
     if times < 1:
         msg = f"the number of retries is {times}; it must be positive"
         raise WallarooParameterError(msg)
-    backoff_ns = duration_ns("backoff", backoff)
+    backoff_ns = ns_or_timedelta("backoff", backoff)
     if backoff_ns < 0:
         msg = f"the backoff is {backoff_ns} ns; it must not be negative"
         raise WallarooParameterError(msg)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from wallaroo.api.durations import positive
 from wallaroo.api.functions import Decorated, In, In_contra, Result, Result_co, Results, State
-from wallaroo.api.timers import Duration, Timers, duration_ns
+from wallaroo.api.timers import NsOrTimedelta, Timers, ns_or_timedelta
 from wallaroo.errors import WallarooParameterError
 
 OnTimer = TypeVar("OnTimer")
@@ -58,7 +58,7 @@ class StateTiming:
     @classmethod
     def of(
         cls,
-        ttl: Duration | None,
+        ttl: NsOrTimedelta | None,
         on_timer: Callable[[str, Any, Timers], Any] | None,
         event_time: Callable[[Any], int] | None,
     ) -> StateTiming:
@@ -68,7 +68,7 @@ class StateTiming:
             TypeError: The time to live has another type.
             WallarooParameterError: It is not positive, or the event time is of no use.
         """
-        ttl_ns = None if ttl is None else positive("ttl", duration_ns("ttl", ttl))
+        ttl_ns = None if ttl is None else positive("ttl", ns_or_timedelta("ttl", ttl))
         if event_time is not None and ttl is None and on_timer is None:
             msg = "event_time has no effect without ttl or on_timer; omit it"
             raise WallarooParameterError(msg)
@@ -112,7 +112,7 @@ def state_computation(
     name: str,
     state: type[State],
     *,
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[[In, State], Result]], StateComputation[In, State, Result]]: ...
 
@@ -123,7 +123,7 @@ def state_computation(
     state: type[State],
     *,
     on_timer: Callable[[str, State, Timers], OnTimer],
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Result]],
@@ -136,7 +136,7 @@ def state_computation(
     name: str,
     state: None = None,
     *,
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State], tuple[Result, Any]]], StateComputation[In, State, tuple[Result, Any]]
@@ -149,7 +149,7 @@ def state_computation(
     state: None = None,
     *,
     on_timer: Callable[[str, State, Timers], tuple[OnTimer, Any]],
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Result, Any]]],
@@ -161,7 +161,7 @@ def state_computation(
     name: str,
     state: Any = None,
     *,
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     on_timer: Callable[..., Any] | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Any:
@@ -203,7 +203,7 @@ def state_computation_multi(
     name: str,
     state: type[State],
     *,
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[[In, State], Results]], MultiStateComputation[In, State, Results]]: ...
 
@@ -214,7 +214,7 @@ def state_computation_multi(
     state: type[State],
     *,
     on_timer: Callable[[str, State, Timers], OnTimers],
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Results]],
@@ -227,7 +227,7 @@ def state_computation_multi(
     name: str,
     state: None = None,
     *,
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State], tuple[Results, Any]]],
@@ -241,7 +241,7 @@ def state_computation_multi(
     state: None = None,
     *,
     on_timer: Callable[[str, State, Timers], tuple[OnTimers, Any]],
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Results, Any]]],
@@ -253,7 +253,7 @@ def state_computation_multi(
     name: str,
     state: Any = None,
     *,
-    ttl: Duration | None = None,
+    ttl: NsOrTimedelta | None = None,
     on_timer: Callable[..., Any] | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Any:

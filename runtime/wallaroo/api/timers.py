@@ -16,7 +16,7 @@ ever."""
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
-Duration = int | datetime.timedelta
+NsOrTimedelta = int | datetime.timedelta
 """A number of nanoseconds, as `wallaroo.seconds` and similar functions return, or a timedelta."""
 Time = int | datetime.datetime
 """Nanoseconds since the Unix epoch, or a datetime with a time zone."""
@@ -70,7 +70,7 @@ class Timers:
         """
         return self._now
 
-    def set_after(self, duration: Duration, name: str = DEFAULT_NAME) -> None:
+    def set_after(self, duration: NsOrTimedelta, name: str = DEFAULT_NAME) -> None:
         """Set the timer *name* to *duration* from now; if it is set already, this moves it.
 
         Args:
@@ -82,7 +82,7 @@ class Timers:
             WallarooParameterError: The duration is negative; in the function of a timer, it is less
                 than a millisecond.
         """
-        after = duration_ns("duration", duration)
+        after = ns_or_timedelta("duration", duration)
         if after < 0:
             msg = f"the duration is {after} ns; it must not be negative"
             raise WallarooParameterError(msg)
@@ -151,16 +151,16 @@ class CallTimers(Timers):
         self._is_over = True
 
 
-def duration_ns(what: str, duration: Any) -> int:
+def ns_or_timedelta(what: str, duration: Any) -> int:
     """Convert *duration*, which messages call *what*, to nanoseconds.
 
     Raises:
         TypeError: It is neither an int nor a timedelta.
 
     Example:
-        >>> duration_ns("ttl", datetime.timedelta(seconds=2))
+        >>> ns_or_timedelta("ttl", datetime.timedelta(seconds=2))
         2000000000
-        >>> duration_ns("ttl", 2.5)
+        >>> ns_or_timedelta("ttl", 2.5)
         Traceback (most recent call last):
             ...
         TypeError: the ttl is 2.5; expected nanoseconds, as of wallaroo.seconds(2.5), or a timedelta
