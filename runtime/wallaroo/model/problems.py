@@ -145,9 +145,37 @@ def describe(thing: Any) -> str:
         decorator = thing.__qualname__.partition(".")[0]
         if decorator != name:  # an inner function, because the decorator was not called
             return f"the result of @{decorator} without its arguments; write {_with_name(thing)}"
-    if inspect.isfunction(thing) and thing.__module__.startswith("wallaroo.codecs."):
+    if makes_codecs(thing):
         return f"the function {name} without a call (write {name}(…))"
     return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
+
+
+def makes_codecs(thing: Any) -> bool:
+    """Whether *thing* is a function that makes a decoder or an encoder, and not one itself.
+
+    Example:
+        >>> from wallaroo.codecs import json_decoder
+        >>> makes_codecs(json_decoder), makes_codecs(json_decoder())
+        (True, False)
+    """
+    return inspect.isfunction(thing) and thing.__module__.startswith("wallaroo.codecs.")
+
+
+def not_a(kind: str, thing: Any, expected: str) -> str:
+    """Return a message that *thing* is not of the *kind*, and what is *expected*.
+
+    Example:
+        >>> from wallaroo.codecs import json_decoder
+        >>> not_a("decoder", 7, "expected a function")
+        '7 is not a decoder; expected a function'
+        >>> not_a("decoder", json_decoder, "expected a function")
+        'json_decoder makes a decoder and is not one; call it: json_decoder(…)'
+    """
+    if makes_codecs(thing):
+        name = thing.__name__
+        made = "a decoder" if name.endswith("decoder") else "an encoder"
+        return f"{name} makes {made} and is not one; call it: {name}(…)"
+    return f"{describe(thing)} is not {'an' if kind[0] in 'aeiou' else 'a'} {kind}; {expected}"
 
 
 def _with_name(thing: Any) -> str:

@@ -28,7 +28,14 @@ from wallaroo.model.kafka import (
     problems_of,
     topic_of,
 )
-from wallaroo.model.problems import Problems, describe, described_with, missing_instance, name_of
+from wallaroo.model.problems import (
+    Problems,
+    describe,
+    described_with,
+    missing_instance,
+    name_of,
+    not_a,
+)
 
 
 class _Encoding(Protocol):
@@ -163,10 +170,8 @@ class SinkResolver:
             )
             encode = encode.function
         else:
-            self._problems.add(
-                config.place,
-                f"{where}: {describe(encode)} is not an encoder; decorate it with @encoder",
-            )
+            problem = not_a("encoder", encode, "decorate it with @encoder")
+            self._problems.add(config.place, f"{where}: {problem}")
         return encode, place
 
     def _file_writer(self, config: FileSinkConfig[Any], where: str) -> FileSink:

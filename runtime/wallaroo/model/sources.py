@@ -33,7 +33,15 @@ from wallaroo.model.kafka import (
     start_of,
     topic_of,
 )
-from wallaroo.model.problems import Problems, describe, described_with, missing_instance, name_of
+from wallaroo.model.problems import (
+    Problems,
+    describe,
+    described_with,
+    makes_codecs,
+    missing_instance,
+    name_of,
+    not_a,
+)
 from wallaroo.model.row_files import CSVRows, ParquetRows, RowFiles, decoding_rows
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
@@ -228,7 +236,7 @@ class SourceResolver:
                     made.function, 1, f"{where}: decoder {name_of(made)}", "payload"
                 )
                 return framing, made.function
-            problem = f"{describe(made)} is not a decoder; decorate it with @decoder"
+            problem = not_a("decoder", made, "decorate it with @decoder")
         except ValueError as error:
             problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
             if missing_instance(decoder, "decode") is not None:
@@ -244,9 +252,9 @@ class SourceResolver:
         function = getattr(decoder, "decode", decoder)
         if isinstance(decoder, (Decoder, str, bytes)):
             function = getattr(decoder, "function", None)
-        if not callable(function):
+        if makes_codecs(decoder) or not callable(function):
             self._problems.add(
-                place, f"{where}: {describe(decoder)} is not a decoder; expected a function"
+                place, f"{where}: {not_a('decoder', decoder, 'expected a function')}"
             )
             return bytes
         self._problems.check_arity(function, 1, f"{where}: decoder {name_of(decoder)}", "payload")
