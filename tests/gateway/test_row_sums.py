@@ -17,6 +17,7 @@ from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.consistency.damage import check_for_damage
 from wallaroo.gateway.database import DamagedDatabase, connect
 from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
@@ -37,7 +38,8 @@ def write(directory: Path, times: int = 2) -> None:
     for _ in range(times):
         number += 1
         at = name, number
-        journal.submit(0, 1, b"x", at, Reached("lines", b"%d" % number))
+        request = KeyedRequest(0, b"key %d" % number, b"digest", 1)
+        journal.submit(0, 1, b"x", at, Reached("lines", b"%d" % number), request)
         assert journal.flush(PATIENCE_S)
         journal.note_processed(number)
     journal.close()

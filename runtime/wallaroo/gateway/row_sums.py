@@ -16,7 +16,7 @@ from pathlib import Path
 from wallaroo.gateway.database import DamagedDatabase, checksum, transaction
 
 TABLES = (
-    *("accepted", "opening", "position", "reached", "stream", "stream_opener"),
+    *("accepted", "opening", "position", "reached", "request_key", "stream", "stream_opener"),
     *("batch", "counter", "delivered", "forgotten", "identity", "letter_origin", "letter_total"),
     *("kept", "numbering", "progress", "published", "sent", "sequence", "task_report"),
 )

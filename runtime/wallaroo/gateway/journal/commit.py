@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wallaroo.dataflow.records import TICK_SOURCE
+from wallaroo.gateway.journal import request_keys
 from wallaroo.gateway.journal.chunk_rows import INSERT, Row, row_of
+from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import Waiting
 
@@ -32,12 +34,14 @@ class Commit:
     """Where to resume reading, by source."""
     stream_positions: dict[StreamName, int] = field(default_factory=dict)
     """Numbers of the last messages, by stream."""
+    requests: list[KeyedRequest] = field(default_factory=list)
 
     def store(self, database: sqlite3.Connection) -> None:
         """Store all but the positions of streams, in the caller's transaction."""
         database.executemany(INSERT, self.rows)
         database.executemany("INSERT OR REPLACE INTO accepted VALUES (?, ?)", self.accepted.items())
         database.executemany("INSERT OR REPLACE INTO reached VALUES (?, ?)", self.reached.items())
+        request_keys.store(database, self.requests)
 
 
 def commit_of(taken: Sequence[Waiting], end: int, accepted: Mapping[int, int]) -> Commit:
@@ -63,4 +67,6 @@ def commit_of(taken: Sequence[Waiting], end: int, accepted: Mapping[int, int]) -
             commit.accepted[waiting.source] = before + waiting.count
         if waiting.stream_position is not None:
             commit.stream_positions.update([waiting.stream_position])
+        if waiting.request is not None:
+            commit.requests.append(waiting.request)
     return commit

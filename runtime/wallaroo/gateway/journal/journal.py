@@ -30,13 +30,15 @@ from wallaroo.gateway.journal.openings import departure, note_opening
 from wallaroo.gateway.journal.positions import SCHEMA as POSITION_SCHEMA
 from wallaroo.gateway.journal.positions import Positions
 from wallaroo.gateway.journal.reader import ChunkReader
+from wallaroo.gateway.journal.request_keys import SCHEMA as REQUEST_SCHEMA
+from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
 from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.system.failpoints import fault
 
-SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA
+SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA + REQUEST_SCHEMA
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit for which the disk had no room is repeated."""
 _ADVICE = "it resumes when outputs are delivered, or when the disk has more space"
@@ -91,6 +93,8 @@ class Journal:
             self._database, self._database_lock, self._changed, limits.streams
         )
         """How much of each stream of the acknowledged protocol is on disk."""
+        self.request_keys = RequestKeys(self._database, self._database_lock)
+        """Keys of requests that are on disk."""
         stored = bytes_before(self._database, NEVER)
         self.clock = SteadyClock(clock, uptime, self._positions.clock())
         """The clock by which messages arrive and ticks come."""
@@ -119,15 +123,16 @@ class Journal:
         data: bytes,
         stream_position: StreamPosition | None = None,
         reached: Reached | None = None,
+        request: KeyedRequest | None = None,
     ) -> bool:
         """Hand in *count* messages of *source*; returns whether there is room for more.
 
-        The order of the calls is the order of arrival. *stream_position* and *reached* are
-        committed with the messages; *reached* may come without any.
+        The order of the calls is the order of arrival. *stream_position*, *reached* and *request*
+        are committed with the messages; *reached* may come without any.
         """
         with self._changed:
             self._changed.notify_all()
-            return self._write_buffer.add(source, count, data, stream_position, reached)
+            return self._write_buffer.add(source, count, data, stream_position, reached, request)
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
         """Hand in one message, and the position after it; returns whether there is more room."""

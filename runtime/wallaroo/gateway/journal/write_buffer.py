@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wallaroo.gateway.journal.ahead import Ahead
+from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamPosition
 
 _GATHER_BYTES = 256 * 1024
@@ -37,7 +38,9 @@ class Reached(NamedTuple):
 class Waiting:
     """A chunk that is not committed yet, small enough to have thousands of them."""
 
-    __slots__ = ("arrived_ns", "count", "data", "reached", "source", "stream_position")
+    __slots__ = (
+        *("arrived_ns", "count", "data", "reached", "request", "source", "stream_position"),
+    )
 
     def __init__(
         self,
@@ -47,10 +50,12 @@ class Waiting:
         data: bytes | bytearray,
         stream_position: StreamPosition | None = None,
         reached: Reached | None = None,
+        request: KeyedRequest | None = None,
     ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
         self.stream_position = stream_position
         self.reached = reached
+        self.request = request
 
 
 class WriteBuffer:
@@ -86,9 +91,10 @@ class WriteBuffer:
         data: bytes,
         stream_position: StreamPosition | None = None,
         reached: Reached | None = None,
+        request: KeyedRequest | None = None,
     ) -> bool:
         """Add a chunk of *count* messages; returns whether there is room for more."""
-        chunk = Waiting(source, self._arrival(), count, data, stream_position, reached)
+        chunk = Waiting(source, self._arrival(), count, data, stream_position, reached, request)
         self._chunks.append(chunk)
         return self._grew(source, len(data))
 

@@ -16,6 +16,7 @@ import pytest
 from tests.gateway.harness import NOWHERE, Authority, Loop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.http import server
 from wallaroo.gateway.connectors.http.sources import HTTPSources
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.journal import Journal
@@ -24,6 +25,7 @@ from wallaroo.model.endpoints import HTTPSource
 from wallaroo.wire.framing import Framing
 
 FRAMING = Framing(4, ">I", max_frame=100)
+KEY = {"Idempotency-Key": "8e03978e-40d5-43e8-bc93-6894a57f9324"}
 NDJSON = {"Content-Type": "application/x-ndjson; charset=utf-8"}
 
 
@@ -239,8 +241,8 @@ def test_room_that_comes_before_the_journal_is_known_to_be_full_is_not_missed(
 ) -> None:
     submit = running.journal.submit
 
-    def full_for_a_moment(*arguments: Any) -> bool:
-        assert submit(*arguments)
+    def full_for_a_moment(*arguments: Any, **keywords: Any) -> bool:
+        assert submit(*arguments, **keywords)
         running.sources.on_room()
         return False
 
@@ -248,3 +250,75 @@ def test_room_that_comes_before_the_journal_is_known_to_be_full_is_not_missed(
         patch.setattr(running.journal, "submit", full_for_a_moment)
         assert running.post(b"one").status == 202
     assert running.post(b"two").status == 202
+
+
+def test_a_request_that_is_repeated_with_its_key_is_accepted_once(running: Running) -> None:
+    first = running.post(b"order", KEY)
+    assert first[:2] == (202, "1 accepted\n")
+    assert "Idempotent-Replayed" not in first.headers
+    again = running.post(b"order", KEY)
+    assert again[:2] == (202, "1 accepted\n")
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert running.post(b"another order", KEY).status == 422
+    assert running.post(b"order", {"Idempotency-Key": "another"}).status == 202
+    assert running.post(b"order").status == 202  # without a key, each request counts
+    assert running.payloads() == [b"order"] * 3
+
+
+def test_the_key_of_a_batch_stands_for_all_of_its_messages(running: Running) -> None:
+    for _ in range(2):
+        assert running.post(b"a\nb\n", KEY | NDJSON)[:2] == (202, "2 accepted\n")
+    used = (422, "This Idempotency-Key was used for other messages.\n")
+    assert running.post(b"a\nb\nc\n", KEY | NDJSON)[:2] == used
+    assert running.payloads() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256], ids=["empty", "too long"])
+def test_a_key_that_is_none_is_refused(running: Running, key: str) -> None:
+    refused = running.post(b"order", {"Idempotency-Key": key})
+    assert refused[:2] == (400, "An Idempotency-Key has 1 to 255 characters.\n")
+    assert running.journal.end == 0
+
+
+def test_keys_are_known_after_a_restart(tmp_path: Path) -> None:
+    with Running(tmp_path) as before:
+        assert before.post(b"a\nb", KEY | NDJSON).status == 202
+    with Running(tmp_path) as after:
+        again = after.post(b"a\nb", KEY | NDJSON)
+        assert again[:2] == (202, "2 accepted\n")
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert after.payloads() == [b"a", b"b"]
+
+
+def test_the_oldest_keys_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_KEYS", 2)
+    keys = [{"Idempotency-Key": f"key {number}"} for number in range(3)]
+    with Running(tmp_path) as before:
+        for key in keys:
+            before.post(b"x", key)
+        assert len(before.journal.request_keys.of(0)) == 2
+    with Running(tmp_path) as after:
+        answers = [after.post(b"x", key) for key in reversed(keys)]
+        replayed = [answer.headers.get("Idempotent-Replayed") for answer in answers]
+        assert replayed == ["true", "true", None]
+        assert after.payloads() == [b"x"] * 4
+
+
+def test_a_repeated_request_waits_for_the_disk_like_the_first(running: Running) -> None:
+    answers: list[Answer] = []
+    posts = [
+        threading.Thread(target=lambda: answers.append(running.post(b"slow", KEY)))
+        for _ in range(3)
+    ]
+    with running.journal._database_lock:  # the disk is slow
+        for post in posts:
+            post.start()
+        wait_until(lambda: running.sources.connections == len(posts), "the requests")
+        wait_until(lambda: running.journal._write_buffer.waiting_bytes > 0, "the message")
+        assert not answers
+    for post in posts:
+        post.join(PATIENCE_S)
+    assert [answer.status for answer in answers] == [202] * 3
+    replayed = [answer.headers.get("Idempotent-Replayed") == "true" for answer in answers]
+    assert sorted(replayed) == [False, True, True]
+    assert running.payloads() == [b"slow"]

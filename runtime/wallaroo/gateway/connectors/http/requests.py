@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from starlette.requests import Request
 
 NDJSON = "application/x-ndjson"
 """Content type of bodies with a message on each line."""
+_LONGEST_KEY = 255
 
 
 class Unacceptable(Exception):
@@ -43,6 +46,25 @@ def check_head(request: Request, path: str, most: int) -> None:
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
         raise Unacceptable(413, f"The body has {length} bytes; the limit is {most}.")
+
+
+def key_of(request: Request) -> bytes | None:
+    """Digest of the request's `Idempotency-Key`; None if it has none.
+
+    Raises:
+        Unacceptable: It is empty, or too long to be one.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= _LONGEST_KEY:
+        raise Unacceptable(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
+    return digest(key.encode("latin-1"))
+
+
+def digest(data: bytes) -> bytes:
+    """What is remembered of *data*: 16 bytes."""
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def messages_of(request: Request, body: bytes) -> list[bytes]:

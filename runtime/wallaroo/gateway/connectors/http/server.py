@@ -9,16 +9,24 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from wallaroo.gateway.connectors.http.requests import Unacceptable, check_head, messages_of
+from wallaroo.gateway.connectors.http.requests import (
+    Unacceptable,
+    check_head,
+    digest,
+    key_of,
+    messages_of,
+)
 from wallaroo.gateway.connectors.http.serving import Serving
 from wallaroo.gateway.connectors.tcp.limits import Load, SourceLimits
 from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
 from wallaroo.model.endpoints import HTTPSource
 
@@ -29,8 +37,27 @@ _ACCEPT_S = 30.0
 IDLE_S = 75
 """Seconds that a connection stays open between requests, if the limits set none."""
 _STREAM = "HTTP"
+_KEYS = 100_000
+"""Keys of requests that are remembered, some 25 MiB of memory: those of the last minutes at least,
+as long as clients make fewer than some hundred requests a second."""
 
 log = structlog.get_logger("wallaroo.gateway")
+
+
+class _Keyed(NamedTuple):
+    """A request that had a key."""
+
+    body: bytes
+    """Digest of its messages."""
+    messages: int
+    """Number of its messages."""
+    last: int = 0
+    """Number of the last one; 0 if they were on disk when the gateway started."""
+
+
+def _accepted(messages: int, *, again: bool = False) -> PlainTextResponse:
+    headers = {"Idempotent-Replayed": "true"} if again else None
+    return PlainTextResponse(f"{messages} accepted\n", 202, headers)
 
 
 class HTTPServer:
@@ -67,6 +94,11 @@ class HTTPServer:
         self._taken = journal.stream_positions.open(self.name, Opener(None, _STREAM), {self.name})
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Requests by the number of their last message, in order."""
+        self._keyed = {
+            key: _Keyed(body, messages)
+            for key, (body, messages) in journal.request_keys.of(index).items()
+        }
+        """The last requests that had keys, the oldest first."""
         self._paused = False
         """Whether the journal is full; only the loop changes it."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -108,25 +140,22 @@ class HTTPServer:
     def _note_accepted(self, last: int) -> None:
         while self._waiting and self._waiting[0][0] <= last:
             _, on_disk = self._waiting.popleft()
-            if not on_disk.done():
-                on_disk.set_result(None)
+            on_disk.set_result(None)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; for uvicorn."""
         self._loop = asyncio.get_running_loop()
         request = Request(scope, receive)
         try:
-            count = await self._take(request)
+            response = await self._take(request)
         except Unacceptable as refused:
             response = PlainTextResponse(f"{refused}\n", refused.status, refused.headers)
         except ClientDisconnect:
             return
-        else:
-            response = PlainTextResponse(f"{count} accepted\n", 202)
         await response(scope, receive, send)
 
-    async def _take(self, request: Request) -> int:
-        """Take the messages of a request; returns how many, once they are on disk.
+    async def _take(self, request: Request) -> PlainTextResponse:
+        """Take the messages of a request; returns the answer, once they are on disk.
 
         Raises:
             Unacceptable: It has none that can be taken.
@@ -134,27 +163,67 @@ class HTTPServer:
         """
         most = self._source.framing.max_frame
         check_head(request, self._source.path, most)
+        key = key_of(request)
         if self._paused:
             raise self._full()
         body = await self._body(request, most)
         messages = messages_of(request, body)
+        data = b"".join(map(self._source.framing.frame, messages))
+        known = None if key is None else self._known(key, data)
+        if known is not None:
+            await self._until(self._on_disk(known.last))
+            return _accepted(known.messages, again=True)
         if self._paused:  # meanwhile
             raise self._full()
         self._taken += len(messages)
         on_disk = asyncio.get_running_loop().create_future()
         self._waiting.append((self._taken, on_disk))
-        data = b"".join(map(self._source.framing.frame, messages))
+        keyed = None if key is None else self._remember(key, data, len(messages))
         position: StreamPosition = (self.name, self._taken)
-        if not self._journal.submit(self._index, len(messages), data, position):
+        if not self._journal.submit(self._index, len(messages), data, position, request=keyed):
             self._paused = True
             log.info("source paused", source=self._source.name, reason="the journal is full")
+        await self._until(on_disk)
+        return _accepted(len(messages))
+
+    def _known(self, key: bytes, data: bytes) -> _Keyed | None:
+        """The request that came with *key*; None if it is not known.
+
+        Raises:
+            Unacceptable: It had other messages.
+        """
+        known = self._keyed.get(key)
+        if known is not None and known.body != digest(data):
+            raise Unacceptable(422, "This Idempotency-Key was used for other messages.")
+        return known
+
+    def _remember(self, key: bytes, data: bytes, messages: int) -> KeyedRequest:
+        """Note the last request, which has *key*, and forget the first if there are too many."""
+        forgets = next(iter(self._keyed)) if len(self._keyed) >= _KEYS else None
+        if forgets is not None:
+            del self._keyed[forgets]
+        body = digest(data)
+        self._keyed[key] = _Keyed(body, messages, self._taken)
+        return KeyedRequest(self._index, key, body, messages, forgets)
+
+    def _on_disk(self, number: int) -> asyncio.Future[None] | None:
+        """Is done when message *number* is on disk; None if it is."""
+        return next((on_disk for last, on_disk in self._waiting if last == number), None)
+
+    async def _until(self, on_disk: asyncio.Future[None] | None) -> None:
+        """Wait until what was handed in is on disk.
+
+        Raises:
+            Unacceptable: That takes too long.
+        """
+        if on_disk is None:
+            return
         try:
             async with asyncio.timeout(_ACCEPT_S):
-                await on_disk
+                await asyncio.shield(on_disk)  # others may wait for it, too
         except TimeoutError:
             reason = "The disk did not take the messages in time; they may be accepted later."
             raise Unacceptable(503, reason) from None
-        return len(messages)
 
     async def _body(self, request: Request, most: int) -> bytes:
         pieces, size = list[bytes](), 0
