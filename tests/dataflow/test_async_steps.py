@@ -135,6 +135,8 @@ async def _odd(text: str) -> Any:
             raise asyncio.CancelledError
         case "base":
             raise BaseException(text)  # noqa: TRY002
+        case "closed":
+            raise GeneratorExit
         case "child exits":
             await asyncio.create_task(_odd("exit"))
         case "stops the loop":
@@ -155,8 +157,8 @@ async def _odd(text: str) -> Any:
 
 
 def test_a_call_that_goes_wrong_affects_its_message_alone() -> None:
-    texts = ["a", "exit", "b", "cancelled", "base", "late", "child exits", "stops the loop", "c"]
-    texts += ["runs a loop", "cancels itself", "d"]
+    texts = ["a", "exit", "b", "cancelled", "base", "closed", "late", "child exits"]
+    texts += ["stops the loop", "c", "runs a loop", "cancels itself", "d"]
     made = application(_odd, timeout=wallaroo.milliseconds(200))
     driven = drive_all(made, sent(*texts), [0] * len(texts))
     assert driven.outputs["p"] == [b"a", b"b", b"stops the loop", b"c", b"d"]
@@ -164,6 +166,7 @@ def test_a_call_that_goes_wrong_affects_its_message_alone() -> None:
         "SystemExit: 3",
         "CancelledError: ",
         "BaseException: base",
+        "GeneratorExit: ",
         "TimeoutError: the call took longer than its timeout, 0.2 s",
         "SystemExit: 3",
         "RuntimeError: asyncio.run() cannot be called from a running event loop",

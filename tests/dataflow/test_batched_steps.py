@@ -113,6 +113,7 @@ def test_a_batch_is_tried_again_and_then_each_message_that_is_left_alone() -> No
     [
         (None, "TypeError: computation_batch 'score' returned the NoneType None; expected a list"),
         ("ab", "TypeError: computation_batch 'score' returned the str 'ab'; expected a list"),
+        ({"a"}, "TypeError: computation_batch 'score' returned the set {'a'}; expected a list"),
         (
             [1, 2],
             "ValueError: computation_batch 'score' returned 2 results for 1 message; return one "

@@ -144,9 +144,11 @@ class _Calls:
                 error = raised
             except asyncio.CancelledError as cancelled:
                 error = self._cause(number, cancelled)
-            except (KeyboardInterrupt, GeneratorExit):
+            except KeyboardInterrupt:
                 raise
             except BaseException as raised:
+                if asyncio.current_task(self._loop) is not task:
+                    raise  # a GeneratorExit: the coroutine is closed, and runs no longer
                 error = _as_raised(raised)
             finally:
                 self._deadlines.pop(number, None)

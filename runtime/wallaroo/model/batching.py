@@ -87,7 +87,7 @@ class Batching(Gathering):
         """
         result = self.function(messages.copy())
         kind = type(result)
-        if isinstance(result, (str, bytes, bytearray, memoryview, dict)) or not (
+        if isinstance(result, (str, bytes, bytearray, memoryview, dict, set, frozenset)) or not (
             hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")
         ):
             msg = (
