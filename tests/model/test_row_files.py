@@ -126,11 +126,30 @@ def test_a_quote_that_is_not_closed_spoils_one_line_of_a_large_file(tmp_path: Pa
     assert [unpacked_row(payload)["a"] for payload, _ in good] == [str(n) for n in range(100)]
 
 
-@pytest.mark.parametrize("header", ["a,a", "a,", 'a,"b'])
-def test_a_first_row_without_names_ends_the_source(tmp_path: Path, header: str) -> None:
-    (tmp_path / "orders.csv").write_text(f"{header}\n1,2\n")
-    with pytest.raises(FrameError, match="expected a different name for each column"):
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"a,a", r"the first row is \['a', 'a'\]; expected a different name for each column"),
+        (b"a,", "expected a different name for each column"),
+        (b'a,"b', "the first row, which names the columns, cannot be read: a quote is not closed"),
+        (b"\xff\xfea", "the first row, which names the columns, cannot be read: it is not UTF-8"),
+    ],
+)
+def test_a_first_row_without_names_ends_the_source(
+    tmp_path: Path, header: bytes, reason: str
+) -> None:
+    (tmp_path / "orders.csv").write_bytes(header + b"\n1,2\n")
+    with pytest.raises(FrameError, match=reason):
         read(rows_of_csv(tmp_path / "orders.csv"))
+
+
+@pytest.mark.parametrize("begin", ["\n", "\r\n\n", "\ufeff\n"])
+def test_empty_lines_before_the_names_of_columns_are_ignored(tmp_path: Path, begin: str) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_bytes(f"{begin}a,b\n1,2\n\n3,4\n".encode())
+    source = rows_of_csv(file)
+    assert values(source) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    resumes_anywhere(source)
 
 
 def test_a_file_of_csv_that_is_followed_gives_whole_lines(tmp_path: Path) -> None:
@@ -228,6 +247,26 @@ def test_a_pattern_names_files_in_order(tmp_path: Path) -> None:
     source = rows_of_csv(tmp_path / "b-*.csv")
     assert values(source) == [{"n": "b-1.csv"}, {"n": "b-2.csv"}]
     assert str(source) == f"files {tmp_path}/b-*.csv"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "due"),
+    [
+        ("*/part.csv", ["1", "2"]),
+        ("day=[12]/*.csv", ["1", "2"]),
+        ("**/*.csv", ["1", "2", "0"]),
+        ("day=2/**/part.csv", ["2"]),
+    ],
+)
+def test_files_of_several_directories_may_have_the_same_name(
+    tmp_path: Path, pattern: str, due: list[str]
+) -> None:
+    for name in ("part.csv", "day=1/part.csv", "day=2/part.csv", "day=3/_temporary/part.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"n\n{name[4:5] if '/' in name else 0}\n")
+    source = rows_of_csv(tmp_path / pattern)
+    assert values(source) == [{"n": n} for n in due]
+    resumes_anywhere(source)
 
 
 @pytest.mark.parametrize(

@@ -72,17 +72,28 @@ class RowFiles(MessageSource[Position]):
 
     @property
     def _parent(self) -> Path:
-        return self._path if self._path.is_dir() else self._path.parent
+        """The directory from which files are named: the last one before wildcards."""
+        if self._path.is_dir():
+            return self._path
+        above = self._path.parents
+        return next(one for one in above if not glob.has_magic(str(one)))
 
     def _files(self) -> dict[str, Path]:
-        """The files by name, without hidden ones."""
+        """The files by their paths from `_parent`, without hidden ones."""
         if self._is_one:
             return {self._path.name: self._path}
+        parent = self._parent
         if self._path.is_dir():
             found = [one for one in self._path.iterdir() if one.suffix == self.suffix]
         else:
-            found = [Path(one) for one in glob.glob(str(self._path))]  # noqa: PTH207  (absolute)
-        return {one.name: one for one in found if one.name[0] not in "._" and one.is_file()}
+            pattern = str(self._path)
+            found = [Path(one) for one in glob.glob(pattern, recursive=True)]  # noqa: PTH207
+        named = ((one.relative_to(parent), one) for one in found if one.is_file())
+        return {
+            name.as_posix(): one
+            for name, one in named
+            if not any(part[0] in "._" for part in name.parts)
+        }
 
     suffix: str
     """How the names of files in a directory end."""
@@ -134,7 +145,7 @@ class CSVRows(RowFiles):
                 )
                 raise RuntimeFailure(msg)
             stream.seek(0 if names is None else offset)
-            cutter = _Cutter(self._delimiter, self._max_frame)
+            cutter, head = _Cutter(self._delimiter, self._max_frame), 0
             while True:
                 line = stream.readline()
                 if line and (line.endswith(b"\n") or not grows):
@@ -149,9 +160,11 @@ class CSVRows(RowFiles):
                     continue
                 raw, values, following = record
                 if names is None:
-                    names = self._header(file, values)
-                    offset = max(offset, len(raw))
-                    stream.seek(offset)
+                    head += len(raw)
+                    if values:  # not an empty line
+                        names = self._header(file, values)
+                        offset = max(offset, head)
+                        stream.seek(offset)
                     continue
                 offset += len(raw)
                 if following:
@@ -162,7 +175,10 @@ class CSVRows(RowFiles):
                     yield self._packed(file, offset, raw, values, names), place
 
     def _header(self, file: Path, values: Sequence[str] | str) -> list[str]:
-        if isinstance(values, str) or len(set(values)) < len(values) or "" in values:
+        if isinstance(values, str):
+            msg = f"{file}: the first row, which names the columns, cannot be read: {values}"
+            raise FrameError(msg)
+        if len(set(values)) < len(values) or "" in values:
             msg = f"{file}: the first row is {values!r}; expected a different name for each column"
             raise FrameError(msg)
         return list(values)
