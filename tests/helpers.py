@@ -18,6 +18,7 @@ COUNTING = ROOT / "tests" / "applications" / "counting.py"
 MISBEHAVING = ROOT / "tests" / "applications" / "misbehaving.py"
 ASKING = ROOT / "tests" / "applications" / "asking.py"
 KILLING = ROOT / "tests" / "applications" / "killing.py"
+LARGE = ROOT / "tests" / "applications" / "large.py"
 
 PATIENCE_S = 30.0
 """Far more than anything here takes: it ends a test that would wait for ever."""

@@ -38,7 +38,7 @@ PATIENCE_S = 20.0
 RUN = "the query"
 """Name of the query."""
 Log = tuple[bytes | None, dict[int, bytes]]
-"""Head of a bucket's log, as the operator keeps it, and records by place."""
+"""Head of a bucket's log, as the operator keeps it, and rows by place."""
 
 
 class GatewaySide:
@@ -97,6 +97,8 @@ class StandIn:
         self._reader, self._partitions = reader, partitions
         self.largest_frame = 0
         """Bytes of the largest frame that crossed."""
+        self.largest_row = 0
+        """Bytes of the largest frame with a row of a log."""
 
     def run(self, store: Store) -> None:
         """Run epochs until a process is gone."""
@@ -115,10 +117,19 @@ class StandIn:
                 if data[:1] == OPEN:
                     _tell(partition, fresh.get(slot))
                 elif data[:1] == SAVE:
-                    if (answer := partition.receive()) is None:
-                        return
-                    if answer:
-                        fresh[slot] = _saved(fresh.get(slot), answer)
+                    fresh[slot] = self._saved(partition, fresh.get(slot))
+
+    def _saved(self, partition: FrameSocket, log: Log | None) -> Log:
+        """*log* with what *partition* answers; see `RealTime.scala`."""
+        if (answer := partition.receive()) is None:
+            raise EOFError
+        rows = {} if log is None or answer[0] else log[1]
+        for _ in range(int.from_bytes(answer[1:5])):
+            if (row := partition.receive()) is None:
+                raise EOFError
+            self.largest_row = max(self.largest_row, len(row))
+            rows[int.from_bytes(row[:8], signed=True)] = row[8:]
+        return answer[5:], rows
 
 
 class Store:
@@ -137,28 +148,12 @@ class Store:
 
 def _tell(partition: FrameSocket, log: Log | None) -> None:
     if log is not None:
-        head, records = log
+        head, rows = log
         assert head is not None
         partition.send(b"h", head)
-        for place, record in reversed(records.items()):
-            partition.send(b"r", place.to_bytes(8, signed=True), record)
+        for place, row in reversed(rows.items()):
+            partition.send(b"r", place.to_bytes(8, signed=True), row)
     partition.send(b"d")
-
-
-def _saved(log: Log | None, answer: bytes) -> Log:
-    """*log* with what a partition answers; see `RealTime.scala`."""
-    sizes, rest, parts = answer[:24], answer[24:], list[bytes]()
-    while rest:
-        end = 4 + int.from_bytes(rest[:4])
-        parts.append(rest[4:end])
-        rest = rest[end:]
-    versions, record, *base = parts
-    records = {} if log is None else log[1]
-    if base:
-        records = {-1: base[0]}
-    if record:
-        records[int.from_bytes(sizes[:8]) - 1] = record
-    return sizes + versions, records
 
 
 class RunningQuery:

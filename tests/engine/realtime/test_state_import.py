@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.engine.realtime.harness import StandIn, Store
 from tests.helpers import wait_until
+from wallaroo.dataflow.log_rows import records_in
 from wallaroo.dataflow.packing import Packed
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import READER, Place
@@ -55,8 +56,7 @@ def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], 
 def logs(store: Store) -> dict[int, list[bytes]]:
     """By bucket, the records of its log in order."""
     return {
-        SLOTS.index(slot): [record for _, record in sorted(records.items())]
-        for slot, (_, records) in store.logs.items()
+        SLOTS.index(slot): list(records_in(rows.items())) for slot, (_, rows) in store.logs.items()
     }
 
 

@@ -13,6 +13,7 @@ from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
+from wallaroo.dataflow.log_rows import BASE, LogRow, records_in, rows_of
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.process_health import note_connection_of_task
 from wallaroo.dataflow.program import Program
@@ -126,9 +127,6 @@ def _row(level: int, slot: int, blob: bytes) -> Row:
 class StoredLog:
     """A bucket's log in Spark's state store; which bucket, Spark has set before each call."""
 
-    BASE = -1
-    """Place of the record of all entities."""
-
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState(
             "head", "versions string, count bigint, base_bytes bigint, tail_bytes bigint"
@@ -142,21 +140,26 @@ class StoredLog:
 
     def record(self, place: int) -> bytes:
         """See `BucketLog.record`."""
-        found = self._records.getValue((place,))
-        if found is None:
+        parts: list[bytes] = []
+        at: int | None = place
+        while at is not None and (found := self._records.getValue((at,))) is not None:
+            row = LogRow(at, bytes(found[0]))
+            parts.append(row.content)
+            at = row.next_place
+        if not parts:
             msg = f"a log has no record {place}"
             raise damaged(msg)
-        return bytes(found[0])
+        return b"".join(parts)
 
     def records(self) -> Iterable[bytes]:
         """See `BucketLog.records`."""
-        return [bytes(record[0]) for _, record in sorted(self._records.iterator())]
+        return records_in((place, bytes(part)) for (place,), (part,) in self._records.iterator())
 
     def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
         """See `BucketLog.append`."""
         if base is not None:
             self._records.clear()
-            self._records.updateValue((self.BASE,), (base,))
-        self._records.updateValue((head.count - 1,), (record,))
+        for row in (*rows_of(BASE, base or b""), *rows_of(head.count - 1, record)):
+            self._records.updateValue((row.place,), (row.content,))
         sizes = head.count, head.base_bytes, head.tail_bytes
         self._head.update((head.text(), *sizes))

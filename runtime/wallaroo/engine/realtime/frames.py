@@ -5,10 +5,11 @@ Between a process that runs user code and Spark's Java a frame is
 * to Java from the first stage: a slot (a big-endian integer of 32 bits) and what goes to the
   partition that the slot hashes to; slot -1 ends the epoch, and has its position as JSON;
 * from Java to the first stage: the position from which an epoch begins, as JSON;
-* to a partition, by its first byte: `c` a chunk, `f` the name of a file that has one, `a` the
-  position from which changes apply, `o` a bucket to open, followed by the head of its log (`h`),
-  its records (`r`) and their end (`d`), `e` a bucket whose changes are to be saved, and the last
-  chunk of the epoch; the partition answers with what its log is to have, or with nothing.
+* to a partition, by its first byte: `c` a chunk, `p` the beginning of the content of the next
+  chunk, `f` the name of a file that has one, `a` the position from which changes apply, `o` a
+  bucket to open, followed by the head of its log (`h`), its rows (`r`) and their end (`d`), `e` a
+  bucket whose changes are to be saved, and the last chunk of the epoch; the partition answers with
+  the head that its log is to have, and with a frame for each row that is to be added.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from wallaroo.dataflow.bucket_logs import Head
+from wallaroo.dataflow.log_rows import BASE, LogRow, count_rows, rows_of
 
 _LENGTH = struct.Struct(">I")
 _PIECE_BYTES = 256 * 1024
@@ -29,13 +30,16 @@ _SLOT = struct.Struct(">i")
 _CHUNK = struct.Struct(">QB?")
 _BUCKET = struct.Struct(">IQ")
 _LOG = struct.Struct(">qqq")
+_ADDED = struct.Struct(">?I")
 _PLACE = struct.Struct(">q")
-CHUNK, FILE, APPLY, OPEN, SAVE = b"c", b"f", b"a", b"o", b"e"
+CHUNK, PART, FILE, APPLY, OPEN, SAVE = b"c", b"p", b"f", b"a", b"o", b"e"
 """First bytes of frames to a partition."""
-HEAD, RECORD, DONE = b"h", b"r", b"d"
+HEAD, ROW, DONE = b"h", b"r", b"d"
 """First bytes of frames with the log of a bucket."""
 END_OF_EPOCH = -1
 """In the place of a slot."""
+MOST_BYTES = 256 * 1024
+"""Bytes of a chunk in one frame: Java holds each frame several times."""
 
 
 class Stream(Protocol):
@@ -139,6 +143,19 @@ def pack_bucket(kind: bytes, bucket: int, chunk: int = 0) -> bytes:
     return kind + _BUCKET.pack(bucket, chunk)
 
 
+def cut(content: bytes) -> tuple[list[bytes], bytes]:
+    """*content* for frames: the parts that go ahead, and the last one.
+
+    Example:
+        >>> ahead, last = cut(b"x" * 600_000)
+        >>> [len(part) for part in ahead], len(last), cut(b"")
+        ([262144, 262144], 75712, ([], b''))
+    """
+    starts = range(0, len(content), MOST_BYTES)
+    parts = [content[start : start + MOST_BYTES] for start in starts] or [b""]
+    return parts[:-1], parts[-1]
+
+
 def bucket_in(frame: bytes) -> int:
     """The bucket in a frame of `pack_bucket`."""
     return int(_BUCKET.unpack_from(frame, 1)[0])
@@ -170,10 +187,10 @@ def head_in(frame: bytes) -> Head:
     return Head.from_text(frame[1 + _LOG.size :].decode(), count, base_bytes, tail_bytes)
 
 
-def record_in(frame: bytes) -> tuple[int, bytes]:
-    """Place and content of the record in a frame `RECORD`."""
+def row_in(frame: bytes) -> LogRow:
+    """The row of a log in a frame `ROW`."""
     (place,) = _PLACE.unpack_from(frame, 1)
-    return place, frame[1 + _PLACE.size :]
+    return LogRow(place, frame[1 + _PLACE.size :])
 
 
 class Appended(NamedTuple):
@@ -187,13 +204,15 @@ class Appended(NamedTuple):
     """A record of all entities, which takes the place of all before."""
 
 
-def pack_appended(appended: Appended | None) -> Sequence[bytes]:
-    """The answer to `SAVE`; None where nothing has changed."""
-    if appended is None:
-        return ()
-    head = appended.head
-    parts = [_LOG.pack(head.count, head.base_bytes, head.tail_bytes)]
-    for part in (head.text().encode(), appended.record, appended.base):
-        if part is not None:
-            parts += [_LENGTH.pack(len(part)), part]
-    return parts
+def send_appended(java: FrameSocket, appended: Appended) -> None:
+    """Answer `SAVE`.
+
+    Raises:
+        OSError: The other side is gone.
+    """
+    head, record, base = appended
+    count = count_rows(record) + count_rows(base or b"")
+    sizes = _LOG.pack(head.count, head.base_bytes, head.tail_bytes)
+    java.send(_ADDED.pack(base is not None, count), sizes, head.text().encode())
+    for row in (*rows_of(BASE, base or b""), *rows_of(head.count - 1, record)):
+        java.send(_PLACE.pack(row.place), row.content)

@@ -10,6 +10,7 @@ from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
+from wallaroo.dataflow.log_rows import LogRow, records_in
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.results import TaskResults
@@ -22,14 +23,15 @@ from wallaroo.engine.realtime.frames import (
     FILE,
     HEAD,
     OPEN,
+    PART,
     SAVE,
     FrameSocket,
     bucket_in,
     chunk_in,
     chunk_of,
     head_in,
-    pack_appended,
-    record_in,
+    row_in,
+    send_appended,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
@@ -74,6 +76,8 @@ class Partition:
         """The entities, by level: each has timers of its own."""
         self._runners = {level: StateRunner(program, self._results, level) for level in levels}
         self._housekeeping = Housekeeping()
+        self._parts: list[bytes] = []
+        """How the content of the next chunk begins."""
         self._saves = False
         """Whether an epoch ends."""
         self._noted: int | None = None
@@ -87,8 +91,7 @@ class Partition:
                 self._saves = True
                 self._note(chunk_of(frame))
                 fault("partition-in-save")
-                saved = self._state.save(bucket_in(frame), chunk_of(frame))
-                self._java.send(*pack_appended(saved))
+                send_appended(self._java, self._state.save(bucket_in(frame), chunk_of(frame)))
                 continue
             if self._saves:
                 self._saves = False
@@ -96,6 +99,8 @@ class Partition:
             if kind in {CHUNK, FILE}:
                 self._run_chunk(frame)
                 self._housekeeping.between_chunks()
+            elif kind == PART:
+                self._parts.append(frame[1:])
             elif kind == OPEN:
                 self._open(bucket_in(frame))
             elif kind == APPLY:
@@ -109,17 +114,17 @@ class Partition:
         note(self._checkpoint, self._number, self._partitions, chunk, state.cache, state.bucket)
 
     def _open(self, bucket: int) -> None:
-        head, records = None, list[tuple[int, bytes]]()
+        head, rows = None, list[LogRow]()
         while (frame := self._java.receive()) is not None and frame[:1] != DONE:
             if frame[:1] == HEAD:
                 head = head_in(frame)
             else:
-                records.append(record_in(frame))
+                rows.append(row_in(frame))
         fault("partition-in-open")
         if frame is None:
             raise EOFError
         log = log_name(run_of(self._checkpoint), 0, bucket)
-        self._state.open(bucket, log, head, (record for _, record in sorted(records)))
+        self._state.open(bucket, log, head, records_in(rows))
 
     def _apply(self, place: Place) -> None:
         """Take in the changes that were published after *place*, which Spark does not have."""
@@ -134,6 +139,9 @@ class Partition:
 
     def _run_chunk(self, frame: bytes) -> None:
         number, level, isolates, content = chunk_in(frame)
+        if self._parts:
+            content = memoryview(b"".join((*self._parts, content)))
+            self._parts.clear()
         if frame[:1] == FILE:
             assert self._files is not None
             content = memoryview(self._files.take(bytes(content).decode()))

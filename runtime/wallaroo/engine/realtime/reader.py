@@ -19,8 +19,10 @@ from wallaroo.engine.realtime.frames import (
     END_OF_EPOCH,
     FILE,
     OPEN,
+    PART,
     SAVE,
     FrameSocket,
+    cut,
     pack_bucket,
     pack_chunk,
     pack_slot,
@@ -145,8 +147,11 @@ class Reader:
                 name = f"{number}-{level}-{partition}"
                 if self._files.put(name, content):
                     kind, content = FILE, name.encode()
-            begin = pack_chunk(kind, number, level, isolates=isolates)
-            self._java.send(pack_slot(self._slots[partition]), begin, content)
+            slot = pack_slot(self._slots[partition])
+            ahead, last = cut(content)
+            for part in ahead:
+                self._java.send(slot, PART, part)
+            self._java.send(slot, pack_chunk(kind, number, level, isolates=isolates), last)
 
     def _route(self, task: Task) -> Sequence[Packed]:
         if not task.isolates:

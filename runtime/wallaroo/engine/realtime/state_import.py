@@ -29,9 +29,9 @@ from wallaroo.engine.realtime.frames import (
     FrameSocket,
     bucket_in,
     head_in,
-    pack_appended,
     pack_bucket,
     pack_slot,
+    send_appended,
 )
 from wallaroo.engine.realtime.java import start_query, why_ended
 from wallaroo.engine.realtime.messages import READER, Place
@@ -160,7 +160,7 @@ class ImportJob:
                 part = parts[bucket].popleft()
                 record = os.pread(file, part.size, part.start)
                 heads[bucket] = heads[bucket].appended(record, heads[bucket].at)
-                java.send(*pack_appended(Appended(heads[bucket], record)))
+                send_appended(java, Appended(heads[bucket], record))
 
 
 def _head(java: FrameSocket) -> Head | None:

@@ -66,6 +66,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     # for blocks of 16 MiB and more, Arrow allocates memory from the system each time
     "spark.sql.execution.arrow.maxBytesPerBatch": str(1024**2),
+    # rows of a log that are read at a time, each of up to 256 KiB; Java holds them several times
+    "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "32",
     # if a task fails this often, the batch fails and is reprocessed when the query restarts
     "spark.task.maxFailures": "4",
     # If an executor is lost, its output is not recomputed after some tasks have used it, because

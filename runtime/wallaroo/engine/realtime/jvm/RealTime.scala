@@ -32,8 +32,10 @@ case class Frame(slot: Int, data: Array[Byte])
 /** The head of a bucket's log; `versions` is what `Head.text` returns in `bucket_logs.py`. */
 case class Head(versions: String, count: Long, base_bytes: Long, tail_bytes: Long)
 
+/** Where a row of a log belongs, as in `log_rows.py`. */
 case class Place(place: Long)
 
+/** A record of a log, or a part of it. */
 case class Record(record: Array[Byte])
 
 final class Provider extends TableProvider {
@@ -198,25 +200,23 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
     bridge.send(Array('d'.toByte))
   }
 
-  /** Save what the process adds to the log of the bucket that is current, if it adds something. */
+  /** Save what the process adds to the log of the bucket that is current, row by row. */
   private def save(): Unit = {
     val answer = ByteBuffer.wrap(bridge.receive())
-    if (answer.hasRemaining) {
-      val (count, base, tail) = (answer.getLong(), answer.getLong(), answer.getLong())
-      val versions = new String(part(answer), UTF_8)
-      val record = part(answer)
-      if (answer.hasRemaining) { // all entities: it takes the place of all records before
-        log.clear()
-        log.updateValue(Place(-1), Record(part(answer)))
-      }
-      if (record.nonEmpty) log.updateValue(Place(count - 1), Record(record))
-      head.update(Head(versions, count, base, tail))
+    if (answer.get() != 0) log.clear() // all entities follow
+    val rows = answer.getInt()
+    val (count, base, tail) = (answer.getLong(), answer.getLong(), answer.getLong())
+    val versions = new String(rest(answer), UTF_8)
+    for (_ <- 0 until rows) {
+      val row = ByteBuffer.wrap(bridge.receive())
+      log.updateValue(Place(row.getLong()), Record(rest(row)))
     }
+    head.update(Head(versions, count, base, tail))
   }
 
-  private def part(answer: ByteBuffer): Array[Byte] = {
-    val data = new Array[Byte](answer.getInt())
-    answer.get(data)
+  private def rest(frame: ByteBuffer): Array[Byte] = {
+    val data = new Array[Byte](frame.remaining)
+    frame.get(data)
     data
   }
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.buckets import Unloaded
 from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.log_rows import records_in
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.stored import Commit
@@ -56,8 +57,8 @@ def read_state(
                 )
                 iterator: Iterable[Any] = rows.toLocalIterator()
                 for row in iterator:
-                    in_order = sorted((place[0], record[0]) for place, record in row[0].items())
-                    bucket = cache.read(bytes(record) for _, record in in_order)
+                    parts = ((place[0], bytes(part[0])) for place, part in row[0].items())
+                    bucket = cache.read(records_in(parts))
                     for number, name in enumerate(cache.partitions):
                         entities = bucket.entities[number]
                         unloaded = [one for one in bucket.unloaded.values() if one.state == name]
