@@ -168,6 +168,8 @@ class RunningQuery:
         attempt: int,
         partitions: int,
         buckets: int | None = None,
+        *,
+        files: bool = True,
     ) -> None:
         checkpoint.mkdir(exist_ok=True)
         (checkpoint / "metadata").write_text(RUN)
@@ -184,7 +186,7 @@ class RunningQuery:
             slots_for(buckets),
             frozenset(),
             0.0,
-            files=fresh_directory(checkpoint),
+            files=fresh_directory(checkpoint) if files else None,
         )
         self.tally = Tally()
         self.epochs: list[float] = []
@@ -217,6 +219,11 @@ class RunningQuery:
         """Bytes of the largest frame that has crossed Spark."""
         return self._stand_in.largest_frame
 
+    @property
+    def largest_row(self) -> int:
+        """Bytes of the largest frame with a row of a log."""
+        return self._stand_in.largest_row
+
     def __exit__(self, *_exc: object) -> None:
         self.feed.close()
         for one in self._sockets:
@@ -224,8 +231,8 @@ class RunningQuery:
         for thread in self._threads:
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
-        assert self._job.files is not None
-        remove(self._job.files)
+        if self._job.files is not None:
+            remove(self._job.files)
 
     def _process(
         self, path: Path, role: int, program: Program, java: FrameSocket
