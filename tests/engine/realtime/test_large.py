@@ -12,7 +12,7 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
-from tests.helpers import LARGE
+from tests.helpers import LARGE, wait_until
 from wallaroo.dataflow.log_rows import ROW_BYTES
 from wallaroo.engine.realtime.frames import MOST_BYTES
 from wallaroo.gateway.chunks.pace import Pace
@@ -54,3 +54,18 @@ def test_a_large_entity_is_kept_in_rows(tmp_path: Path) -> None:
     two = filling("k", 0, 2)
     three = two + filling("k", len(two), 1)
     assert made == [told("k", content).encode() for content in (two, three, three)]
+
+
+def test_an_epoch_ends_when_its_changes_take_too_much_room(tmp_path: Path) -> None:
+    application, store = load(LARGE), Store()
+    pace = Pace(quiet_s=0.01, epoch_least_s=1e9, epoch_most_s=1e9, changes_bytes=3 << 20)
+    with (
+        gateway_side(tmp_path, application, pace) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1),
+    ):
+        wait_until(lambda: store.commits == 1, "the first epoch to end")
+        submit(gateway, application, [("Texts", b"k 2")])
+        wait_until_processed(gateway, 1)
+        assert store.commits == 1
+        submit(gateway, application, [("Texts", b"l 2")])
+        wait_until(lambda: store.commits == 2, "the second epoch to end")

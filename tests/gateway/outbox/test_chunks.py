@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,26 @@ def test_changes_come_in_order_until_they_are_forgotten(outbox: ChunkOutbox) -> 
         assert not list(table.changes("run", 0, 0))
         table.forget("run", 10)
         assert list(table.changes("run", 1, 0)) == [b"11"]
+
+
+def test_large_changes_lie_in_several_rows(
+    outbox: ChunkOutbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ROW_BYTES", 1_000)
+    outbox._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 5_000)
+    sizes = [1, 999, 1_000, 1_001, 3_000, 70_000]
+    sent = {n: bytes([n]) * size for n, size in enumerate(sizes, 1)}
+    both = [[(0, record), (1, record[::-1]), (1, b"later level")] for record in sent.values()]
+    outbox.publish_chunks(
+        "run", [FinishedChunk(n, 10 * n, [], Tally(), changes) for n, changes in enumerate(both, 1)]
+    )
+    with outbox.chunks() as table:
+        for partition in (0, 1):
+            expected = [record for chunk in both for at, record in chunk if at == partition]
+            assert table.changes("run", partition, 0) == expected
+        assert table.all_changes("run", 4) == [record for chunk in both[4:] for _, record in chunk]
+        table.forget("run", 6)
+        assert table.all_changes("run", 0) == []
 
 
 def test_large_outputs_are_delivered_in_pieces() -> None:

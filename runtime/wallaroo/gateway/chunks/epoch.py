@@ -30,6 +30,10 @@ class EpochTimer:
         >>> now[0] = 31.0
         >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
         True
+        >>> began = epoch.begin()
+        >>> epoch.published(2 * 1024**3)
+        >>> epoch.is_over(quiet_s=0.0, has_chunks=True, journal_bytes=0)
+        True
     """
 
     def __init__(self, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,6 +43,8 @@ class EpochTimer:
         self._began_at = 0.0
         self._handed_bytes = 0
         """Bytes of messages that were handed out in this epoch, at most."""
+        self._changed_bytes = 0
+        """Bytes of changed entities that were published in it."""
 
     @property
     def is_first(self) -> bool:
@@ -53,11 +59,16 @@ class EpochTimer:
         """
         self._epochs += 1
         self._began_at, self._handed_bytes = self._clock(), handed_bytes
+        self._changed_bytes = 0
         return self._began_at
 
     def handed_out(self, size: int) -> None:
         """Note that *size* bytes of messages are handed out."""
         self._handed_bytes += size
+
+    def published(self, size: int) -> None:
+        """Note that *size* bytes of changed entities are published."""
+        self._changed_bytes += size
 
     def is_over(self, *, quiet_s: float, has_chunks: bool, journal_bytes: int) -> bool:
         """Whether it is time.
@@ -76,6 +87,7 @@ class EpochTimer:
         return (
             age_s > most_s
             or (age_s >= least_s and quiet_s > pace.quiet_s)
+            or self._changed_bytes > pace.changes_bytes
             or (
                 journal_bytes > pace.journal_bytes
                 and self._handed_bytes > pace.journal_bytes // _FREED_PART

@@ -394,6 +394,7 @@ class ChunkRun:
             self._reports.published(self._query, chunks, tally, finished)
             with self._changed:
                 self._flights.published(len(chunks))
+                self._epoch.published(sum(chunk.changes_bytes for chunk in chunks))
                 self._ticks.published(chunks[-1].number, tally)
                 self._changed.notify_all()
             self._report()

@@ -34,8 +34,11 @@ CREATE TABLE IF NOT EXISTS progress (
 CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY, chunk INTEGER NOT NULL);
 """
 _CHANGE = "epoch, state, bucket, change, sum"
-_ALL_STATES = ""
-"""In the place of a state's name: a record holds the changes of all states."""
+_ALL_STATES, _MORE = "", "+"
+"""In the place of a state's name: a record holds the changes of all states, and the rest of it is
+in the next row of its partition."""
+_ROW_BYTES = 256 * 1024**2
+"""Bytes of a record in one row: SQLite takes less than a gigabyte."""
 _PIECE_BYTES = 1024 * 1024
 """Bytes of outputs that are delivered together: what a gateway that dies may have to send again."""
 
@@ -65,6 +68,11 @@ class FinishedChunk(NamedTuple):
     began: float = 0.0
     """When it was handed out, by the clock that does not run backwards."""
 
+    @property
+    def changes_bytes(self) -> int:
+        """Size of all records of what changed."""
+        return sum(len(record) for _, record in self.changes)
+
 
 class ChunkTable:
     """The chunks in *database*; its caller holds a lock, and the transaction."""
@@ -83,7 +91,8 @@ class ChunkTable:
             (*change, change_sum(*change))
             for chunk in chunks
             for partition, record in chunk.changes
-            for change in [(run, chunk.number, _ALL_STATES, partition, record)]
+            for state, part in _parts(record)
+            for change in [(run, chunk.number, state, partition, part)]
         ]
         if changes:
             self._database.executemany(INSERT_CHANGE, changes)
@@ -114,9 +123,13 @@ class ChunkTable:
             DamagedDatabase: One is not as it was written.
         """
         records: list[bytes] = []
-        for epoch, state, bucket, record, total in rows:
-            check_change(self._database, run, epoch, (state, bucket, record), total)
-            records.append(record)
+        parts: list[bytes] = []
+        for epoch, state, bucket, part, total in rows:
+            check_change(self._database, run, epoch, (state, bucket, part), total)
+            parts.append(part)
+            if state != _MORE:
+                records.append(parts[0] if len(parts) == 1 else b"".join(parts))
+                parts.clear()
         return records
 
     def forget(self, run: str, until: int) -> None:
@@ -188,6 +201,13 @@ class ChunkOutbox(Outbox):
         count = len(outputs.lengths) // array("I").itemsize
         self._queues.add(outputs.sink, staged.lastrowid or 0, count, len(outputs.data))
         return count
+
+
+def _parts(record: bytes) -> Iterator[tuple[str, bytes]]:
+    """The rows of a *record*: what each has in the place of a state's name, and its content."""
+    for start in range(0, len(record), _ROW_BYTES):
+        is_last = start + _ROW_BYTES >= len(record)
+        yield _ALL_STATES if is_last else _MORE, record[start : start + _ROW_BYTES]
 
 
 def joined(chunks: Sequence[FinishedChunk]) -> Iterator[Outputs]:
