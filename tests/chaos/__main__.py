@@ -13,10 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.chaos.catalogue import FAULTS, faults_of, lacking
-from tests.chaos.report import Report, Spell, write
+from tests.chaos.report import PARTS, Report, Spell, write
 from tests.chaos.system import RATE, System
 from tests.chaos.trial import Wrong, at_the_end, inject
-from tests.chaos.turn import APPLICATIONS, ENGINES, SHAPES, WITH_TOPICS, Turn
+from tests.chaos.turn import (
+    APPLICATIONS,
+    ENGINES,
+    FILES_WITH_TOPICS,
+    SHAPES,
+    WITH_TOPICS,
+    Turn,
+)
 from tests.helpers import ROOT
 from wallaroo.engine.registry import DEFAULT
 
@@ -35,7 +42,8 @@ def main() -> int:
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
     parser.add_argument("--rate", type=int, default=RATE, help="messages a second of each sender")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one")
-    parser.add_argument("--application", action="append", choices=[*APPLICATIONS])
+    applications = [*dict.fromkeys([*APPLICATIONS, *FILES_WITH_TOPICS])]
+    parser.add_argument("--application", action="append", choices=applications)
     parser.add_argument("--shape", action="append", choices=SHAPES)
     parser.add_argument("--results", type=Path, help="add to the results in this file")
     parser.add_argument("--write", action="store_true", help="write docs/guarantees.md anew")
@@ -44,7 +52,7 @@ def main() -> int:
     turns = [
         turn
         for parts in itertools.product(
-            engines, chosen.application or APPLICATIONS, chosen.shape or SHAPES
+            engines, chosen.application or applications, chosen.shape or SHAPES
         )
         if names_of(turn := Turn(*parts), chosen.fault)
     ]
@@ -67,10 +75,11 @@ def main() -> int:
         failed = not take(turn, names, chosen.hours / len(turns), spell, report, keep)
         if failed:
             break
-    for engine in engines:
-        print(tables := report.tables(engine, [*FAULTS], os.cpu_count() or 1))
-        if chosen.write and not failed:
-            write(tables, ROOT / "docs" / "guarantees.md", engine)
+    for engine, (part, shapes) in itertools.product(engines, PARTS.items()):
+        if tables := report.tables(engine, [*FAULTS], os.cpu_count() or 1, shapes):
+            print(tables)
+            if chosen.write and not failed:
+                write(tables, ROOT / "docs" / "guarantees.md", f"{engine}{part}")
     return int(failed)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tests.chaos.system import System
-from tests.chaos.turn import WITHOUT_TOPICS, Turn
+from tests.chaos.turn import APPLICATIONS, WITHOUT_TOPICS, Turn
 
 Fault = Callable[[System, random.Random], bool]
 """Injects a fault; tells whether it could."""
@@ -22,7 +22,7 @@ class Group:
     engines: frozenset[str] | None = None
     """Engines that they fit; None for all."""
     applications: frozenset[str] | None = None
-    """Applications that they fit; None for all."""
+    """Applications that they fit; None for all that are made for these tests."""
     shapes: frozenset[str] | None = None
     """Shapes that they fit; None for all without topics."""
     lacks: Callable[[], str | None] = lambda: None
@@ -32,7 +32,7 @@ class Group:
         """Whether they can be injected in *turn*."""
         chosen = (
             (self.engines, turn.engine),
-            (self.applications, turn.application),
+            (APPLICATIONS if self.applications is None else self.applications, turn.application),
             (WITHOUT_TOPICS if self.shapes is None else self.shapes, turn.shape),
         )
         return all(known is None or name in known for known, name in chosen)

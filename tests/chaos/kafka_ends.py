@@ -27,22 +27,20 @@ class TopicSender:
         self._topic = topic
         self.problem: str | None = None
         """Why nothing is written any more."""
-        self._producer = Producer(
-            {
-                "bootstrap.servers": brokers.address,
-                "enable.idempotence": True,
-                "message.timeout.ms": 0,
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 0,
-                "error_cb": self._note,
-                "on_delivery": self._delivered,
-            }
-        )
+        self._options = {
+            "bootstrap.servers": brokers.address,
+            "enable.idempotence": True,
+            "message.timeout.ms": 0,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+            "error_cb": self._note,
+            "on_delivery": self._delivered,
+        }
+        self._producer = Producer(self._options)
 
-    def send(self, messages: Iterable[bytes]) -> None:
-        """Write *messages*, in which the key comes first."""
-        for message in messages:
-            key, _, _ = message.partition(b" ")
+    def send(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write *messages*, each with the key of its record."""
+        for key, message in messages:
             while self.problem is None:
                 try:
                     self._producer.produce(self._topic, message, key)
@@ -52,6 +50,14 @@ class TopicSender:
                 except KafkaException as error:
                     self._note(error.args[0])
         self._producer.poll(0)
+
+    def renew(self) -> None:
+        """Write what comes next with another client, while nothing is being written.
+
+        librdkafka may never find the leaders of a topic that was recreated: it takes their epochs,
+        which begin at 0 again, for old ones.
+        """
+        self._producer = Producer(self._options)
 
     def close(self) -> None:
         """Wait until all is written."""

@@ -13,7 +13,7 @@ from tests.chaos.kafka_system import PARTITIONS, KafkaSystem
 from tests.chaos.machine_faults import LONG_STOPS
 from tests.chaos.seams import SEAMS
 from tests.chaos.system import GO_ON, STOP, System
-from tests.chaos.turn import TOPIC_SINKS, TOPIC_SOURCES, WITH_TOPICS
+from tests.chaos.turn import FILES_WITH_TOPICS, TOPIC_SINKS, TOPIC_SOURCES, WITH_TOPICS
 from tests.kafka.artifacts import NotAvailable, jars
 
 AWAY_S = 3.0
@@ -33,8 +33,7 @@ _EXISTING = (
     *("kill everything at once", "stop the workers for 3 s", "stop the gateway for 3 s"),
     *("kill at journal-before-commit", "kill at journal-after-commit"),
     *("kill at outbox-before-publish", "kill at outbox-after-publish"),
-    *("kill at worker-in-user-code", "disk full for the gateway", "clock stepped backwards"),
-    "torn last write of the journal",
+    *("disk full for the gateway", "clock stepped backwards", "torn last write of the journal"),
 )
 _EXISTING_AT_SEAMS = (
     *("kill the first stage", "kill at chunks-before-publish"),
@@ -160,7 +159,7 @@ def _lack() -> str | None:
     return None
 
 
-_COUNTING = frozenset({"counting"})
+_APPLICATIONS = frozenset(FILES_WITH_TOPICS)
 BROKERS = Group(
     {
         "kill a broker": _ending(signal.SIGKILL, _any),
@@ -176,7 +175,7 @@ BROKERS = Group(
         "network to the brokers with 20 kB/s for 12 s": _cut(LONG_S, "slow"),
         "network to one broker fails for 12 s": _on_topics(_cut_one),
     },
-    applications=_COUNTING,
+    applications=_APPLICATIONS,
     shapes=WITH_TOPICS,
     lacks=_lack,
 )
@@ -185,7 +184,7 @@ SOURCES = Group(
         **{f"kill at {place}": _killing_at(place) for place in SOURCE_PLACES},
         "recreate the topic of the source": _recreate("read"),
     },
-    applications=_COUNTING,
+    applications=_APPLICATIONS,
     shapes=TOPIC_SOURCES,
     lacks=_lack,
 )
@@ -195,7 +194,7 @@ SINKS = Group(
         **{f"stop the gateway at {place} for 12 s": _zombie_at(place) for place in SINK_PLACES},
         "recreate the topic of the sink": _recreate("written"),
     },
-    applications=_COUNTING,
+    applications=_APPLICATIONS,
     shapes=TOPIC_SINKS,
     lacks=_lack,
 )
@@ -204,16 +203,22 @@ PROCESSES = Group(
         **{name: COMMON.faults[name] for name in _EXISTING},
         "stop the gateway for 20 s": LONG_STOPS.faults["stop the gateway for 20 s"],
     },
-    applications=_COUNTING,
+    applications=_APPLICATIONS,
     shapes=WITH_TOPICS,
     lacks=_lack,
 )
 AT_SEAMS = Group(
     {name: SEAMS.faults[name] for name in _EXISTING_AT_SEAMS},
     engines=SEAMS.engines,
-    applications=_COUNTING,
+    applications=_APPLICATIONS,
     shapes=WITH_TOPICS,
     lacks=_lack,
 )
-WITH_KAFKA = (BROKERS, SOURCES, SINKS, PROCESSES, AT_SEAMS)
+IN_USER_CODE = Group(
+    {(name := "kill at worker-in-user-code"): COMMON.faults[name]},
+    applications=frozenset({"counting"}),
+    shapes=WITH_TOPICS,
+    lacks=_lack,
+)
+WITH_KAFKA = (BROKERS, SOURCES, SINKS, PROCESSES, IN_USER_CODE, AT_SEAMS)
 """All for systems with topics."""

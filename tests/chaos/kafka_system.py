@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -11,12 +12,16 @@ from typing import Self
 
 from tests.chaos.kafka_ends import TopicReader, TopicSender
 from tests.chaos.parts import Event, Part
-from tests.chaos.system import BURST_S, PATIENCE_S, RATE, System
-from tests.chaos.turn import TOPIC_SINKS, TOPIC_SOURCES, Turn
+from tests.chaos.system import BURST_S, KEYS, PATIENCE_S, RATE, STREAMS, System
+from tests.chaos.turn import MARKET_SPREAD, TOPIC_SINKS, TOPIC_SOURCES, Turn
 from tests.helpers import wait_until
 from tests.kafka.broker import Cluster
+from wallaroo.client import Sender
+from wallaroo.errors import RuntimeFailure
 
 PARTITIONS = 4
+_QUOTES = 2
+"""Quotes in a burst."""
 _QUIET_S = 0.5
 """Time after which a sender that was told to wait does."""
 
@@ -36,46 +41,87 @@ class KafkaSystem(System):
         self.brokers = Cluster(directory / "kafka")
         self.read = self.brokers.topic(PARTITIONS) if turn.shape in TOPIC_SOURCES else ""
         """The topic of the source; empty if it has none."""
+        self.quotes = self.brokers.topic(PARTITIONS) if self.read and self._has_quotes else ""
+        """The topic of the second source; empty if there is none."""
         self.written = self.brokers.topic(PARTITIONS) if turn.shape in TOPIC_SINKS else ""
         """The topic of the sink; empty if it has none."""
         self._reader: TopicReader | None = None
         self._sending = threading.Event()
         self._sending.set()
+        self._quoting = threading.Event()
+        self._quoting.set()
         self._recreated = 0
-        """How often the topic of the source was recreated."""
+        """How often the topic of the source was recreated, and no source has said so."""
+        self._senders: list[TopicSender] = []
+        """Those of the topic of the source."""
 
     def __enter__(self) -> Self:
         self._open_reader()
-        return super().__enter__()
+        super().__enter__()
+        if self._has_quotes:
+            names = [f"s{stream}k{key}" for stream in range(STREAMS) for key in range(KEYS)]
+            self._spawn(self._quote, itertools.cycle(names))
+        return self
 
     def __exit__(self, *exc: object) -> None:
         self._sending.set()
+        self._quoting.set()
         super().__exit__(*exc)
         if self._reader is not None:
             self._reader.close()
         self.brokers.close()
 
+    def finish(self) -> int:
+        """End the senders of quotes, then all; see `System.finish`."""
+        with self._without_quotes():
+            return super().finish()
+
     @property
     def topics(self) -> list[str]:
         """The topics of source and sink."""
-        return [topic for topic in (self.read, self.written) if topic]
+        return [topic for topic in (self.read, self.quotes, self.written) if topic]
 
     def recreate(self, topic: str) -> None:
         """Delete *topic* when all that is in it was read, and create it again."""
-        self._sending.clear()
-        try:
-            time.sleep(_QUIET_S)
-            wait_until(lambda: self.ledger.wait_for_all(1.0), "all outputs", PATIENCE_S)
+        with self._without_quotes(), self._without_messages():
             if topic == self.read:
                 self._recreated += 1
             if topic == self.written and self._reader is not None:
                 self._reader.close()
             self.brokers.remove(topic)
             self.brokers.make(topic, PARTITIONS)
+            if topic == self.read:
+                for sender in self._senders:
+                    sender.renew()
             if topic == self.written:
                 self._open_reader()
+
+    @property
+    def _has_quotes(self) -> bool:
+        return self.turn.application == MARKET_SPREAD
+
+    @contextlib.contextmanager
+    def _without_quotes(self) -> Iterator[None]:
+        """Orders go on until results have told of the last quotes."""
+        if not self._has_quotes:
+            yield
+            return
+        with self._halting(self._quoting):
+            yield
+
+    def _without_messages(self) -> contextlib.AbstractContextManager[None]:
+        return self._halting(self._sending)
+
+    @contextlib.contextmanager
+    def _halting(self, sending: threading.Event) -> Iterator[None]:
+        """What *sending* lets send waits, once all that it has sent came out."""
+        sending.clear()
+        try:
+            time.sleep(_QUIET_S)
+            wait_until(lambda: self.ledger.wait_for_all(1.0), "all outputs", PATIENCE_S)
+            yield
         finally:
-            self._sending.set()
+            sending.set()
 
     def _open_reader(self) -> None:
         if self.written:
@@ -86,7 +132,8 @@ class KafkaSystem(System):
     def _together(self) -> Part:
         (machine,) = self.machines.values()
         topics = ["--brokers", self.brokers.proxied]
-        topics += ["--read", self.read] if self.read else []
+        read = [topic for topic in (self.read, self.quotes) if topic]
+        topics += ["--read", ",".join(read)] if read else []
         topics += ["--write", self.written] if self.written else []
         arguments = [
             *("run", str(self.turn.file), *self._traffic, *self._query),
@@ -96,7 +143,8 @@ class KafkaSystem(System):
 
     @property
     def _addresses(self) -> list[str]:
-        source = [] if self.read else ["--in", self.address]
+        second = [f"127.0.0.1:{self.second_port}"] if self._has_quotes else []
+        source = [] if self.read else ["--in", ",".join([self.address, *second])]
         return source + ([] if self.written else ["--out", self.receiver.address])
 
     def _note(self, event: Event) -> None:
@@ -112,9 +160,35 @@ class KafkaSystem(System):
             super()._send(stream, rate, names)
             return
         sender = TopicSender(self.brokers, self.read)
+        self._senders.append(sender)
         while not self._ending.wait(BURST_S) and sender.problem is None:
             some = itertools.islice(names, int(rate * BURST_S))
-            sender.send(self.ledger.next(name) for name in some)
+            sender.send(self.traffic.message(self.ledger, name) for name in some)
+        self._close(sender)
+
+    def _quote(self, names: Iterator[str]) -> None:
+        """Send a quote for one symbol after the other."""
+        with contextlib.ExitStack() as stack:
+            if self.quotes:
+                sender = TopicSender(self.brokers, self.quotes)
+                stack.callback(self._close, sender)
+            else:
+                address = f"127.0.0.1:{self.second_port}"
+                port = stack.enter_context(Sender(address, "quotes", timeout_s=PATIENCE_S))
+            try:
+                while not self._ending.wait(BURST_S):
+                    if not self._quoting.is_set():
+                        continue
+                    quotes = [self.traffic.quote(self.ledger, next(names)) for _ in range(_QUOTES)]
+                    if self.quotes:
+                        sender.send(quotes)
+                    else:
+                        for _, quote in quotes:
+                            port.send(quote)
+            except RuntimeFailure as error:
+                self.problems.append(f"quotes: {error}")
+
+    def _close(self, sender: TopicSender) -> None:
         if sender.problem is not None:
             self.problems.append(sender.problem)
         sender.close()

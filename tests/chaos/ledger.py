@@ -38,10 +38,15 @@ class Ledger:
 
     Args:
         preloaded: Tells how many messages the state of a key has seen before the first one.
+        entries: Makes entries of an output that has none.
     """
 
-    def __init__(self, preloaded: Callable[[str], int] = lambda _key: 0) -> None:
-        self._preloaded = preloaded
+    def __init__(
+        self,
+        preloaded: Callable[[str], int] = lambda _key: 0,
+        entries: Callable[[bytes], bytes] = lambda output: output,
+    ) -> None:
+        self._preloaded, self._entries = preloaded, entries
         self._changed = threading.Condition()
         self._sent: dict[str, int] = {}
         self._received: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -71,7 +76,7 @@ class Ledger:
             return
         with self._changed:
             for output in outputs:
-                for entry in output.split(b","):
+                for entry in self._entries(output).split(b","):
                     key, number, count, *links = entry.split()
                     self._received[key.decode()].append((int(number), int(count)))
                     self.received += 1
@@ -122,8 +127,11 @@ class Ledger:
                 later: list[tuple[int, int]] = []
                 for number, count in self._received.pop(key, []):
                     name = f"message {number} of key {key}"
-                    if number > due:
+                    if number > self._sent[key]:
+                        doubled.append(f"{name}, which was never sent,")
+                    elif number > due:
                         later.append((number, count))
+                    if number > due:
                         continue
                     if number in seen or number <= begin:
                         doubled.append(name)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
 from tests.chaos.ledger import Verdict
-from tests.chaos.turn import Turn
+from tests.chaos.turn import SHAPES, WITH_TOPICS, WITHOUT_TOPICS, Turn
 
 _BEGIN, _END = "<!-- chaos on {}: begin -->", "<!-- chaos on {}: end -->"
+PARTS = {"": WITHOUT_TOPICS, " with topics": WITH_TOPICS}
+"""Shapes that have tables of their own, by what is behind the engine in the marks around these."""
 
 
 @dataclass
@@ -94,9 +96,16 @@ class Report:
             found.update({name: row.tried for name, row in self.rows[turn].items()})
         return found
 
-    def tables(self, engine: str, order: list[str], cores: int) -> str:
-        """What was done on *engine*, as Markdown; the faults in *order*."""
-        turns = [turn for turn in self.spells if turn.engine == engine]
+    def tables(
+        self, engine: str, order: list[str], cores: int, shapes: Collection[str] = SHAPES
+    ) -> str:
+        """What was done on *engine* in *shapes*, as Markdown; the faults in *order*.
+
+        Empty if nothing was.
+        """
+        turns = [turn for turn in self.spells if turn.engine == engine and turn.shape in shapes]
+        if not turns:
+            return ""
         return "\n".join(
             [
                 f"On {cores} cores:",
@@ -162,9 +171,9 @@ class Report:
         return lines
 
 
-def write(tables: str, page: Path, engine: str) -> None:
-    """Put *tables* between the marks for *engine* in *page*."""
-    text, begin, end = page.read_text(), _BEGIN.format(engine), _END.format(engine)
+def write(tables: str, page: Path, name: str) -> None:
+    """Put *tables* between the marks for *name* in *page*."""
+    text, begin, end = page.read_text(), _BEGIN.format(name), _END.format(name)
     head, _, rest = text.partition(begin)
     _, _, tail = rest.partition(end)
     page.write_text(f"{head}{begin}\n{tables}\n{end}{tail}")

@@ -25,6 +25,7 @@ from tests.chaos.parts import Event, Part
 from tests.chaos.receiver import Receiver
 from tests.chaos.shim import Machine, compiled
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
+from tests.chaos.traffic import traffic_of
 from tests.chaos.turn import APART, Turn
 from tests.helpers import processes_below, wait_until
 from wallaroo.api.places import Place
@@ -92,7 +93,10 @@ class System:
         """Directory of journal and outbox."""
         self.faults = directory / "faults"
         self.faults.mkdir()
-        self.ledger = Ledger(lambda key: PRELOADED if key.startswith("p") else 0)
+        self.traffic = traffic_of(turn.application)
+        self.ledger = Ledger(
+            lambda key: PRELOADED if key.startswith("p") else 0, self.traffic.entries
+        )
         self.receiver = Receiver(self.ledger)
         library = compiled(directory)
         self.machines = {
@@ -117,8 +121,11 @@ class System:
         for machine in self.machines.values():
             self._stack.callback(machine.close)
         source = TCPSource("Chaos", Framing(4, ">I"), bytes, Place("", 0), "127.0.0.1", 0)
-        self.port, *inner = self._stack.enter_context(reserved_ports([source] * 3))
+        self.port, self.second_port, *inner = self._stack.enter_context(
+            reserved_ports([source] * 4)
+        )
         self.address = f"127.0.0.1:{self.port}"
+        """Of the source; an application with a second one has `second_port` for it."""
         if self._keys:
             self._preload()
         self._parts = self._apart(*inner) if self.turn.shape == APART else [self._together()]
@@ -348,7 +355,7 @@ class System:
             with Sender(self.address, stream, timeout_s=PATIENCE_S) as sender:
                 while not self._ending.wait(BURST_S):
                     for name in itertools.islice(names, int(rate * BURST_S)):
-                        sender.send(self.ledger.next(name))
+                        sender.send(self.traffic.message(self.ledger, name)[1])
         except RuntimeFailure as error:
             self.problems.append(f"{stream}: {error}")
 

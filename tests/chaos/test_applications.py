@@ -10,9 +10,11 @@ import pytest
 
 import wallaroo
 from tests.chaos.ledger import Ledger
-from tests.chaos.turn import APPLICATIONS
+from tests.chaos.traffic import MarketSpreadTraffic, WordCountTraffic
+from tests.chaos.turn import APPLICATIONS, FILES_WITH_TOPICS, MARKET_SPREAD, WORD_COUNT
 from wallaroo.testing import load, simulate
 
+TWO_SOURCES = ["--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1"]
 ADDRESSES = ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1"]
 MESSAGES = 500
 MOST_MS = 400
@@ -35,6 +37,56 @@ def test_each_message_is_put_out_once(name: str) -> None:
     verdict = ledger.judge()
     assert verdict.messages == MESSAGES
     assert verdict.wrong == []
+
+
+def test_each_word_of_word_count_is_judged() -> None:
+    traffic = WordCountTraffic()
+    ledger = Ledger(entries=traffic.entries)
+    application = load(str(FILES_WITH_TOPICS[WORD_COUNT]), ADDRESSES)
+    (source,) = application.sources
+    lines = [traffic.message(ledger, f"s{number % 3}k7")[1] for number in range(30)]
+    outputs = simulate(application, [(source.name, line) for line in lines]).outputs
+    assert len(outputs) == 2 * len(lines)
+    ledger.note(outputs)
+    assert ledger.wait_for_all(0.0)
+    assert ledger.judge().wrong == []
+    key, payload = traffic.message(ledger, "s0k7")
+    again = simulate(application, [(source.name, line) for line in [*lines, payload, payload]])
+    ledger.note(again.outputs[len(outputs) :])
+    assert ledger.wait_for_all(0.0)
+    assert ledger.judge().wrong == [
+        f"message 12 of key {word.decode()}, which was never sent, was doubled"
+        for word in payload.split()
+    ]
+    assert payload.startswith(key)
+
+
+def test_each_order_and_quote_of_market_spread_is_judged() -> None:
+    traffic = MarketSpreadTraffic()
+    ledger = Ledger(entries=traffic.entries)
+    application = load(str(FILES_WITH_TOPICS[MARKET_SPREAD]), TWO_SOURCES)
+    orders, quotes = application.sources
+
+    def order(name: str) -> tuple[str, bytes]:
+        return orders.name, traffic.message(ledger, name)[1]
+
+    def quote(name: str) -> tuple[str, bytes]:
+        return quotes.name, traffic.quote(ledger, name)[1]
+
+    sent = [order("a"), quote("a"), quote("a"), order("a"), order("b"), quote("a")]
+    outputs = simulate(application, sent).outputs
+    ledger.note(outputs)
+    assert len(outputs) == 3
+    assert not ledger.wait_for_all(0.0)  # no result has told of the last quote
+    sent += [order("a"), order("a")]
+    third, fourth = simulate(application, sent).outputs[3:]
+    ledger.note([third, fourth])
+    assert ledger.wait_for_all(0.0)
+    assert ledger.judge().wrong == []
+    again = [sent[1], order("a"), quote("a"), order("a")]  # the first quote, after later ones
+    ledger.note(simulate(application, again).outputs)
+    assert ledger.wait_for_all(0.0)
+    assert ledger.judge().wrong == ["message 1 of key quotes-of-A was doubled"]
 
 
 def test_a_timer_at_another_time_fails() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.catalogue import FAULTS, GROUPS, faults_of, lacking
 from tests.chaos.ledger import Ledger, Verdict
-from tests.chaos.report import Report, Spell
+from tests.chaos.report import PARTS, Report, Spell, write
 from tests.chaos.sockets import connections, cut, is_connected
 from tests.chaos.system import System
 from tests.chaos.trial import at_the_end, inject
@@ -25,6 +25,7 @@ from tests.chaos.turn import (
     WITH_LEVELS,
     WITH_TOPICS,
     WITHOUT_TOPICS,
+    WORD_COUNT,
     Turn,
 )
 
@@ -179,3 +180,19 @@ def test_results_of_several_runs_add_up(tmp_path: Path) -> None:
     assert "| counting | together | 0.50 | 2 | 200 | 0 | 4 | 10 | 0 | 1 | 0, 1 |" in tables
     assert "| windows | together | 0.25 | 1 | 100 | 0 | 2 | 5 | 0 | 1 | 2 |" in tables
     assert "| kill a worker | 3 | 300 | 3 | 0 | 0 | 0 | 1 | 3.5 s | 0.0 s |" in tables
+
+
+def test_runs_with_topics_leave_the_other_tables_as_they_are(tmp_path: Path) -> None:
+    page, report = tmp_path / "page.md", Report()
+    marks = "<!-- chaos on {0}: begin -->\n{0}\n<!-- chaos on {0}: end -->\n"
+    names = ["real-time", "real-time with topics"]
+    page.write_text("".join(map(marks.format, names)))
+    turn = Turn("real-time", WORD_COUNT, "tcp-to-kafka")
+    report.spells[turn] = [Spell(1, 0, 400)]
+    for part, shapes in PARTS.items():
+        if tables := report.tables("real-time", [], 2, shapes):
+            write(tables, page, f"real-time{part}")
+    text = page.read_text()
+    assert "\nreal-time\n" in text
+    assert "\nreal-time with topics\n" not in text
+    assert "| word-count | tcp-to-kafka |" in text

@@ -16,6 +16,7 @@ APPLICATIONS = {
 """Their files, by name."""
 WITH_LEVELS = frozenset({"levels", "windows", "sessions", "asking", "joins"})
 """Applications with several states in a path."""
+WORD_COUNT, MARKET_SPREAD = "word-count", "market-spread"
 TOGETHER, APART = "together", "apart"
 KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP = "kafka-to-kafka", "tcp-to-kafka", "kafka-to-tcp"
 TOPIC_SOURCES = frozenset({KAFKA_TO_KAFKA, KAFKA_TO_TCP})
@@ -24,6 +25,15 @@ TOPIC_SINKS = frozenset({KAFKA_TO_KAFKA, TCP_TO_KAFKA})
 """Shapes in which a topic of Kafka is the sink."""
 WITH_TOPICS = TOPIC_SOURCES | TOPIC_SINKS
 WITHOUT_TOPICS = frozenset({TOGETHER, APART})
+FILES_WITH_TOPICS = {
+    name: _FOLDER / f"{file}.py"
+    for name, file in {
+        "counting": "topics",
+        WORD_COUNT: "word_count_topics",
+        MARKET_SPREAD: "market_spread_topics",
+    }.items()
+}
+"""Files of the applications that run in shapes with topics, by name."""
 SHAPES = (TOGETHER, APART, KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP)
 """`wallaroo run`, or `wallaroo gateway` and `wallaroo driver` with a network between them, from
 port to port; or `wallaroo run` with topics."""
@@ -48,5 +58,5 @@ class Turn:
     def file(self) -> Path:
         """File of the application."""
         if self.shape in WITH_TOPICS:
-            return _FOLDER / "topics.py"
+            return FILES_WITH_TOPICS[self.application]
         return APPLICATIONS[self.application]

@@ -1,0 +1,52 @@
+"""The sources and sinks of an application, which are topics or ports as its arguments say."""
+# mypy: disable-error-code="no-untyped-def"
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+import wallaroo
+
+_APPS = Path(__file__).parents[3] / "apps"
+
+TRANSACTION_MS = 10_000
+"""Time after which the brokers end an open transaction: less than the gateway stands still."""
+
+
+def application_of(folder):
+    """The module of the application in *folder*, of which a process has one."""
+    sys.path.insert(0, str(_APPS / folder))
+    sys.modules.pop("application", None)
+    return importlib.import_module("application")
+
+
+class Ends:
+    """Reads topics (`--read A,B`) and writes one (`--write C`), or else ports."""
+
+    def __init__(self, args):
+        parser = argparse.ArgumentParser()
+        for name in ("brokers", "read", "write"):
+            parser.add_argument(f"--{name}", default="")
+        self._chosen, self._others = parser.parse_known_args(args)
+
+    def source(self, decoder, number=0):
+        """The source with this number."""
+        if self._chosen.read:
+            topic = self._chosen.read.split(",")[number]
+            return wallaroo.KafkaSourceConfig(topic, self._chosen.brokers, decoder, on_lost="skip")
+        host, port = wallaroo.tcp_parse_input_addrs(self._others)[number]
+        return wallaroo.TCPSourceConfig(host, port, decoder)
+
+    def sink(self, encoder, with_key):
+        """The sink; *with_key* also returns the key of a record."""
+        if self._chosen.write:
+            settings = {"transaction.timeout.ms": TRANSACTION_MS}
+            return wallaroo.KafkaSinkConfig(
+                self._chosen.write,
+                self._chosen.brokers,
+                wallaroo.encoder(with_key),
+                settings=settings,
+            )
+        host, port = wallaroo.tcp_parse_output_addrs(self._others)[0]
+        return wallaroo.TCPSinkConfig(host, port, encoder, sequenced=True)
