@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from tests.chaos.ledger import Ledger
 from tests.kafka.brokers import Brokers
 
 _FATAL = "the producer of the tests"
 _AT_ONCE, _WAIT_S = 1_000, 0.2
+_QUIET_S = 5.0
+"""Time without records after which a reader uses another client."""
 
 
 class TopicSender:
@@ -76,6 +79,8 @@ class TopicSender:
 class TopicReader:
     """Notes the committed records of a topic, as they come.
 
+    A client that gets none for some time is replaced, because librdkafka may stop for good.
+
     Args:
         brokers: Have the topic.
         topic: The topic.
@@ -88,6 +93,8 @@ class TopicReader:
     ) -> None:
         self._brokers, self._topic, self._ledger = brokers, topic, ledger
         self._on_problem = on_problem
+        self._next: dict[int, int] = {}
+        """Offset of the next record, by partition."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -99,11 +106,28 @@ class TopicReader:
 
     def _run(self) -> None:
         try:
-            with contextlib.closing(self._brokers.reader(self._topic)) as consumer:
-                while not self._closing.is_set():
-                    found = consumer.consume(_AT_ONCE, _WAIT_S)
-                    self._ledger.note(
-                        [message.value() or b"" for message in found if message.error() is None]
-                    )
+            while not self._closing.is_set():
+                try:
+                    reader = self._brokers.reader(self._topic, offsets=self._next)
+                except KafkaException:  # no broker answers
+                    continue
+                with contextlib.closing(reader) as consumer:
+                    self._read(consumer)
         except Exception as error:  # whatever it is, the run is over
             self._on_problem(f"the reader of {self._topic}: {error!r}")
+
+    def _read(self, consumer: Consumer) -> None:
+        """Note what *consumer* gets, as long as it gets something."""
+        last = time.monotonic()
+        while not self._closing.is_set() and time.monotonic() - last < _QUIET_S:
+            found = [
+                message
+                for message in consumer.consume(_AT_ONCE, _WAIT_S)
+                if message.error() is None
+            ]
+            if found:
+                last = time.monotonic()
+                self._ledger.note([message.value() or b"" for message in found])
+                self._next |= {
+                    message.partition() or 0: (message.offset() or 0) + 1 for message in found
+                }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
@@ -80,8 +81,13 @@ class Brokers:
                     producer.poll(0.1)
         assert producer.flush(PATIENCE_S) == 0
 
-    def reader(self, topic: str, *, committed: bool = True) -> Consumer:
-        """A consumer of all partitions of *topic*, which tells of their ends."""
+    def reader(
+        self, topic: str, *, committed: bool = True, offsets: Mapping[int, int] | None = None
+    ) -> Consumer:
+        """A consumer of all partitions of *topic*, which tells of their ends.
+
+        It begins at *offsets*, by partition, and else at 0.
+        """
         consumer = Consumer(
             {
                 "bootstrap.servers": self.address,
@@ -94,7 +100,8 @@ class Brokers:
             }
         )
         partitions = consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        begin = offsets or {}
+        consumer.assign([TopicPartition(topic, at, begin.get(at, 0)) for at in partitions])
         return consumer
 
     def records(self, topic: str, *, committed: bool = True) -> list[Any]:
