@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from tests.gateway.harness import NOWHERE, outputs
 from tests.helpers import PATIENCE_S, wait_until
-from tests.kafka.broker import Broker
+from tests.kafka.broker import Broker, Cluster
 from tests.kafka.harness import topics, wait_delivered
 from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.connectors.kafka.client import TopicClient
@@ -133,6 +133,35 @@ def test_outputs_go_on_in_a_topic_that_is_made_anew_while_it_is_written(broker: 
         app.publish(client, 50)
         wait_delivered(client)
         assert sorted(broker.values(topic)) == sorted(app.published()[50:])
+
+
+def test_outputs_go_on_in_a_topic_whose_leaders_changed_before_it_was_made_anew(
+    cluster: Cluster,
+) -> None:
+    topic = cluster.topic(4)
+    spread = {"sticky.partitioning.linger.ms": 0}  # each output goes to another partition
+    options = f", transactions=False, settings={spread}"
+    with (
+        topics(
+            source=cluster.topic(), sink=topic, brokers=cluster.address, sink_options=options
+        ) as app,
+        app.running() as client,
+    ):
+        app.publish(client, 50)
+        wait_delivered(client)
+        for node in cluster.nodes.values():  # each partition has a new leader with a later epoch
+            node.stop()
+            cluster.start()
+            app.publish(client, 50)
+            wait_delivered(client)
+        before = app.published()
+        assert set(cluster.values(topic)) == set(before)
+        cluster.remove(topic)
+        cluster.make(topic, 4)
+        app.publish(client, 50)
+        wait_delivered(client)
+        assert set(cluster.values(topic)) == set(app.published()[len(before) :])
+        assert f"{topic} at {cluster.address} was deleted and recreated" in app.log.read_text()
 
 
 class Hanging:

@@ -76,6 +76,8 @@ class KafkaSinkWriter(SinkThread):
         self._gathered_bytes = 0
         """Bytes of the outputs that were gathered last."""
         self._group: Any = None
+        self._topic_id = ""
+        """ID of the topic that the current producer writes."""
         self._in_transaction = self._stuck = False
         self._refused: KafkaError | None = None
         """Why a record could not be written."""
@@ -116,7 +118,7 @@ class KafkaSinkWriter(SinkThread):
         """
         from confluent_kafka import KafkaException
 
-        self._client.describe()
+        self._topic_id, _ = self._client.describe()
         self._refused, self._in_transaction, self._stuck = None, False, False
         own: dict[str, Any] = {"on_delivery": self._on_refused}
         if self._sink.transactions:
@@ -206,11 +208,14 @@ class KafkaSinkWriter(SinkThread):
         """Wait until the brokers have all records.
 
         Raises:
-            KafkaProblem: They refuse one, or the sink is to stop.
+            KafkaProblem: They refuse one, the topic is another one, or the sink is to stop.
         """
         while producer.flush(_TURN_S):
             self._check(producer)
-            self._client.describe()  # librdkafka waits long for a topic that was deleted
+            topic_id, _ = self._client.describe()  # librdkafka waits long for a deleted topic
+            if topic_id != self._topic_id:  # and may never find the leaders of one made anew
+                msg = f"{self._sink.topic} was deleted and recreated; it is opened again"
+                raise KafkaProblem(msg)
         self._check(producer)
 
     def _check(self, producer: Producer, wait_s: float = 0.0) -> None:
