@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import zlib
 from string import ascii_lowercase
 from typing import Any
@@ -60,6 +61,7 @@ class MarketSpreadTraffic(Traffic):
         self._messages: Any = importlib.import_module("messages")
         symbols = (_MARKET_SPREAD / "symbols.txt").read_bytes().split()
         self._symbols = [self._messages.padded(symbol) for symbol in symbols]
+        self._naming = threading.Lock()
         self._of_names: dict[str, bytes] = {}
         self._bids: dict[bytes, int] = {}
 
@@ -95,7 +97,8 @@ class MarketSpreadTraffic(Traffic):
         return b",".join(b"%s %d %d" % (key, count, count) for key, count in seen)
 
     def _symbol(self, name: str) -> bytes:
-        return self._of_names.setdefault(name, self._symbols[len(self._of_names)])
+        with self._naming:  # each sender is a thread
+            return self._of_names.setdefault(name, self._symbols[len(self._of_names)])
 
 
 def traffic_of(application: str) -> Traffic:
