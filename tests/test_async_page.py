@@ -74,7 +74,7 @@ def test_every_example_is_found() -> None:
 def test_the_defaults_and_limits_are_those_of_the_code() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", PAGE, re.MULTILINE))
     assert rows["concurrency"] == str(gathered_functions.DEFAULT_CONCURRENCY)
-    assert rows["timeout"] == f"{gathered_functions.DEFAULT_TIMEOUT_NS // 10**9} s"
+    assert rows["timeout"] == f"{gathered_functions.DEFAULT_TIMEOUT // 10**9} s"
     assert rows["max"] == str(gathered_functions.DEFAULT_BATCH)
     assert f"at most {gathered_functions.LONGEST_WAIT_NS // 10**9} s" in PAGE
     assert f"does not end {awaiting._GRACE_S:g} s after it was cancelled" in PAGE

@@ -475,7 +475,7 @@ def test_a_wrapper_that_awaits_a_coroutine_function_is_a_plain_function() -> Non
         ({"concurrency": 0}, "concurrency is 0; it must be at least 1 and at most 100,000"),
         ({"concurrency": 2.5}, r"concurrency is 2\.5; expected an integer"),
         ({"timeout": 0}, "the timeout is 0 ns; it must be positive"),
-        ({"timeout": 1.5}, r"the timeout is 1\.5; expected nanoseconds, as of wallaroo\.seconds"),
+        ({"timeout": 1.5}, r"the timeout is 1\.5, without a unit"),
     ],
 )
 def test_wrong_options_are_refused(options: Any, sentence: str) -> None:

@@ -169,8 +169,11 @@ def test_the_step_is_drawn_and_says_how_long_the_engine_may_wait() -> None:
     [
         ({"max": 0}, "max is 0; it must be at least 1 and at most 1,000,000"),
         ({"max": "8"}, "max is '8'; expected an integer"),
-        ({"wait": -1}, "the wait is -1 ns; it must be at least 0 and at most 60 s"),
-        ({"wait": 0.5}, r"the wait is 0\.5; expected nanoseconds, as of wallaroo\.seconds"),
+        (
+            {"wait": wallaroo.nanoseconds(-1)},
+            "the wait is -1 ns; it must be at least 0 and at most 60 s",
+        ),
+        ({"wait": 0.5}, r"the wait is 0\.5, without a unit"),
     ],
 )
 def test_wrong_options_are_refused(options: Any, sentence: str) -> None:

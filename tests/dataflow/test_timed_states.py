@@ -86,15 +86,16 @@ def first_of(text: str) -> str:
 
 
 def application(*, ttl: int | None, by_event: bool) -> Application:
+    kept = None if ttl is None else wallaroo.nanoseconds(ttl)
     step = wallaroo.state_computation(
         name="step",
         state=Entity,
         on_timer=called,
-        ttl=ttl,
+        ttl=kept,
         event_time=event_of if by_event else None,
     )(handled)
     # a later level, which also sees the order of outputs, and expires by the times of timers
-    after = wallaroo.state_computation(name="after", state=Entity, ttl=ttl)(noted)
+    after = wallaroo.state_computation(name="after", state=Entity, ttl=kept)(noted)
     decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(decoded)
     source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", 0, decoder))
     outputs = source.key_by(key_of).to(step).key_by(first_of).to(after)

@@ -16,6 +16,8 @@ from wallaroo.model.graph import graph_of
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
 
+NS = wallaroo.nanoseconds(1)
+
 
 class Count:
     def __init__(self) -> None:
@@ -99,12 +101,15 @@ def test_check_and_graph_say_what_a_state_has() -> None:
     ("steps", "sentence"),
     [
         ((timed("a"), timed("b")), "state 'counts' has timers of another step at test_state_"),
-        ((plain(ttl=5), plain(ttl=6)), "the ttl of state 'counts' is 6 ns here, but 5 ns at"),
-        ((timed(), plain(ttl=1, event_time=length)), "state 'counts' has event_time at"),
+        (
+            (plain(ttl=NS * 5), plain(ttl=NS * 6)),
+            "the ttl of state 'counts' is 6 ns here, but 5 ns at",
+        ),
+        ((timed(), plain(ttl=NS, event_time=length)), "state 'counts' has event_time at"),
         ((wallaroo.state_computation("x", on_timer=called)(note),), "(message, state, timers)"),  # type: ignore[arg-type]
         ((wallaroo.state_computation("x", on_timer=len)(remind),), "(name, state, timers)"),  # type: ignore[arg-type]
         ((wallaroo.state_computation("x", on_timer=7)(remind),), "on_timer is 7; expected"),  # type: ignore[call-overload]
-        ((plain(ttl=1, event_time=note),), "event_time is called with (message)"),
+        ((plain(ttl=NS, event_time=note),), "event_time is called with (message)"),
     ],
 )
 def test_declarations_that_do_not_fit_are_refused(steps: Any, sentence: str) -> None:
@@ -117,7 +122,11 @@ def test_declarations_that_do_not_fit_are_refused(steps: Any, sentence: str) -> 
     ("wrong", "sentence"),
     [
         (lambda: plain(ttl=0), "the ttl is 0 ns; it must be positive"),
-        (lambda: plain(ttl=1.5), r"as of wallaroo\.seconds\(1\.5\)"),
+        (
+            lambda: plain(ttl=1.5),
+            r"the ttl is 1\.5, without a unit; write wallaroo\.seconds\(1\.5\)",
+        ),
+        (lambda: plain(ttl=3600), "the ttl is 3600, without a unit"),
         (lambda: plain(event_time=length), "event_time has no effect without ttl or on_timer"),
         (lambda: wallaroo.Timers().set_after(-1), "the duration is -1 ns; it must not be negative"),
         (lambda: wallaroo.Timers().set_at(1.5), r"the time is 1\.5; expected an int"),  # type: ignore[arg-type]

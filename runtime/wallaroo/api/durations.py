@@ -144,8 +144,8 @@ def duration_ns(name: str, value: Any) -> int:
     """
     if isinstance(value, timedelta):
         return value // _MICROSECOND * 1_000
-    if isinstance(value, Duration):
-        return int(value)
+    if isinstance(value, Duration) or (value == 0 and type(value) is int):
+        return int(value)  # 0 is the same in any unit
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         in_ns = f"wallaroo.nanoseconds({value!r})"
         if value < _SURELY_NS:

@@ -7,12 +7,11 @@ many messages at once, such as a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from wallaroo.api.durations import positive
+from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns, seconds
 from wallaroo.api.functions import AnyComputation, Decorated, In_contra, Result_co
 from wallaroo.api.retries import Retries
-from wallaroo.api.timers import NsOrTimedelta, ns_or_timedelta
 from wallaroo.errors import WallarooParameterError
 
 In = TypeVar("In")
@@ -27,7 +26,7 @@ DEFAULT_CONCURRENCY = 100
 unless they are told otherwise."""
 MAX_CONCURRENCY = 100_000
 """More would only take memory."""
-DEFAULT_TIMEOUT_NS = 30_000_000_000
+DEFAULT_TIMEOUT = seconds(30)
 """Time limit of a call: half of the default of `--function-timeout`, within which a service that
 answers at all has answered."""
 DEFAULT_BATCH = 64
@@ -92,7 +91,7 @@ def computation_async(
     name: str,
     *,
     concurrency: int = DEFAULT_CONCURRENCY,
-    timeout: NsOrTimedelta = DEFAULT_TIMEOUT_NS,
+    timeout: AnyDuration = DEFAULT_TIMEOUT,
     retry: Retries | None = None,
 ) -> Callable[[Callable[[In], Coroutine[Any, Any, Result]]], AsyncComputation[In, Result]]:
     """Declare a stateless computation with `async def`: one message in, one message or None out.
@@ -103,14 +102,16 @@ def computation_async(
         name: Name of the step.
         concurrency: Calls at a time in each worker process. The default is the number of
             connections that HTTP clients open unless they are told otherwise.
-        timeout: Time limit of each call, in nanoseconds or as a timedelta; a call that takes longer
-            is cancelled, and counts as one that raises `TimeoutError`. The default is 30 seconds.
+        timeout: Time limit of each call, a timedelta or such as `seconds(2)`; a call that takes
+            longer is cancelled, and counts as one that raises `TimeoutError`. The default is 30
+            seconds.
         retry: When to try again after an exception, from `retries`; None for never. Each attempt
             has the time limit for itself.
 
     Raises:
         TypeError: An argument has another type.
-        WallarooParameterError: The number or the time limit is out of range.
+        WallarooParameterError: The number or the time limit is out of range, or the latter has no
+            unit.
 
     Example:
         >>> import asyncio
@@ -122,7 +123,7 @@ def computation_async(
         'WHY?'
     """
     _check_number("concurrency", concurrency, MAX_CONCURRENCY)
-    timeout_ns = positive("timeout", ns_or_timedelta("timeout", timeout))
+    timeout_ns = positive_ns("timeout", timeout)
     return lambda function: AsyncComputation(function, name, retry, concurrency, timeout_ns)
 
 
@@ -130,7 +131,7 @@ def computation_batch(
     name: str,
     *,
     max: int = DEFAULT_BATCH,  # noqa: A002 - what it is called in other systems, too
-    wait: NsOrTimedelta = 0,
+    wait: AnyDuration | Literal[0] = 0,
     retry: Retries | None = None,
 ) -> Callable[[Callable[[list[In]], ResultList]], BatchComputation[In, ResultList]]:
     """Declare a stateless computation of a list of messages, which returns a result for each.
@@ -142,13 +143,14 @@ def computation_batch(
     Args:
         name: Name of the step.
         max: Messages in the list at most.
-        wait: Time for which the real-time engine waits for so many messages from the sources, in
-            nanoseconds or as a timedelta. The default is 0: the list has those that are there.
+        wait: Time for which the real-time engine waits for so many messages from the sources, a
+            timedelta or such as `milliseconds(20)`. The default is 0: the list has those that
+            are there.
         retry: When to try again after an exception, from `retries`; None for never.
 
     Raises:
         TypeError: An argument has another type.
-        WallarooParameterError: A number is out of range.
+        WallarooParameterError: A number is out of range, or the wait has no unit.
 
     Example:
         >>> @computation_batch(name="score", max=32)

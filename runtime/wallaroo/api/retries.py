@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from wallaroo.api.timers import NsOrTimedelta, ns_or_timedelta
+from wallaroo.api.durations import AnyDuration, duration_ns, milliseconds
 from wallaroo.errors import WallarooParameterError
 
-_BACKOFF_NS = 100_000_000
+_BACKOFF = milliseconds(100)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Retries:
 
 def retries(
     times: int,
-    backoff: NsOrTimedelta = _BACKOFF_NS,
+    backoff: AnyDuration | Literal[0] = _BACKOFF,
     on: type[Exception] | tuple[type[Exception], ...] = Exception,
 ) -> Retries:
     """Declare that a computation is tried again before its message becomes a dead letter.
@@ -44,13 +45,14 @@ def retries(
 
     Args:
         times: Number of attempts after the first one, at least 1.
-        backoff: Pause before the second attempt, in nanoseconds or as a timedelta; it doubles
-            before each further one.
+        backoff: Pause before the second attempt, a timedelta or such as `milliseconds(50)`; it
+            doubles before each further one.
         on: Class, or tuple of classes, of the exceptions after which to try again.
 
     Raises:
         TypeError: An argument has another type.
-        WallarooParameterError: The number is not positive, or the pause is negative.
+        WallarooParameterError: The number is not positive, or the pause is negative or
+            has no unit.
 
     Example:
         >>> import wallaroo

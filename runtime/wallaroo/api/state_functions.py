@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
-from wallaroo.api.durations import positive
+from wallaroo.api.durations import AnyDuration, positive_ns
 from wallaroo.api.functions import Decorated, In, In_contra, Result, Result_co, Results, State
-from wallaroo.api.timers import NsOrTimedelta, Timers, ns_or_timedelta
+from wallaroo.api.timers import Timers
 from wallaroo.errors import WallarooParameterError
 
 OnTimer = TypeVar("OnTimer")
@@ -58,7 +58,7 @@ class StateTiming:
     @classmethod
     def of(
         cls,
-        ttl: NsOrTimedelta | None,
+        ttl: AnyDuration | None,
         on_timer: Callable[[str, Any, Timers], Any] | None,
         event_time: Callable[[Any], int] | None,
     ) -> StateTiming:
@@ -66,9 +66,10 @@ class StateTiming:
 
         Raises:
             TypeError: The time to live has another type.
-            WallarooParameterError: It is not positive, or the event time is of no use.
+            WallarooParameterError: It is not positive or has no unit, or the event time is of no
+                use.
         """
-        ttl_ns = None if ttl is None else positive("ttl", ns_or_timedelta("ttl", ttl))
+        ttl_ns = None if ttl is None else positive_ns("ttl", ttl)
         if event_time is not None and ttl is None and on_timer is None:
             msg = "event_time has no effect without ttl or on_timer; omit it"
             raise WallarooParameterError(msg)
@@ -112,7 +113,7 @@ def state_computation(
     name: str,
     state: type[State],
     *,
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[[In, State], Result]], StateComputation[In, State, Result]]: ...
 
@@ -123,7 +124,7 @@ def state_computation(
     state: type[State],
     *,
     on_timer: Callable[[str, State, Timers], OnTimer],
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Result]],
@@ -136,7 +137,7 @@ def state_computation(
     name: str,
     state: None = None,
     *,
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State], tuple[Result, Any]]], StateComputation[In, State, tuple[Result, Any]]
@@ -149,7 +150,7 @@ def state_computation(
     state: None = None,
     *,
     on_timer: Callable[[str, State, Timers], tuple[OnTimer, Any]],
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Result, Any]]],
@@ -161,7 +162,7 @@ def state_computation(
     name: str,
     state: Any = None,
     *,
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     on_timer: Callable[..., Any] | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Any:
@@ -173,7 +174,7 @@ def state_computation(
             function returns only its output. Otherwise the builder call specifies the class, and
             the function returns a pair `(output, save)`, where *save* False promises that the
             entity was not changed, so that it need not be written.
-        ttl: Time for which an idle entity is kept, in nanoseconds or as a timedelta. An entity is
+        ttl: Time for which an idle entity is kept, a timedelta or such as `hours(1)`. An entity is
             idle from its last message or call of a timer, unless a timer is set. None keeps it.
         on_timer: Function of the name of a timer, the entity and the `Timers` of its key. It is
             called when a timer is due, and returns what the computation returns. If it is given,
@@ -203,7 +204,7 @@ def state_computation_multi(
     name: str,
     state: type[State],
     *,
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[[In, State], Results]], MultiStateComputation[In, State, Results]]: ...
 
@@ -214,7 +215,7 @@ def state_computation_multi(
     state: type[State],
     *,
     on_timer: Callable[[str, State, Timers], OnTimers],
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Results]],
@@ -227,7 +228,7 @@ def state_computation_multi(
     name: str,
     state: None = None,
     *,
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State], tuple[Results, Any]]],
@@ -241,7 +242,7 @@ def state_computation_multi(
     state: None = None,
     *,
     on_timer: Callable[[str, State, Timers], tuple[OnTimers, Any]],
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Results, Any]]],
@@ -253,7 +254,7 @@ def state_computation_multi(
     name: str,
     state: Any = None,
     *,
-    ttl: NsOrTimedelta | None = None,
+    ttl: AnyDuration | None = None,
     on_timer: Callable[..., Any] | None = None,
     event_time: Callable[[Any], int] | None = None,
 ) -> Any:
