@@ -50,6 +50,14 @@ class TradeRow(NamedTuple):
     lots: int | None = 1
 
 
+class Filled(NamedTuple):
+    side: Side
+    at: datetime.datetime
+    after: datetime.timedelta
+    amount: Decimal
+    note: bytes = b""
+
+
 class TradeModel(pydantic.BaseModel):
     symbol: str
     price: float

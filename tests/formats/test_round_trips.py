@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.formats.kinds import (
     EVERYTHING,
     Everything,
+    Filled,
     Leg,
     Line,
     Order,
@@ -130,6 +131,12 @@ def test_typed_rows(symbol: str, price: float, count: int | None) -> None:
     expected = row if count is not None else row._replace(lots=1)  # the default of an empty cell
     assert back[::2] == expected[::2]
     assert back.price == price or math.isnan(price)
+
+
+def test_values_of_a_named_tuple_are_written_as_those_of_other_records() -> None:
+    at = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+    filled = Filled(Side.BUY, at, datetime.timedelta(hours=30), Decimal("1.10"), b"\0")
+    assert csv_decoder(Filled)(csv_encoder()(filled)) == filled
 
 
 def test_what_an_encoder_adds() -> None:

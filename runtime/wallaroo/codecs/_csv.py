@@ -293,8 +293,7 @@ def _by_name(output: Any) -> dict[str, Any]:
     if isinstance(output, dict):
         return output
     if hasattr(output, "_asdict"):
-        named: dict[str, Any] = output._asdict()
-        return named
+        output = output._asdict()  # of itself, msgspec makes a list of a named tuple
     plain = required("msgspec", "csv_encoder").to_builtins(output, enc_hook=to_plain)
     if not isinstance(plain, dict):
         msg = f"an object of class {type(output).__name__} is no row; expected a list or a record"
