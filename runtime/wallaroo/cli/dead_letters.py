@@ -122,8 +122,11 @@ def list_letters(
     with dead_letter_actions(state_dir) as actions:
         choice = Choice(None, source, pipeline)
         _check_origin(actions, choice)
-        for letter in actions.letters(choice, last):
-            click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
+        letters = actions.letters(choice, last + 1)
+    for letter in letters[-last:]:
+        click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
+    if len(letters) > last:
+        click.echo(f"there are more than these {last:,}: --last N lists the last N", err=True)
 
 
 @dead_letters.command()

@@ -304,6 +304,21 @@ def test_a_choice_that_is_none_is_refused(
     assert problem in result.stderr
 
 
+def test_a_list_says_that_there_are_more(tmp_path: Path) -> None:
+    databases = Databases(tmp_path)
+    databases.accept(b"a", b"b", b"c")
+    databases.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
+    databases.close()
+    at = ("--state-dir", str(tmp_path))
+    for last, more in (
+        ("2", "there are more than these 2: --last N lists the last N\n"),
+        ("3", ""),
+    ):
+        told = call("list", "--last", last, *at)
+        assert (told.stdout.count("ValueError: no"), told.stderr) == (int(last), more)
+    assert call("list", "--last", "2", "--json", *at).stdout.count("\n") == 2
+
+
 def test_the_command_says_where_there_is_no_state(tmp_path: Path) -> None:
     assert "is not a state directory" in call("list", "--state-dir", str(tmp_path)).output
 
