@@ -337,6 +337,30 @@ def test_entities_that_are_older_than_the_time_to_live_expire_after_it() -> None
     assert new.tally.metrics.expired == {"step": 1, "after": 1}
 
 
+def test_times_are_saved_as_plain_numbers() -> None:
+    day = wallaroo.hours(24)
+
+    def remind(_message: str, _entity: Entity, timers: wallaroo.Timers) -> None:
+        timers.set_at(day * 3)
+        timers.set_after(day, "after")
+
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+    source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decoder)).collect()
+    step = wallaroo.state_computation(
+        name="remind",
+        state=Entity,
+        on_timer=lambda _name, _entity, _timers: None,
+        event_time=lambda _message: day,
+    )(remind)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
+    engine = Engine(resolve(wallaroo.build_application("days", source.to(step).to_sink(sink))))
+    engine.batch(["a"])
+    ((_, time),) = EntityCache(engine.cache.partitions).open(0, engine.log).times.items()
+    assert time.timers == {"timer": day * 3, "after": day * 2}
+    numbers = [time.watermark, time.latest, *time.timers.values()]
+    assert {type(number) for number in numbers} == {int}
+
+
 def test_only_timers_that_are_set_may_have_outputs() -> None:
     driven = Driven(application(ttl=20 * MS, by_event=False))
 

@@ -171,7 +171,7 @@ def ns_or_timedelta(what: str, duration: Any) -> int:
         hint = f"wallaroo.seconds({duration!r})" if type(duration) is float else "wallaroo.seconds"
         msg = f"the {what} is {duration!r}; expected nanoseconds, as of {hint}, or a timedelta"
         raise TypeError(msg)
-    return duration
+    return int(duration)
 
 
 def _time_ns(time: Any) -> int:
@@ -186,4 +186,4 @@ def _time_ns(time: Any) -> int:
             "datetime with a time zone"
         )
         raise TypeError(msg)
-    return time
+    return int(time)  # a `Duration` would be saved as one

@@ -199,4 +199,4 @@ def checked_event_time(event: Any) -> int:
     if isinstance(event, bool) or not isinstance(event, int):
         msg = f"the event time is {event!r}; expected an int, nanoseconds since the Unix epoch"
         raise TypeError(msg)
-    return event
+    return int(event)  # a `Duration` would be saved as one
