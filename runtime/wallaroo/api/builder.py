@@ -15,6 +15,7 @@ from wallaroo.api.stream_connectors import (
     SinkConnectorConfig,
     SourceConnectorConfig,
 )
+from wallaroo.api.windows import Windowing
 
 OtherKeys = Literal["add", "drop"]
 """How to handle a message whose key is not listed: add the key, or drop the message."""
@@ -24,6 +25,7 @@ StepKind = Literal[
     "to_parallel",
     "to_stateful",
     "to_state_partition",
+    "to_windows",
     "to_keyed",
     "key_by",
     "collect",
@@ -237,6 +239,48 @@ class ApplicationBuilder:
         return self.to_state_partition(
             computation, state, state_name, partition_function, partition_keys, other_keys
         )
+
+    def to_windows(
+        self,
+        windows: Windowing[Any, Any],
+        state_name: str,
+        partition_function: Callable[[Any], Any] | PartitionFunctionClass[Any] | None = None,
+    ) -> ApplicationBuilder:
+        """Add a step that collects messages in windows, as pipelines do with `to`.
+
+        Args:
+            windows: Windows with their aggregation: `range_windows(seconds(5)).over(…)`.
+            state_name: Name of the state that holds open windows; no other step can use it.
+            partition_function: Key extractor, from message to key; each key has windows of its
+                own. None for windows of all messages.
+
+        Example:
+            >>> import wallaroo
+            >>> from wallaroo.testing import simulate
+            >>> class Longest(wallaroo.Aggregation):
+            ...     def initial_accumulator(self):
+            ...         return [""]
+            ...
+            ...     def update(self, text, longest):
+            ...         longest[0] = max(longest[0], text, key=len)
+            ...
+            ...     def combine(self, one, other):
+            ...         return [max(one[0], other[0], key=len)]
+            ...
+            ...     def output(self, key, longest):
+            ...         return longest[0]
+            >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+            >>> builder = wallaroo.ApplicationBuilder("Longest of two")
+            >>> _ = builder.new_pipeline("Texts", wallaroo.TCPSourceConfig("", 0, text))
+            >>> _ = builder.to_windows(wallaroo.count_windows(2).over(Longest), "longest")
+            >>> _ = builder.to_sink(wallaroo.TCPSinkConfig("", 1, wallaroo.encoder(str.encode)))
+            >>> simulate(builder.build(), [("Texts", b"a"), ("Texts", b"bb")]).outputs
+            [b'bb']
+        """
+        step = DeclaredStep(
+            "to_windows", windows, calling_place(), None, state_name, partition_function
+        )
+        return self._step(step)
 
     def to_sink(self, sink_config: Any) -> ApplicationBuilder:
         """End the pipeline at a sink."""

@@ -87,7 +87,7 @@ class BranchResolver:
                 self._hint_at_missing_key(step, declared, where, key)
                 steps.append(step)
                 key = None
-            elif declared.kind in {"to_stateful", "to_state_partition"}:
+            elif declared.kind in {"to_stateful", "to_state_partition", "to_windows"}:
                 steps.append(self._stateful(declared, where, self._own_key(declared, where)))
             else:
                 if key is not None and key.key is not only_key:
@@ -163,8 +163,12 @@ class BranchResolver:
             self._problems.add_hint(place_of(function), f"{label}: {what}")
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
-        if isinstance(step.computation, (Windowing, JoinInput)):
+        is_windows = isinstance(step.computation, (Windowing, JoinInput))
+        if is_windows and step.kind in {"to_keyed", "to_windows"}:
             return self._windows(step, step.computation, where, key)
+        if is_windows or step.kind == "to_windows":
+            self._report_wrong_kind(step, where, "@state_computation", step.computation)
+            return Compute("?", only_key, multi=False, place=step.place)
         computation = self._computation(step, where, state_computation_of)
         if not isinstance(computation, AnyStateComputation):
             if computation is not None:
@@ -203,7 +207,7 @@ class BranchResolver:
         where: str,
         key: Key | None,
     ) -> Step:
-        kind: object = windowing
+        kind: object = Windowing if step.kind == "to_windows" else windowing
         if isinstance(windowing, JoinInput):
             resolved, what = resolve_join(windowing, where, self._problems), "join"
             kind = windowing.call
@@ -213,6 +217,11 @@ class BranchResolver:
             return Compute("?", only_key, multi=False, place=step.place)
         name, windows, place = resolved
         label = f"{where}, {what} {name}"
+        if step.kind == "to_windows" and step.state_name in self.states.partitions:
+            other = self.states.partitions[step.state_name].place
+            sentence = f"{label}: the state {step.state_name!r} is in use at {other}"
+            self._problems.add(step.place, f"{sentence}; windows need a state of their own")
+            return Compute("?", only_key, multi=False, place=step.place)
         partition = self.states.partition(step, kind, windows.new_entity, label, windows)
         return WindowCompute(name, windows, partition, key, place)
 
@@ -236,6 +245,10 @@ class BranchResolver:
         self, step: DeclaredStep, where: str, decorator: str, computation: Any
     ) -> None:
         kind = "to" if step.kind == "to_keyed" else step.kind
+        if isinstance(computation, Windowing):
+            sentence = f"{where}: {kind} is given windows; write to_windows(windows, name, key)"
+            self._problems.add(step.place, sentence)
+            return
         if isinstance(computation, AnyWindows):
             sentence = f"{where}: {kind} is given windows without an aggregation; add .over(…)"
             self._problems.add(step.place, sentence)
@@ -246,10 +259,11 @@ class BranchResolver:
             )
             self._problems.add(step.place, f"{sentence} pipelines; write left.join(right, …)")
             return
+        due = f"a function decorated with {decorator}"
+        if kind == "to_windows":
+            due = "windows with an aggregation, such as range_windows(…).over(…)"
         self._problems.add(
-            step.place,
-            f"{where}: {kind} expects a function decorated with {decorator}, "
-            f"but got {describe(computation)}",
+            step.place, f"{where}: {kind} expects {due}, but got {describe(computation)}"
         )
 
     def _key_by(self, step: DeclaredStep, where: str) -> KeyBy:
@@ -268,11 +282,13 @@ class BranchResolver:
             self._problems.add(place_of(function), f"{label}: {problem}")
 
     def _own_key(self, step: DeclaredStep, where: str) -> Key:
-        if step.kind == "to_stateful":
+        if step.kind == "to_stateful" or (step.kind == "to_windows" and step.key is None):
             return only_key
         name = getattr(step.computation, "name", None)
         if not isinstance(name, str):  # an instance of the class API, where name is a method
             name = getattr(step.computation, "__name__", type(step.computation).__name__)
+        if step.kind == "to_windows":
+            name = step.state_name
         label = f"{where}, step {name!r}"
         key = self._extractor(step, label, "@partition")
         if key is None:
