@@ -160,7 +160,7 @@ def computation_batch(
         [2, 2]
     """
     _check_number("max", max, MAX_BATCH)
-    wait_ns = ns_or_timedelta("wait", wait)
+    wait_ns = duration_ns("wait", wait)
     if not 0 <= wait_ns <= LONGEST_WAIT_NS:
         msg = f"the wait is {wait_ns} ns; it must be at least 0 and at most 60 s"
         raise WallarooParameterError(msg)

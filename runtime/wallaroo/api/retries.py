@@ -70,7 +70,7 @@ def retries(
     if times < 1:
         msg = f"the number of retries is {times}; it must be positive"
         raise WallarooParameterError(msg)
-    backoff_ns = ns_or_timedelta("backoff", backoff)
+    backoff_ns = duration_ns("backoff", backoff)
     if backoff_ns < 0:
         msg = f"the backoff is {backoff_ns} ns; it must not be negative"
         raise WallarooParameterError(msg)
