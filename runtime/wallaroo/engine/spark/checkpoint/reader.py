@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.buckets import Unloaded
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.log_rows import records_in
 from wallaroo.engine.spark.checkpoint.paths import plain_path
+from wallaroo.engine.spark.checkpoint.spool import Spool
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.stored import Commit
 from wallaroo.errors import RuntimeFailure
@@ -43,7 +43,7 @@ def read_state(
     Raises:
         RuntimeFailure: Spark failed to read the state.
     """
-    with plain_path(checkpoint) as path:
+    with plain_path(checkpoint) as path, Spool(session, checkpoint) as spool:
         for operator in range(operators):
             try:
                 rows = (
@@ -51,14 +51,11 @@ def read_state(
                     .option("batchId", str(batch))
                     .option("operatorId", str(operator))
                     .option("stateVarName", "log")
-                    .option("flattenCollectionTypes", "false")
                     .load(str(path))
-                    .select("map_value")
+                    .selectExpr("to_json(key)", "user_map_key.place", "user_map_value.record")
                 )
-                iterator: Iterable[Any] = rows.toLocalIterator()
-                for row in iterator:
-                    parts = ((place[0], bytes(part[0])) for place, part in row[0].items())
-                    bucket = cache.read(records_in(parts))
+                for records in spool.logs(rows):
+                    bucket = cache.read(records)
                     for number, name in enumerate(cache.partitions):
                         entities = bucket.entities[number]
                         unloaded = [one for one in bucket.unloaded.values() if one.state == name]
