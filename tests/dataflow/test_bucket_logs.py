@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.dataflow.single_bucket import Log
-from wallaroo.dataflow.bucket_logs import Head, Stamp, check_age, checked, log_name
+from wallaroo.dataflow.bucket_logs import Head, Stamp, Written, check_age, checked, log_name
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.errors import RESTORE, DamagedFile
@@ -29,7 +29,7 @@ def log_of(*keys: str, name: str = NAME, start: int = 0) -> Log:
 
 def opened(log: Log, expected: int | None = None) -> set[str]:
     """The keys that a process without the bucket reads."""
-    stamp = Stamp(NAME, 9, lambda: expected)
+    stamp = Stamp(NAME, 9, lambda: None if expected is None else Written(expected))
     return set(EntityCache(["words"]).open(3, log, stamp).entities[0])
 
 
@@ -82,6 +82,26 @@ def test_an_older_log_is_found() -> None:
     with pytest.raises(DamagedFile, match=f"the log {NAME} does not exist"):
         opened(Log(), expected=2)
     check_age(NAME, None, None)  # nothing is known of it
+
+
+def test_a_log_of_an_attempt_that_failed_is_found() -> None:
+    """Spark's files of it may stay under those of the attempt that counts."""
+    counts, failed = log_of("a", "b"), log_of("a", "c")
+    sums = [head.sum for log in (counts, failed) if (head := log.head()) is not None]
+    stamp = Stamp(NAME, 2, lambda: Written(1, sums[0]))
+    assert set(EntityCache(["words"]).open(3, counts, stamp).entities[0]) == {"a", "b"}
+    with pytest.raises(DamagedFile, match=f"the log {NAME} is what an attempt of 1 wrote that fai"):
+        EntityCache(["words"]).open(3, failed, stamp)
+
+    cache, first = EntityCache(["words"]), log_of("a")
+    cache.open(3, first, Stamp(NAME, 1))
+    cache.commit(3, first, Changes.none(1), Stamp(NAME, 1))
+    known = first.head()
+    assert known is not None
+    record = log_of("c").by_place[0]
+    first.append(known.appended(record, 1), record)
+    with pytest.raises(DamagedFile, match="is what an attempt of 1 wrote that failed"):
+        cache.open(3, first, Stamp(NAME, 2, lambda: Written(1, sums[0])))
 
 
 def test_a_changed_head_is_found() -> None:

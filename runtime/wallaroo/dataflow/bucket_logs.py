@@ -119,6 +119,15 @@ class BucketLog(Protocol):
         """Append *record* as the last one that *head* counts; *base* replaces all before it."""
 
 
+class Written(NamedTuple):
+    """What is known of a log outside the state store."""
+
+    at: int
+    """The batch or chunk that wrote it last."""
+    sum: int | None = None
+    """The `Head.sum` that it got; None if that is not known."""
+
+
 class Stamp(NamedTuple):
     """Which log a bucket has, and when it is written."""
 
@@ -126,8 +135,8 @@ class Stamp(NamedTuple):
     """Name of the log."""
     at: int = 0
     """Number of the batch that writes it."""
-    expected: Callable[[], int | None] = lambda: None
-    """The batch that wrote it last; None if that is not known."""
+    expected: Callable[[], Written | None] = lambda: None
+    """How it was written last; None if that is not known."""
 
 
 NO_LOG = Head()
@@ -203,19 +212,24 @@ def checked(log: str, head: Head | None, records: Iterable[bytes]) -> Iterator[b
         raise damaged(msg)
 
 
-def check_age(log: str, head: Head | None, expected: int | None) -> None:
-    """Refuse a log that is older than the state that it is part of.
+def check_age(log: str, head: Head | None, expected: Written | None) -> None:
+    """Refuse a log that is older than the state that it is part of, or of an attempt that failed.
 
     Args:
         log: Name of the log.
         head: Its head; None if it has none.
-        expected: Number of the batch or chunk that wrote it last; None if that is not known.
+        expected: How it was written last; None if that is not known.
 
     Raises:
-        DamagedFile: It is older.
+        DamagedFile: It is such a log.
     """
+    if expected is None:
+        return
     at = -1 if head is None else head.at
-    if expected is not None and at < expected:
+    if at < expected.at:
         has = "does not exist" if head is None else f"was last written at the end of {at}"
-        msg = f"the log {log} {has}, and the state is as of the end of {expected}"
+        msg = f"the log {log} {has}, and the state is as of the end of {expected.at}"
+        raise damaged(msg)
+    if head is not None and at == expected.at and expected.sum not in {None, head.sum}:
+        msg = f"the log {log} is what an attempt of {at} wrote that failed"
         raise damaged(msg)

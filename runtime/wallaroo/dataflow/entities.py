@@ -82,7 +82,7 @@ class EntityCache:
         head = log.head()
         bucket = self._buckets.get(number)
         known_unloaded = {} if bucket is None else dict(bucket.unloaded)
-        if bucket is None or not self._catch_up(bucket, head, log):
+        if bucket is None or not self._catch_up(bucket, head, log, stamp):
             check_age(stamp.log, head, stamp.expected())
             records = checked(stamp.log, head, () if head is None else log.records())
             bucket = self._buckets[number] = self.read(records)
@@ -112,7 +112,7 @@ class EntityCache:
         bucket.version = bucket.head.versions[-1]
         return appends
 
-    def _catch_up(self, bucket: Bucket, head: Head | None, log: BucketLog) -> bool:
+    def _catch_up(self, bucket: Bucket, head: Head | None, log: BucketLog, stamp: Stamp) -> bool:
         """Update *bucket* to *head*; returns False if that is impossible."""
         if head is None or bucket.version is None:
             return head is None and bucket.version is None
@@ -120,6 +120,7 @@ class EntityCache:
             return False
         missing = len(head.versions) - 1 - head.versions.index(bucket.version)
         if missing:
+            check_age(stamp.log, head, stamp.expected())
             bucket.open_windows = None
             bucket.version, bucket.timers = IN_USE, None  # invalid, in case a record is unreadable
             total = bucket.head.sum

@@ -6,41 +6,58 @@ from pathlib import Path
 
 import pytest
 
+from wallaroo.dataflow.bucket_logs import Written
 from wallaroo.engine.microbatch.last_writes import _of_batch, last_written, note_written
 from wallaroo.errors import DamagedFile
+from wallaroo.system.sealed import sealed
+
+
+def note(checkpoint: Path, batch: int, *logs: str) -> None:
+    """Note what *batch* has written, with sums that tell the batch."""
+    note_written(checkpoint, batch, dict.fromkeys(logs, 100 + batch))
 
 
 def written(checkpoint: Path, batch: int) -> list[int | None]:
     """What a process that starts in *batch* finds for the first three buckets."""
     _of_batch.cache_clear()
-    return [last_written(checkpoint, batch, 1, slot) for slot in range(3)]
+    found = [last_written(checkpoint, batch, 1, slot) for slot in range(3)]
+    assert all(one is None or one.sum == 100 + one.at for one in found)
+    return [None if one is None else one.at for one in found]
 
 
 def test_each_batch_knows_what_those_before_it_have_written(tmp_path: Path) -> None:
     assert written(tmp_path, 0) == [None, None, None]
-    note_written(tmp_path, 0, ["1:0", "1:1"])
+    note(tmp_path, 0, "1:0", "1:1")
     assert written(tmp_path, 1) == [0, 0, None]
-    note_written(tmp_path, 1, ["1:1", "1:2"])
+    note(tmp_path, 1, "1:1", "1:2")
     assert written(tmp_path, 2) == [0, 1, 1]
     assert written(tmp_path, 5) == [0, 1, 1]  # batches without messages note nothing
 
 
 def test_a_batch_that_is_repeated_may_write_other_logs(tmp_path: Path) -> None:
-    note_written(tmp_path, 0, ["1:0", "1:1"])
-    note_written(tmp_path, 1, ["1:1"])
+    note(tmp_path, 0, "1:0", "1:1")
+    note(tmp_path, 1, "1:1")
     assert written(tmp_path, 1) == [0, 0, None]
-    note_written(tmp_path, 1, ["1:2"])
+    note(tmp_path, 1, "1:2")
     assert written(tmp_path, 2) == [0, 0, 1]
 
 
 def test_of_batches_that_a_power_failure_took_nothing_is_expected(tmp_path: Path) -> None:
     for batch in range(4):
-        note_written(tmp_path, batch, ["1:0"])
+        note(tmp_path, batch, "1:0")
     assert written(tmp_path, 2) == [None, None, None]
 
 
+def test_a_file_without_sums_tells_the_batches(tmp_path: Path) -> None:
+    noted = {"batch": 3, "before": {"1:0": 1}, "after": {"1:0": 1, "1:1": 3}}
+    (tmp_path / "last-writes.json").write_text(sealed(noted))
+    _of_batch.cache_clear()
+    assert last_written(tmp_path, 4, 1, 1) == Written(3, None)
+    assert last_written(tmp_path, 3, 1, 0) == Written(1, None)
+
+
 def test_a_changed_file_is_told(tmp_path: Path) -> None:
-    note_written(tmp_path, 0, ["1:0"])
+    note(tmp_path, 0, "1:0")
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text().replace('"batch": 0', '"batch": 1'))
     with pytest.raises(DamagedFile, match=r"last-writes\.json is damaged"):

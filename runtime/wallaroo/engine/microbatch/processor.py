@@ -80,14 +80,14 @@ class LevelProcessor(StatefulProcessor):
                 sent, written = self._run(key[0], blobs, self._context)
                 for packed in sent:
                     yield _row(packed.level, self._job.slots[packed.bucket], packed.blob)
-                if written:
-                    note = f"{self._token} {log_key(self._level, key[0])}"
+                if written is not None:
+                    note = f"{self._token} {log_key(self._level, key[0])} {written}"
                     yield _row(0, self._job.slots[0], TOKEN + note.encode())
 
     def _run(
         self, slot: int, packed: Sequence[bytes], context: WorkerContext
-    ) -> tuple[list[Packed], bool]:
-        """Run a bucket; what it sends to later levels, and whether its log was written."""
+    ) -> tuple[list[Packed], int | None]:
+        """Run a bucket; what it sends to later levels, and the sum of its log if it was written."""
         cache, epoch, level = context.cache(self._level), self._epoch, self._level
         checkpoint = self._job.checkpoint
         stamp = Stamp(
@@ -110,7 +110,7 @@ class LevelProcessor(StatefulProcessor):
             changes, sent = self._state_runner.run(packed, slot, bucket), self._state_runner.sent()
         written = cache.commit(slot, self._log, changes, stamp)
         self._state_runner.note_state(slot, bucket)
-        return sent, written
+        return sent, bucket.head.sum if written else None
 
     def close(self) -> None:
         """Stage the remaining outputs at the gateway, before the task counts as finished."""

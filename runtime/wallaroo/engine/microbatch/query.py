@@ -152,11 +152,13 @@ class _Commit:
 
     def __call__(self, tokens: DataFrame, batch: int) -> None:
         found: list[str] = []
-        written: list[str] = []
+        written: dict[str, int] = {}
         for row in tokens.collect():
-            token, _, log = row.token.partition(" ")
+            token, *log = row.token.split(" ")
             found.append(token)
-            written += [log] if log else []
+            if log:
+                name, total = log
+                written[name] = int(total)
         note_written(self._checkpoint, batch, written)
         try:
             tally = self._gateway.publish(

@@ -159,10 +159,10 @@ class _Appending(StatefulProcessor):
         for row in rows:
             if row.level == self._level:
                 record = bytes(row.blob)
-                head = self._log.head()
+                head, epoch = self._log.head(), task_epoch()
                 if head is None:
-                    head = Head.of(log_name(task_epoch().run, self._level, key[0]))
-                self._log.append(head.appended(record, head.at), record)
+                    head = Head.of(log_name(epoch.run, self._level, key[0]))
+                self._log.append(head.appended(record, epoch.number), record)
             else:
                 yield row
 
