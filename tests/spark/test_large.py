@@ -4,14 +4,17 @@ does not becomes a dead letter."""
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.applications.large import MIB, filling, told
 from tests.helpers import LARGE
 from tests.spark.harness import PATIENCE_S, Receiver, called, run, send
+from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 
@@ -26,6 +29,13 @@ def output(key: str, *mib: int) -> bytes:
     for one in mib:
         content += filling(key, len(content), one)
     return told(key, content).encode()
+
+
+def looked_up(running: BackgroundRun, key: str) -> list[Any]:
+    """What the dashboard tells of *key*, for which all of the state is read."""
+    (url,) = [event["dashboard"] for event in running.events if event["event"] == "ready"]
+    with urllib.request.urlopen(f"{url}state?key={key}", timeout=PATIENCE_S) as answer:
+        return [one["entity"]["content"] for one in json.load(answer)["entities"]]
 
 
 def test_large_entities_and_messages_pass_through_a_small_heap_and_survive_a_kill(
@@ -63,4 +73,5 @@ def test_large_entities_and_messages_pass_through_a_small_heap_and_survive_a_kil
                 send(running.sources[SOURCE], looks)
                 found = receiver.wait_for(before + len(looks))
                 assert Counter(found[before:]) == Counter(last)
+                assert looked_up(running, "l") == [{"$bytes": ""}]
                 assert running.stop() == 0
