@@ -49,6 +49,7 @@ class Levels:
             )
             for p in range(partitions)
         ]
+        self._serials = [self._serial_number(cycle) for cycle in self._cycles]
         self._levels = [0] * partitions
         for partition in range(partitions):
             self._levels[partition] = self._level_of(self._cycles[partition])
@@ -64,7 +65,9 @@ class Levels:
 
     def serial_number(self, partition: int) -> int | None:
         """Return a number for the cycle of *partition*; None if its keys can be distributed."""
-        cycle = self._cycles[partition]
+        return self._serials[partition]
+
+    def _serial_number(self, cycle: frozenset[int]) -> int | None:
         changes_key = any(
             not hop.same_key and hop.origin in cycle and hop.to in cycle for hop in self._hops
         )

@@ -20,47 +20,39 @@ class WindowFigures(NamedTuple):
 
 
 class OpenWindows:
-    """Counts the open windows of a bucket, key by key, as they change.
+    """Counts the open windows of a bucket, as those of its keys change.
 
     Example:
         >>> from wallaroo.model.windows import CountWindows
         >>> windows = CountWindows(5, None, None)
         >>> entity, found = windows.new_entity(), OpenWindows()
+        >>> before = windows.open_windows(entity)
         >>> entity.messages = 1
-        >>> found.note(0, "a", windows, entity)
+        >>> found.note(0, windows, entity, before)
         >>> found.figures(0)
         WindowFigures(open=1, watermark_ns=None)
-        >>> found.forget(0, "a")
-        >>> found.figures(0).open
-        0
     """
 
     def __init__(self) -> None:
-        self._of_key: dict[tuple[int, Any], int] = {}
-        """Open windows by partition and key, if there are any."""
         self._open: dict[int, int] = defaultdict(int)
         """Open windows by partition."""
         self._watermarks: dict[int, int] = {}
         """The latest watermark by partition."""
 
-    def note(self, partition: int, key: Any, windows: Windows, entity: Any) -> None:
-        """Note the *windows* of *key* in *partition*, which *entity* holds."""
-        count = windows.open_windows(entity)
-        if count != self._of_key.get((partition, key), 0):
-            self._set(partition, key, count)
+    def note(self, partition: int, windows: Windows, entity: Any, before: int) -> None:
+        """Note the *windows* of a key in *partition*, which *entity* holds.
+
+        Args:
+            partition: Number of the partition.
+            windows: The windows.
+            entity: The entity of the key.
+            before: How many were open when they were noted last.
+        """
+        self._open[partition] += windows.open_windows(entity) - before
         watermark = windows.watermark(entity)
         if watermark is not None and watermark > self._watermarks.get(partition, _NEVER):
             self._watermarks[partition] = watermark
 
-    def forget(self, partition: int, key: Any) -> None:
-        """Note that *key* of *partition* has no windows any more."""
-        self._set(partition, key, 0)
-
     def figures(self, partition: int) -> WindowFigures:
         """Return the figures of *partition*."""
         return WindowFigures(self._open[partition], self._watermarks.get(partition))
-
-    def _set(self, partition: int, key: Any, count: int) -> None:
-        self._open[partition] += count - self._of_key.pop((partition, key), 0)
-        if count:
-            self._of_key[partition, key] = count

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import repeat
 from time import perf_counter
 from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.message_snapshots import Lost
-from wallaroo.dataflow.open_windows import OpenWindows, WindowFigures
 from wallaroo.dataflow.outgoing import Outgoing
 from wallaroo.dataflow.packing import (
     TICK,
@@ -24,17 +22,17 @@ from wallaroo.dataflow.packing import (
     unpacked_items,
     unpacked_rows,
 )
-from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths
+from wallaroo.dataflow.paths import At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.records import bounded_ns
 from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
+from wallaroo.dataflow.window_states import WindowStates
 from wallaroo.model.application import StateCompute, WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.savable import SkippedCall
-from wallaroo.model.windows import Late, overdue
 
 _MISSING = object()
 _TIMED_RUNS = 16
@@ -61,8 +59,6 @@ class StateRunner:
         self._results = results
         self._level = level
         self._timed = [n for n in program.partitions_at(level) if n in program.timed]
-        self._stage_of = {stage.partition: stage for stage in reversed(program.stages)}
-        """One stage of each partition; all stages of a partition with windows continue alike."""
         self._outgoing = Outgoing(program, results, fresh=False)
         self._paths = Paths(program, results, self._arrival, fresh=False, here=level)
         self._after = {
@@ -71,12 +67,12 @@ class StateRunner:
             if program.levels.level(stage.partition) == level
         }
         """The path of outputs, by number of the stage."""
-        self._late = {
+        late = {
             stage.number: self._paths.of(stage.late, stamped=True)
             for stage in program.stages
             if stage.late is not None and program.levels.level(stage.partition) == level
         }
-        """The path of messages that come too late for windows, by number of the stage."""
+        self._windows = WindowStates(program, results, level, self._after, late, self._entity)
         self._timed_states = TimedStates(program, results, level, self._after, self._entity)
         self._metrics = [
             results.metrics.step(stage.pipeline, stage.step.name) for stage in program.stages
@@ -86,8 +82,6 @@ class StateRunner:
         self._restores = [program.restores(stage) for stage in program.stages]
         """Functions that restore messages, by number of the stage; None if unnecessary."""
         self._runs = -1
-        self._reported: dict[int, tuple[int, WindowFigures]] = {}
-        """By partition, the bucket and the figures of its windows that were reported last."""
 
     def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
         """Process the messages for a bucket, in order of arrival.
@@ -98,9 +92,9 @@ class StateRunner:
             state: The bucket in memory, which is modified.
         """
         self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
-        self._expiries, self._idle = state.expiries or Timers(), state.idle or Timers()
-        self._open_windows = state.open_windows or OpenWindows()
+        self._expiries = state.expiries or Timers()
         self._changes = Changes.none(len(state.entities))
+        self._windows.begin(bucket, state, self._timers, self._changes)
         self._timed_states.begin(bucket, state, self._timers, self._expiries, self._changes)
         self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
@@ -115,7 +109,7 @@ class StateRunner:
             stamped.sort(key=_stamp_of)
             for item in stamped:
                 self._run_item(item)
-            self._free_idle(stamped[-1][0])
+            self._windows.end(stamped[-1][0])
         self._paths.finish()
         self._paths.count()
         self._results.settle()
@@ -127,7 +121,7 @@ class StateRunner:
                 None if (due := timers.next_ns()) is None else bounded_ns(due)
                 for timers in (self._timers, self._expiries)
             )
-            self._report_windows()
+            self._windows.report(self._timed)
         return self._changes
 
     def sent(self) -> list[Packed]:
@@ -276,7 +270,7 @@ class StateRunner:
         """Run *message* through the step of *stage*, and its outputs through what follows."""
         self._hot[stage.partition][key] += 1
         if isinstance(stage.step, WindowCompute):
-            self._aggregate(stage, stage.step, stamp, key, message)
+            self._windows.take(stage, stage.step, stamp, key, message)
             return
         if self._timed_states.contains(stage.partition):
             self._timed_states.take(stage, stamp, key, message)
@@ -285,72 +279,17 @@ class StateRunner:
         arrival = stamp[0] if stage.fresh else None
         self._compute(stage, (key,), (entity,), (message,), (arrival,), stamp)
 
-    def _aggregate(
-        self, stage: StatefulStage, step: WindowCompute, stamp: Stamp, key: Any, message: Any
-    ) -> None:
-        """Run *message* through windows."""
-        metrics, failed = self._metrics[stage.number], partial(self._results.failed, stage, step)
-        late = False
-        began = 0.0 if metrics.entered % SAMPLE else perf_counter()
-        metrics.entered += 1
-        try:
-            entity = self._entity(stage.partition, key)
-        except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
-            return
-        outputs = overdue(step.windows, entity, key, stamp[1], failed)
-        try:
-            outputs += step.windows.take(entity, key, message, stamp[1], failed)
-        except Late:
-            late = True
-            self._results.tally.add_late(stage.pipeline, step.name)
-        except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
-        self._note(stage.partition, step, key, entity)
-        if began:
-            metrics.timed += 1
-            metrics.seconds += perf_counter() - began
-        metrics.left += len(outputs)
-        after = self._after[stage.number]
-        for number, output in enumerate(outputs):
-            after((*stamp, number), key, output)
-        if late and stage.late is not None:
-            self._late[stage.number]((*stamp, len(outputs)), key, message)
-
-    @runs_step("stage")
     def _tick(self, stamp: Stamp) -> None:
         """Close the windows, call the timers, and free the entities, that are due."""
         now = stamp[1]
+        self._windows.note_touched()
         for number, key in self._expiries.take_due(now):
             self._timed_states.tick(stamp, number, key)
         for order, (number, key) in enumerate(self._timers.take_due(now)):
             if self._timed_states.contains(number):
                 self._timed_states.tick(stamp, number, key)
-                continue
-            stage = self._stage_of[number]
-            step, entity = stage.step, self._state.entities[number].get(key)
-            assert isinstance(step, WindowCompute)
-            if entity is None:
-                continue
-            failed = partial(self._results.failed, stage, step)
-            outputs = step.windows.tick(entity, key, now, failed)
-            self._note(number, step, key, entity)
-            self._metrics[stage.number].left += len(outputs)
-            for place, output in enumerate(outputs):
-                self._after[stage.number](
-                    (*stamp, stage.number, self._bucket, order, place), key, output
-                )
-
-    @runs_step("stage")
-    def _free_idle(self, stamp: Stamp) -> None:
-        """Free what no message depends on, by the time of *stamp*; it has no outputs."""
-        for number, key in self._idle.take_due(stamp[1]):
-            stage, entity = self._stage_of[number], self._state.entities[number].get(key)
-            assert isinstance(stage.step, WindowCompute)
-            if entity is not None:
-                failed = partial(self._results.failed, stage, stage.step)
-                stage.step.windows.tick(entity, key, stamp[1], failed)
-                self._note(number, stage.step, key, entity)
+            else:
+                self._windows.tick(stamp, number, key, order)
 
     def note_entities(self, bucket: int, state: Bucket) -> None:
         """Add the number of entities of *bucket* to the metrics."""
@@ -363,43 +302,12 @@ class StateRunner:
         names = ", ".join(self._names.values())
         self._results.metrics.log_bytes[names, bucket] = state.head.log_bytes
 
-    def _note(self, number: int, step: WindowCompute, key: Any, entity: Any) -> None:
-        """Record changes to the windows of *key*, and set its timer."""
-        if step.windows.is_disposable(entity):
-            self._timers.forget(number, key)
-            self._idle.forget(number, key)
-            self._open_windows.forget(number, key)
-            self._state.entities[number].pop(key, None)
-            self._changes.changed[number].pop(key, None)
-            self._changes.forgotten[number].add(key)
-        else:
-            self._timers.set(number, key, step.windows.due_ns(entity))
-            self._idle.set(number, key, step.windows.idle_ns(entity))
-            self._open_windows.note(number, key, step.windows, entity)
-            self._changes.changed[number][key] = entity
-
     def _timers_of(self, state: Bucket) -> Timers:
         if state.timers is None:
             state.timers, state.expiries = Timers(), Timers()
-            state.idle, state.open_windows = Timers(), OpenWindows()
-            for number in self._timed:
-                windows = self._program.partitions[number].windows
-                if windows is None:
-                    continue
-                for key, entity in state.entities[number].items():
-                    state.timers.set(number, key, windows.due_ns(entity))
-                    state.idle.set(number, key, windows.idle_ns(entity))
-                    state.open_windows.note(number, key, windows, entity)
+            self._windows.set_all(state, state.timers)
             self._timed_states.set_all(state, state.timers, state.expiries)
         return state.timers
-
-    def _report_windows(self) -> None:
-        """Add the figures of the windows to the metrics, where they have changed."""
-        for number in self._timed:
-            found = self._bucket, self._open_windows.figures(number)
-            if self._reported.get(number) != found:
-                self._reported[number] = found
-                self._results.metrics.windows[self._names[number], self._bucket] = found[1]
 
 
 def _origin(stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:

@@ -105,7 +105,7 @@ class TimedStates:
         metrics = self._results.metrics.step(stage.pipeline, step.name)
         began = 0.0 if metrics.entered % SAMPLE else perf_counter()
         metrics.entered += 1
-        origin = Origin(preview(key, 100), stamp[0] if stage.fresh else None)
+        arrival = stamp[0] if stage.fresh else None
         timing, where = self._timings[number], (number, key)
         if where not in self._bucket.unloaded and (time := self._time(where)) is not None:
             self._settle(timing, stamp, where, time.reached(arrived_ns), _SILENT)
@@ -114,7 +114,7 @@ class TimedStates:
             if step.event_time is not None:
                 event = checked_event_time(step.event_time(message))
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, origin)
+            self._results.failed(stage, step, message, error, _origin(key, arrival))
             self._note(timing, where)
             return
         time = self._bucket.times.get(where)
@@ -124,14 +124,14 @@ class TimedStates:
         try:
             entity = self._entity(number, key)
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, origin)
+            self._results.failed(stage, step, message, error, _origin(key, arrival))
             self._note(timing, where)
             return
         time = timing.arrived(self._bucket.times.get(where), arrived_ns, event, now)
         self._bucket.times[where] = time
         timers = CallTimers(key, time.watermark, time.timers, in_timer=False)
         arguments = (timers,) if step.on_timer is not None else ()
-        outputs = self._call(stage, step.function, where, (message, entity, *arguments), origin)
+        outputs = self._call(stage, step.function, where, (message, entity, *arguments), arrival)
         timers.end()
         if began:
             metrics.time(began)
@@ -170,15 +170,21 @@ class TimedStates:
         """
         order = 0
         while (time := self._time(where)) is not None:
-            due_ns = timing.due_ns(time)
-            if due_ns is None or (due := timing.pop_due(time, until)) is None:
+            if (due := timing.pop_due(time, until)) is None:
                 return
             if due.timer is None:
                 self._expire(where)
                 return
             at: Stamp = (*stamp, place, order)
             if place == _SILENT:  # by time, among those of all keys
-                at = (stamp[0], min(due_ns, stamp[1]), _SILENT, where[0], self._number, order)
+                at = (
+                    stamp[0],
+                    min(time.clock_at(due.at), stamp[1]),
+                    _SILENT,
+                    where[0],
+                    self._number,
+                    order,
+                )
             self._call_timer(at, where, due, time)
             order += 1
 
@@ -194,9 +200,7 @@ class TimedStates:
         entity = self._bucket.entities[number][key]
         timers = CallTimers(key, due.at, time.timers, in_timer=True)
         arguments = (due.timer, entity, timers)
-        about = describe_timer(key, due)
-        origin = Origin(preview(key, 100))
-        outputs = self._call(stage, step.on_timer, where, arguments, origin, about)
+        outputs = self._call(stage, step.on_timer, where, arguments, None, due)
         timers.end()
         self._results.metrics.step(stage.pipeline, step.name).left += len(outputs)
         then = self._after[stage.number]
@@ -210,10 +214,10 @@ class TimedStates:
         function: Callable[..., Any],
         where: tuple[int, Any],
         arguments: tuple[Any, ...],
-        origin: Origin,
-        about: Any = None,
+        arrival: int | None,
+        due: Due | None = None,
     ) -> list[Any]:
-        """Return the outputs of *function*; none if it raises, which is reported *about* it."""
+        """Return the outputs of *function*, for a message or what is *due*; none if it raises."""
         step, entity = stage.step, arguments[1]
         assert isinstance(step, StateCompute)
         changed, save = self._changes.changed[where[0]], True
@@ -226,8 +230,8 @@ class TimedStates:
         except (Exception, SystemExit) as error:
             if not isinstance(error, SkippedCall):
                 changed[where[1]] = entity  # may have been changed before the exception
-            message = arguments[0] if about is None else about
-            self._results.failed(stage, step, message, error, origin)
+            message = arguments[0] if due is None else describe_timer(where[1], due)
+            self._results.failed(stage, step, message, error, _origin(where[1], arrival))
             return []
         if save:
             changed[where[1]] = entity
@@ -260,3 +264,8 @@ class TimedStates:
         due_ns, set_ns = timing.wake_ns(time), own.of(*where)
         if due_ns is None or set_ns is None or due_ns < set_ns:  # else it is set again when woken
             own.set(*where, due_ns)
+
+
+def _origin(key: Any, arrival: int | None) -> Origin:
+    """Return the origin of a message of *key*, or of a timer."""
+    return Origin(preview(key, 100), arrival)

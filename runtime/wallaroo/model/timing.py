@@ -45,6 +45,10 @@ class KeyTime:
         """The time of the key if it is silent until *now_ns*."""
         return (self.latest or 0) + max(0, now_ns - self.seen_ns)
 
+    def clock_at(self, time: int) -> int:
+        """The clock at which the key reaches *time* if it is silent."""
+        return self.seen_ns + time - (self.latest or 0)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, by name."""
         return dict(zip(_FIELDS, self.saved(), strict=True))
@@ -151,7 +155,7 @@ class Timing:
     def due_ns(self, time: KeyTime) -> int | None:
         """The clock at which something is due if no message arrives; None if nothing is."""
         due = self._first(time)
-        return None if due is None else time.seen_ns + due.at - (time.latest or 0)
+        return None if due is None else time.clock_at(due.at)
 
     def wake_ns(self, time: KeyTime) -> int | None:
         """When to look at a key: later than `due_ns` if that makes no difference to messages."""
@@ -174,6 +178,9 @@ class Timing:
         return shown
 
     def _first(self, time: KeyTime) -> Due | None:
+        if len(time.timers) == 1:
+            ((name, at),) = time.timers.items()
+            return Due(at, name)
         if time.timers:
             at, name = min((at, name) for name, at in time.timers.items())
             return Due(at, name)
