@@ -20,7 +20,8 @@ from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway import database
 from wallaroo.gateway.journal import journal as module
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.journal.stream_positions import StreamName
+from wallaroo.gateway.journal.write_buffer import JournalLimits, WriteBuffer
 from wallaroo.system.disk_space import reserved_bytes
 
 
@@ -55,6 +56,29 @@ def test_messages_are_read_in_the_order_they_were_handed_in(tmp_path: Path) -> N
         *((0, 3, 1, b"abc"), (3, 1, 0, b"d"), (4, 2, 1, b"ef")),
     ]
     assert [c.arrived_ns for c in read] == sorted(c.arrived_ns for c in read)
+
+
+def test_what_goes_on_with_a_stream_at_once_is_one_chunk() -> None:
+    times = iter([0, 1_000_000, 1_000_001, 1_000_001, 1_000_001, 1_000_001])
+    buffer = WriteBuffer(JournalLimits(), 0, lambda: next(times))
+    one, other = StreamName(0, "one"), StreamName(0, "other")
+    for data, position in (
+        (b"a", (one, 1)),
+        (b"bc", (one, 3)),  # a millisecond later: the same chunk
+        (b"d", (one, 4)),  # more than that
+        (b"e", (other, 1)),
+        (b"f", None),
+        (b"g", (one, 5)),
+    ):
+        buffer.add(0, len(data), data, position)
+    assert [(c.count, bytes(c.data), c.stream_position, c.arrived_ns) for c in buffer.take()] == [
+        (3, b"abc", (one, 3), 0),
+        (1, b"d", (one, 4), 1_000_001),
+        (1, b"e", (other, 1), 1_000_001),
+        (1, b"f", None, 1_000_001),
+        (1, b"g", (one, 5), 1_000_001),
+    ]
+    assert buffer.waiting_bytes == 7
 
 
 def test_new_messages_leave_the_disk_what_old_ones_need_to_leave(

@@ -67,6 +67,5 @@ def commit_of(taken: Sequence[Waiting], end: int, accepted: Mapping[int, int]) -
             commit.accepted[waiting.source] = before + waiting.count
         if waiting.stream_position is not None:
             commit.stream_positions.update([waiting.stream_position])
-        if waiting.request is not None:
-            commit.requests.append(waiting.request)
+        commit.requests += waiting.requests
     return commit

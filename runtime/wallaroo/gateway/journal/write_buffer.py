@@ -12,6 +12,8 @@ from wallaroo.gateway.journal.stream_positions import StreamPosition
 
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
+_GATHER_NS = 1_000_000
+"""Time over which those of a stream do, which all get the time at which the first one arrives."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Waiting:
     """A chunk that is not committed yet, small enough to have thousands of them."""
 
     __slots__ = (
-        *("arrived_ns", "count", "data", "reached", "request", "source", "stream_position"),
+        *("arrived_ns", "count", "data", "reached", "requests", "source", "stream_position"),
     )
 
     def __init__(
@@ -50,12 +52,11 @@ class Waiting:
         data: bytes | bytearray,
         stream_position: StreamPosition | None = None,
         reached: Reached | None = None,
-        request: KeyedRequest | None = None,
     ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
         self.stream_position = stream_position
         self.reached = reached
-        self.request = request
+        self.requests: list[KeyedRequest] = []
 
 
 class WriteBuffer:
@@ -93,9 +94,32 @@ class WriteBuffer:
         reached: Reached | None = None,
         request: KeyedRequest | None = None,
     ) -> bool:
-        """Add a chunk of *count* messages; returns whether there is room for more."""
-        chunk = Waiting(source, self._arrival(), count, data, stream_position, reached, request)
-        self._chunks.append(chunk)
+        """Add a chunk of *count* messages; returns whether there is room for more.
+
+        What goes on with the stream of the last chunk, in the same millisecond, is added to it.
+        """
+        now_ns = self._arrival()
+        last = self._chunks[-1] if self._chunks else None
+        if (
+            stream_position is not None
+            and last is not None
+            and last.stream_position is not None
+            and last.stream_position[0] == stream_position[0]
+            and last.source == source
+            and now_ns - last.arrived_ns <= _GATHER_NS
+            and len(last.data) <= _GATHER_BYTES
+            and reached is None
+            and last.reached is None
+        ):
+            last.count += count
+            last.data = bytearray(last.data) if isinstance(last.data, bytes) else last.data
+            last.data += data
+            last.stream_position = stream_position
+        else:
+            last = Waiting(source, now_ns, count, data, stream_position, reached)
+            self._chunks.append(last)
+        if request is not None:
+            last.requests.append(request)
         return self._grew(source, len(data))
 
     def add_read(self, source: int, message: bytes, reached: Reached) -> bool:

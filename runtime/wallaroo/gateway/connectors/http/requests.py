@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from starlette.requests import Request
+from starlette.types import Scope
 
 NDJSON = "application/x-ndjson"
 """Content type of bodies with a message on each line."""
@@ -26,40 +26,53 @@ class Unacceptable(Exception):
         self.headers = headers or {}
 
 
-def check_head(request: Request, path: str, most: int) -> None:
+def header(scope: Scope, name: bytes) -> str:
+    """The header *name*, which is in lower case, of a request; nothing if it has none.
+
+    Example:
+        >>> header({"headers": [(b"content-type", b"text/csv")]}, b"content-type")
+        'text/csv'
+    """
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return ""
+
+
+def check_head(scope: Scope, path: str, most: int) -> None:
     """Look at everything that comes before the body.
 
     Args:
-        request: The request.
+        scope: The request, as ASGI describes it.
         path: The only path that there is.
         most: Largest body, in bytes.
 
     Raises:
         Unacceptable: It is not a POST to *path*, or its body can only be refused.
     """
-    if request.url.path != path:
+    if scope["path"] != path:
         raise Unacceptable(404, f"There is nothing at this path; send messages to {path}.")
-    if request.method != "POST":
+    if scope["method"] != "POST":
         raise Unacceptable(405, "Send messages by POST.", {"Allow": "POST"})
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if (header(scope, b"content-encoding") or "identity").lower() != "identity":
         raise Unacceptable(415, "Send bodies without a Content-Encoding.")
-    length = request.headers.get("content-length", "")
+    length = header(scope, b"content-length")
     if length.isdecimal() and int(length) > most:
         raise Unacceptable(413, f"The body has {length} bytes; the limit is {most}.")
 
 
-def key_of(request: Request) -> bytes | None:
+def key_of(scope: Scope) -> bytes | None:
     """Digest of the request's `Idempotency-Key`; None if it has none.
 
     Raises:
         Unacceptable: It is empty, or too long to be one.
     """
-    key = request.headers.get("idempotency-key")
+    key = next((value for name, value in scope["headers"] if name == b"idempotency-key"), None)
     if key is None:
         return None
     if not 0 < len(key) <= _LONGEST_KEY:
         raise Unacceptable(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
-    return digest(key.encode("latin-1"))
+    return digest(key)
 
 
 def digest(data: bytes) -> bytes:
@@ -67,18 +80,20 @@ def digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def messages_of(request: Request, body: bytes) -> list[bytes]:
+def messages_of(scope: Scope, body: bytes) -> list[bytes]:
     """The messages of *body*.
 
     Raises:
         Unacceptable: There are none.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != NDJSON:
         if not body:
             raise Unacceptable(400, "The body is empty; it must be a message.")
         return [body]
-    lines = [line.removesuffix(b"\r") for line in body.split(b"\n")]
+    lines = body.split(b"\n")
+    if b"\r" in body:
+        lines = [line.removesuffix(b"\r") for line in lines]
     if messages := [line for line in lines if line]:
         return messages
     raise Unacceptable(400, "The body has no lines; each must be a message.")

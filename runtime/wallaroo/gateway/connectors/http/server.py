@@ -12,8 +12,6 @@ from functools import partial
 from typing import NamedTuple
 
 import structlog
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from wallaroo.gateway.connectors.http.requests import (
@@ -41,7 +39,22 @@ _KEYS = 100_000
 """Keys of requests that are remembered, some 25 MiB of memory: those of the last minutes at least,
 as long as clients make fewer than some hundred requests a second."""
 
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+
 log = structlog.get_logger("wallaroo.gateway")
+
+
+class _Disconnected(Exception):
+    """The client has gone before the end of its body."""
+
+
+class _Accepted(NamedTuple):
+    """What a client is told of messages that are on disk."""
+
+    messages: int
+    """How many the request has."""
+    again: bool = False
+    """Whether an earlier request with the same key had them."""
 
 
 class _Keyed(NamedTuple):
@@ -53,11 +66,6 @@ class _Keyed(NamedTuple):
     """Number of its messages."""
     last: int = 0
     """Number of the last one; 0 if they were on disk when the gateway started."""
-
-
-def _accepted(messages: int, *, again: bool = False) -> PlainTextResponse:
-    headers = {"Idempotent-Replayed": "true"} if again else None
-    return PlainTextResponse(f"{messages} accepted\n", 202, headers)
 
 
 class HTTPServer:
@@ -145,34 +153,40 @@ class HTTPServer:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; for uvicorn."""
         self._loop = asyncio.get_running_loop()
-        request = Request(scope, receive)
+        status, headers = 202, [_TEXT]
         try:
-            response = await self._take(request)
+            messages, again = await self._take(scope, receive)
+            text = f"{messages} accepted\n"
+            headers += [(b"idempotent-replayed", b"true")] if again else []
         except Unacceptable as refused:
-            response = PlainTextResponse(f"{refused}\n", refused.status, refused.headers)
-        except ClientDisconnect:
+            status, text = refused.status, f"{refused}\n"
+            headers += [(n.lower().encode(), v.encode()) for n, v in refused.headers.items()]
+        except _Disconnected:
             return
-        await response(scope, receive, send)
+        body = text.encode()
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    async def _take(self, request: Request) -> PlainTextResponse:
-        """Take the messages of a request; returns the answer, once they are on disk.
+    async def _take(self, scope: Scope, receive: Receive) -> _Accepted:
+        """Take the messages of a request; returns how many, once they are on disk.
 
         Raises:
             Unacceptable: It has none that can be taken.
-            ClientDisconnect: The client has gone before the end of its body.
+            _Disconnected: The client has gone before the end of its body.
         """
         most = self._source.framing.max_frame
-        check_head(request, self._source.path, most)
-        key = key_of(request)
+        check_head(scope, self._source.path, most)
+        key = key_of(scope)
         if self._paused:
             raise self._full()
-        body = await self._body(request, most)
-        messages = messages_of(request, body)
+        body = await self._body(scope, receive, most)
+        messages = messages_of(scope, body)
         data = b"".join(map(self._source.framing.frame, messages))
         known = None if key is None else self._known(key, data)
         if known is not None:
             await self._until(self._on_disk(known.last))
-            return _accepted(known.messages, again=True)
+            return _Accepted(known.messages, again=True)
         if self._paused:  # meanwhile
             raise self._full()
         self._taken += len(messages)
@@ -184,7 +198,7 @@ class HTTPServer:
             self._paused = True
             log.info("source paused", source=self._source.name, reason="the journal is full")
         await self._until(on_disk)
-        return _accepted(len(messages))
+        return _Accepted(len(messages))
 
     def _known(self, key: bytes, data: bytes) -> _Keyed | None:
         """The request that came with *key*; None if it is not known.
@@ -225,12 +239,16 @@ class HTTPServer:
             reason = "The disk did not take the messages in time; they may be accepted later."
             raise Unacceptable(503, reason) from None
 
-    async def _body(self, request: Request, most: int) -> bytes:
-        pieces, size = list[bytes](), 0
-        peer = request.client.host if request.client is not None else ""
+    async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
+        pieces, size, complete = list[bytes](), 0, False
+        peer = scope["client"][0] if scope["client"] is not None else ""
         try:
             async with asyncio.timeout(self._limits.frame_s or None):
-                async for piece in request.stream():
+                while not complete:
+                    event = await receive()
+                    if event["type"] == "http.disconnect":
+                        raise _Disconnected
+                    piece, complete = event.get("body", b""), not event.get("more_body")
                     problem = self._load.hold(peer, size, size + len(piece))
                     size += len(piece)
                     if problem is not None:
