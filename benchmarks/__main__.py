@@ -14,7 +14,8 @@ import click
 
 import wallaroo
 from benchmarks import page
-from benchmarks.figures import GROUPS, Figure, Settings
+from benchmarks.figures import Figure, Settings
+from benchmarks.groups import GROUPS
 
 _HISTORY = Path(__file__).with_name("history.jsonl")
 _SMALL = Settings(
@@ -31,6 +32,10 @@ _SMALL = Settings(
     10.0,
     (1_000, 10_000),
     20_000,
+    100_000,
+    200_000,
+    200_000,
+    2_000,
 )
 
 

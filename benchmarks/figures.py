@@ -47,12 +47,20 @@ class Settings:
     """Messages a second at which latency is measured."""
     asked: int = 200_000
     """Messages of a pass of calls that wait."""
+    decoded: int = 1_000_000
+    """Messages of a pass that are JSON."""
+    timed: int = 2_000_000
+    """Messages of a pass in which each second one ends a session."""
+    joined: int = 500_000
+    """Messages of a pass of a join."""
+    posted: int = 10_000
+    """Requests of a pass over HTTP."""
 
 
 _SETTLE_S = 10.0
 """Time after the first outputs in which an engine has done what it does once, such as an epoch."""
 _MICRO_BATCH, _REAL_TIME = ENGINES = "micro-batch", "real-time"
-_FEW_KEYS = 350
+FEW_KEYS = 350
 """What counts as few keys: as many as Market Spread has."""
 
 
@@ -115,21 +123,21 @@ def engine(settings: Settings, scratch: Path) -> list[Figure]:
 def keys(settings: Settings, scratch: Path) -> list[Figure]:
     """Throughput with few and with many keys."""
     found: list[Figure] = []
-    for count in (_FEW_KEYS, settings.many_keys // 10, settings.many_keys):
+    for count in (FEW_KEYS, settings.many_keys // 10, settings.many_keys):
         load = loads.keyed(settings.keyed, count)
         what = f"a count for each of {count:,} keys, TCP to TCP"
         found.append(figure_of(what, _passes(load, settings, scratch)))
     ratio = found[-1].value / found[0].value
-    return [*found, Figure(f"{settings.many_keys:,} keys against {_FEW_KEYS}", ratio, "ratio")]
+    return [*found, Figure(f"{settings.many_keys:,} keys against {FEW_KEYS}", ratio, "ratio")]
 
 
 def skew(settings: Settings, scratch: Path) -> list[Figure]:
     """Throughput where one key gets half of all messages."""
     found: list[Figure] = []
     for what, hot in (("all alike", 0.0), ("half of all for one", 0.5)):
-        load = loads.keyed(settings.keyed, _FEW_KEYS, hot=hot)
+        load = loads.keyed(settings.keyed, FEW_KEYS, hot=hot)
         passes = _passes(load, settings, scratch)
-        found.append(figure_of(f"messages for {_FEW_KEYS} keys, {what}, TCP to TCP", passes))
+        found.append(figure_of(f"messages for {FEW_KEYS} keys, {what}, TCP to TCP", passes))
     ratio = found[1].value / found[0].value
     return [*found, Figure("half of all messages for one key against all alike", ratio, "ratio")]
 
@@ -138,7 +146,7 @@ def sizes(settings: Settings, scratch: Path) -> list[Figure]:
     """Throughput by the size of messages."""
     found: list[Figure] = []
     for size in (100, 1_000, 10_000):
-        load = loads.keyed(min(settings.keyed, settings.bytes // size), _FEW_KEYS, size)
+        load = loads.keyed(min(settings.keyed, settings.bytes // size), FEW_KEYS, size)
         passes = _passes(load, settings, scratch)
         figure = figure_of(f"messages of {size:,} bytes, TCP to TCP", passes)
         found += [figure, Figure(figure.what, figure.value * size / 1e6, "MB/s")]
@@ -177,10 +185,10 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
         ("Market Spread", spread),
         ("Word Count", loads.word_count(settings.words)),
         *(
-            (f"messages of {size:,} bytes", loads.keyed(settings.bytes // size, _FEW_KEYS, size))
+            (f"messages of {size:,} bytes", loads.keyed(settings.bytes // size, FEW_KEYS, size))
             for size in (1_000, 10_000)
         ),
-        (f"a count for each of {_FEW_KEYS} keys", loads.keyed(settings.keyed, _FEW_KEYS)),
+        (f"a count for each of {FEW_KEYS} keys", loads.keyed(settings.keyed, FEW_KEYS)),
         (
             f"a count for each of {settings.many_keys:,} keys",
             loads.keyed(settings.keyed, settings.many_keys),
@@ -204,13 +212,6 @@ def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
             bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
             ratio = rates[_REAL_TIME].value / bare
             yield Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio")
-
-
-def protection(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """What Spark's encryption costs, and checksums of the files of its checkpoint, in turns."""
-    from benchmarks.protection import measured  # which needs what is in this module
-
-    return measured(settings, scratch)
 
 
 def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
@@ -302,40 +303,6 @@ def footprint(settings: Settings, scratch: Path) -> Iterator[Figure]:
         yield from _footprint(settings, scratch, name)
     held = backlog.peak_memory_mb(settings.backlog, scratch)
     yield Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB")
-
-
-def kafka(settings: Settings, scratch: Path) -> Iterable[Figure]:
-    """Kafka to Kafka, beside a loop on confluent-kafka and Quix Streams, in turns."""
-    from benchmarks.kafka import figures  # which needs those of this module
-
-    return figures.kafka(settings, scratch)
-
-
-def async_steps(settings: Settings, scratch: Path) -> Iterable[Figure]:
-    """Calls that wait, beside plain asyncio, in turns."""
-    from benchmarks import awaiting  # which needs what is here
-
-    return awaiting.async_steps(settings, scratch)
-
-
-GROUPS: dict[str, Group] = {
-    "throughput": throughput,
-    "engine": engine,
-    "keys": keys,
-    "skew": skew,
-    "sizes": sizes,
-    "metrics": metrics,
-    "engines": engines,
-    "protection": protection,
-    "floor": floor,
-    "latency": latencies,
-    "steady": steady,
-    "contention": contention,
-    "publishing": publishing,
-    "footprint": footprint,
-    "kafka": kafka,
-    "async": async_steps,
-}
 
 
 def _footprint(settings: Settings, scratch: Path, name: str) -> list[Figure]:

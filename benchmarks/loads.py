@@ -91,6 +91,33 @@ def asked(messages: int) -> Load:
     return Load(BENCHMARKS / "asking", ["in"], [framed], [messages], "lines", messages)
 
 
+def trades(messages: int, seed: int = 7) -> Load:
+    """Trades in JSON; one in ten comes out as a line."""
+    texts, large = streams.trades(messages, seed)
+    framed = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
+    return Load(BENCHMARKS / "trades", ["in"], [framed], [messages], "lines", large)
+
+
+def sessions(messages: int, keys: int, turn: int = 0, seed: int = 7) -> Load:
+    """Sessions of two messages for each of *keys* keys.
+
+    The first message of each session ends the one before it. All messages of the next *turn* are
+    later, so the first turn alone has no output for its last sessions.
+    """
+    framed = streams.sessions(messages, keys, turn, seed)
+    outputs = messages // 2 * streams.COUNT_BYTES
+    return Load(BENCHMARKS / "sessions", ["in"], [framed], [messages], "bytes", outputs)
+
+
+def joined(messages: int, seed: int = 7) -> Load:
+    """Half trades, half quotes; each trade comes out."""
+    listed, half = streams.symbols(), messages // 2
+    framed = [streams.counted_trades(listed, half, seed), streams.prices(listed, half, seed)]
+    outputs = half * streams.COUNT_BYTES
+    names = ("trades", "quotes")
+    return Load(BENCHMARKS / "joining", names, framed, (half, half), "bytes", outputs)
+
+
 def each_key_once(keys: int) -> Load:
     """One message for each of *keys* keys; the last one asks for an output."""
     framed = streams.keyed(range(keys - 1, -1, -1), asks_every=keys)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import GROUPS
+from benchmarks.groups import GROUPS
 from benchmarks.loads import BENCHMARKS
 from benchmarks.peers.measured import environment
 

@@ -56,6 +56,7 @@ class Running:
         options: Sequence[str] = (),
     ) -> None:
         self._load = load
+        self._scratch = scratch
         self._files = load.write_to(scratch)
         self._receiver = None if out else end("receive", load.unit, str(load.outputs))
         state = scratch / f"state-{load.name}-{workers}-{time.monotonic_ns()}"
@@ -99,6 +100,10 @@ class Running:
         for sender in senders:
             sender.communicate()
         return self._passed(ended - began, before)
+
+    def next_load(self, load: Load) -> None:
+        """Send *load*, which has as many messages and outputs, from now on."""
+        self._load, self._files = load, load.write_to(self._scratch)
 
     def send(self) -> None:
         """Send the load, and wait until it is in the hands of the gateway."""

@@ -67,6 +67,49 @@ def keyed(keys: Iterable[int], asks_every: int, size: int = 13) -> bytes:
     return b"".join(pack(size, key, n % asks_every == 0, n) + rest for n, key in enumerate(keys))
 
 
+def trades(count: int, seed: int) -> tuple[list[bytes], int]:
+    """*count* trades in JSON, of 150 to 170 bytes, and how many of them are large."""
+    rng = random.Random(seed)
+    counts = [100 * rng.randint(0, 9) for _ in range(count)]
+    texts = [
+        b'{"number":%d,"symbol":"%s","venue":"XNYS","side":"%s","price":%d.25,"count":%d,'
+        b'"at":"2026-03-01T12:00:%02d.123Z","flags":["odd","auction"]}'
+        % (n, b"ABCD" if n % 2 else b"EF", b"buy" if n % 3 else b"sell", n % 1000, size, n % 60)
+        for n, size in enumerate(counts)
+    ]
+    return texts, sum(size >= 900 for size in counts)
+
+
+_SESSION = struct.Struct(">IQQ")
+_MINUTE_NS = 60 * 10**9
+
+
+def sessions(count: int, keys: int, turn: int, seed: int) -> bytes:
+    """*count* framed messages of *keys* keys in turns: two of each, 5 minutes apart, each hour."""
+    order = list(range(keys))
+    random.Random(seed).shuffle(order)
+    rounds = count // keys
+    made: list[bytes] = []
+    for number in range(turn * rounds, (turn + 1) * rounds):
+        at = (number // 2 * 60 + number % 2 * 5) * _MINUTE_NS
+        made += [_SESSION.pack(16, key, at) for key in order]
+    return b"".join(made)
+
+
+def counted_trades(symbols: list[bytes], count: int, seed: int) -> bytes:
+    """*count* framed trades of random symbols, numbered."""
+    chosen = random.Random(seed).choices(symbols, k=count)
+    pack = struct.Struct(">I4sIId").pack
+    return b"".join(pack(20, symbol, n, n % 1000, 99.5) for n, symbol in enumerate(chosen))
+
+
+def prices(symbols: list[bytes], count: int, seed: int) -> bytes:
+    """*count* framed prices of random symbols."""
+    chosen = random.Random(seed + 1).choices(symbols, k=count)
+    pack = struct.Struct(">I4sd21s").pack
+    return b"".join(pack(33, symbol, n % 1000 + 0.5, TIME) for n, symbol in enumerate(chosen))
+
+
 def parts(framed: bytes, count: int) -> list[bytes]:
     """*framed* in *count* parts, frame by frame in turns."""
     if count == 1:

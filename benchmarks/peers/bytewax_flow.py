@@ -22,11 +22,12 @@ from typing import Any
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
-from bytewax.operators import StatefulBatchLogic
+from bytewax.operators import KeyedStream, StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main
 
+from benchmarks.joining import application as joining
 from benchmarks.loads import APPS
 from benchmarks.peers.bare import payloads
 
@@ -165,13 +166,76 @@ def word_count(inputs: dict[str, Path], workers: int, out: Path) -> Dataflow:
     return flow
 
 
+def _both_sides(
+    inputs: dict[str, Path], workers: int, flow: Dataflow
+) -> list[KeyedStream[joining.Trade | joining.Quote]]:
+    decoders = {"trades": joining.decode_trade.function, "quotes": joining.decode_quote.function}
+
+    def keyed(decode: Callable[[bytes], Any]) -> Callable[[list[bytes]], list[Any]]:
+        return lambda batch: [(m.symbol, m) for m in map(decode, batch)]
+
+    return [
+        op.flat_map_batch(
+            f"decode {name}", op.input(name, flow, Frames(inputs[name], workers)), keyed(decode)
+        )
+        for name, decode in decoders.items()
+    ]
+
+
+def joining_by_operator(inputs: dict[str, Path], workers: int, out: Path) -> Dataflow:
+    """A running join of the last message of either side: an output for each message."""
+    value, encode = joining.value.function, joining.encode.function
+
+    def values(batch: list[tuple[str, tuple[Any, Any]]]) -> list[bytes]:
+        return [
+            encode(value(trade, quote)) if trade is not None else encode((0, quote.price))
+            for _, (trade, quote) in batch
+        ]
+
+    flow = Dataflow("joining")
+    both = _both_sides(inputs, workers, flow)
+    joined = op.join("join", *both, insert_mode="last", emit_mode="running")
+    op.output("out", op.flat_map_batch("values", joined, values), Files(out))
+    return flow
+
+
+class LastQuote:
+    """The table of `joining_by_hand` for one symbol."""
+
+    def __init__(self) -> None:
+        self.quote: joining.Quote | None = None
+
+
+def joining_by_hand(inputs: dict[str, Path], workers: int, out: Path) -> Dataflow:
+    """Each trade with the last price, by a stateful step of our own."""
+    value, encode, kind = joining.value.function, joining.encode.function, joining.Quote
+
+    def step(message: Any, last: LastQuote) -> Iterable[bytes]:
+        if isinstance(message, kind):
+            last.quote = message
+            return ()
+        return (encode(value(message, last.quote)),)
+
+    flow = Dataflow("joining")
+    merged = op.merge("merge", *_both_sides(inputs, workers, flow))
+    made = op.stateful_batch("join", merged, over(LastQuote, step))
+    values = op.flat_map_batch("values", made, lambda batch: [value for _, value in batch])
+    op.output("out", values, Files(out))
+    return flow
+
+
 def main() -> None:
     """Start the workers, or be one."""
     app, number, recovery, out, *named = sys.argv[1:]
     workers, directory = int(number), Path(recovery)
     inputs = {name: Path(file) for name, _, file in (pair.partition("=") for pair in named)}
     sys.path.insert(0, str(APPS / app))
-    make = {"market_spread": market_spread, "word_count": word_count}[app]
+    make = {
+        "market_spread": market_spread,
+        "word_count": word_count,
+        "joining": joining_by_operator,
+        "joining_by_hand": joining_by_hand,
+    }[app]
     settings = (make(inputs, workers, Path(out)),)
     kept = {"recovery_config": RecoveryConfig(directory), "epoch_interval": _SNAPSHOT_EVERY}
     if _PROCESS in os.environ:

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -15,7 +17,11 @@ from benchmarks import streams
 from benchmarks.loads import BENCHMARKS, Load
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "wallaroo-benchmarks"
-_INPUTS = {"market_spread": ("orders", "market"), "word_count": ("lines",)}
+_INPUTS = {
+    "market_spread": ("orders", "market"),
+    "word_count": ("lines",),
+    "joining": ("trades", "quotes"),
+}
 """What the peers call the inputs of a load."""
 
 
@@ -66,8 +72,43 @@ def plain_asyncio(load: Load, style: str, scratch: Path) -> float:
     return load.messages / float(told.stdout)
 
 
-def bytewax(load: Load, workers: int, scratch: Path) -> float:
+def plain_msgspec(load: Load, style: str, scratch: Path) -> float:
+    """Messages a second of plain msgspec on one core.
+
+    Args:
+        load: What it is given.
+        style: `loop` is the whole application; `msgspec` and `ours` only decode, with either.
+        scratch: Where files may be put.
+    """
+    (file,) = load.write_to(scratch)
+    out = scratch / "msgspec.out"
+    command = [sys.executable, "-m", "benchmarks.peers.plain_msgspec", style, str(file), str(out)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    if style == "loop":
+        _check(load, out.read_bytes(), "plain msgspec")
+    return load.messages / float(told.stdout)
+
+
+@contextmanager
+def plain_uvicorn() -> Iterator[str]:
+    """A null handler on uvicorn; gives its address."""
+    command = [sys.executable, "-m", "benchmarks.peers.plain_uvicorn"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+def bytewax(load: Load, workers: int, scratch: Path, flow: str = "") -> float:
     """Messages a second of Bytewax, its recovery on, in *workers* processes.
+
+    Args:
+        load: What it is given.
+        workers: Processes.
+        scratch: Where files may be put.
+        flow: Name of the dataflow, if the application has several.
 
     Raises:
         RuntimeError: It gave other results than are due.
@@ -80,7 +121,7 @@ def bytewax(load: Load, workers: int, scratch: Path) -> float:
         for number, part in enumerate(streams.parts(data, workers)):
             (directory / f"{name}.{number}").write_bytes(part)
         named.append(f"{name}={directory / name}")
-    module = ["-m", "benchmarks.peers.bytewax_flow", load.name, str(workers)]
+    module = ["-m", "benchmarks.peers.bytewax_flow", flow or load.name, str(workers)]
     paths = [str(directory / "recovery"), str(directory / "out"), *named]
     inherited = {**os.environ, "PYTHONPATH": f"{BENCHMARKS.parent}:{BENCHMARKS.parent}/runtime"}
     told = subprocess.run(
@@ -88,6 +129,8 @@ def bytewax(load: Load, workers: int, scratch: Path) -> float:
         check=True, stdout=subprocess.PIPE, text=True, env=inherited,
     )  # fmt: skip
     outputs = b"".join(file.read_bytes() for file in sorted(directory.glob("out.*")))
+    if flow == "joining":  # it has an output for each message of either side
+        outputs = outputs[len(outputs) // 2 :]
     # it reads its inputs in an order of its own: some orders meet no quote yet
     _check(load, outputs, "Bytewax", slack=0.1 if load.name == "market_spread" else 0.0)
     return load.messages / float(told.stdout.split()[-1])  # workers tell of their connections

@@ -1,0 +1,36 @@
+"""The groups of figures by name."""
+
+from __future__ import annotations
+
+from benchmarks import figures
+from benchmarks.awaiting import async_steps
+from benchmarks.decoding import decoding
+from benchmarks.figures import Group
+from benchmarks.intake import intake
+from benchmarks.joins import joins
+from benchmarks.kafka.figures import kafka
+from benchmarks.protection import measured as protection
+from benchmarks.timed import timed
+
+GROUPS: dict[str, Group] = {
+    "throughput": figures.throughput,
+    "engine": figures.engine,
+    "keys": figures.keys,
+    "skew": figures.skew,
+    "sizes": figures.sizes,
+    "metrics": figures.metrics,
+    "engines": figures.engines,
+    "protection": protection,
+    "floor": figures.floor,
+    "latency": figures.latencies,
+    "steady": figures.steady,
+    "contention": figures.contention,
+    "publishing": figures.publishing,
+    "footprint": figures.footprint,
+    "kafka": kafka,
+    "async": async_steps,
+    "json": decoding,
+    "http": intake,
+    "timers": timed,
+    "joins": joins,
+}

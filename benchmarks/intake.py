@@ -1,0 +1,56 @@
+"""Messages by HTTP beside plain uvicorn, whose handler does nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import loads, streams
+from benchmarks.figures import Figure, Settings
+from benchmarks.peers import measured as peers
+from benchmarks.running import Running, end, said
+
+_CONNECTIONS = 256
+"""As many as keep the processor busy while others wait for the disk."""
+_BATCH = 100
+"""Messages of a request in batches."""
+
+
+def intake(settings: Settings, scratch: Path) -> Iterator[Figure]:
+    """Requests that are answered with 202, with one message and with a hundred, in turns."""
+    texts, _ = streams.trades(_BATCH, seed=7)
+    kinds = {
+        "with one message": (texts[0], "application/json", settings.posted),
+        f"with {_BATCH} messages (NDJSON)": (
+            b"\n".join(texts), "application/x-ndjson", settings.posted // 5,
+        ),
+    }  # fmt: skip
+    options = ("--", "http")
+    with (
+        Running(loads.trades(_BATCH), settings.workers, scratch, options=options) as running,
+        peers.plain_uvicorn() as plain,
+    ):
+        for what, (body, kind, requests) in kinds.items():
+            file = scratch / "body"
+            file.write_bytes(body)
+            rates: dict[str, list[float]] = {"ours": [], "plain uvicorn": []}
+            for number in range(settings.passes + 1):
+                for name, address in zip(rates, (running.sources[0], plain), strict=True):
+                    seconds = _posted(address, kind, requests, file)
+                    if number:  # the first one warms up
+                        rates[name].append(requests / seconds)
+            for name, found in rates.items():
+                rate = statistics.median(found)
+                yield Figure(f"posts {what}, {name}", rate, "requests/s", min(found), max(found))
+            ratios = [a / b for a, b in zip(*rates.values(), strict=True)]
+            middle, least, most = statistics.median(ratios), min(ratios), max(ratios)
+            yield Figure(f"posts {what}, ours against uvicorn", middle, "ratio", least, most)
+
+
+def _posted(address: str, kind: str, requests: int, file: Path) -> float:
+    """Seconds that *requests* with the body in *file* take."""
+    client = end("post", address, kind, str(_CONNECTIONS), str(requests), str(file))
+    seconds = float(said(client))
+    client.communicate()
+    return seconds

@@ -1,0 +1,1 @@
+"""An application that is measured, which peers import, too."""
