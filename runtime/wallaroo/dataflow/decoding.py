@@ -171,13 +171,7 @@ class Router:
     def _arrival(self, stage: StatefulStage) -> Path:
         """Return the path for messages that arrive at *stage*."""
         if stage.partition in self._program.stamped:
-            outgoing = self._outgoing
-
-            def stamped(at: At, key: Any, message: Any) -> None:
-                assert isinstance(at, tuple)
-                outgoing.add(stage, at, key, message)
-
-            return self._paths.keyed_at(stage, stamped)
+            return self._paths.keyed_at(stage, self._outgoing.to(stage))
         collected = self._collected[stage.number] = _Collected(stage)
         key_of, fixed, take = stage.step.key, self._fixed, self._take
         assert key_of is not None

@@ -265,14 +265,14 @@ class Paths:
     def keyed_at(self, stage: StatefulStage, then: Path) -> Path:
         """Extract keys of messages at *stage*, and drop messages with keys that are not listed."""
         key_of, partition = stage.step.key, self._program.partitions[stage.partition]
-        bucket_of = self._program.bucket_of
+        bucket_of, listed = self._program.bucket_of, partition.keys
 
         def keyed_at(at: At, key: Any, message: Any) -> None:
             try:
                 if key_of is not None:
                     key = key_of(message)
                     bucket_of(key)  # raises if it is not a valid key
-                if not partition.accepts(key):
+                if listed is not None and key not in listed:
                     origin = self.origin(at)
                     self._results.unroutable(stage, stage.step, partition, key, message, origin)
                     return

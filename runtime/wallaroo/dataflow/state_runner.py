@@ -248,11 +248,6 @@ class StateRunner:
 
     def _arrival(self, stage: StatefulStage) -> Path:
         """Return the path for messages that arrive at *stage* from a state of this level."""
-        outgoing = self._outgoing
-
-        def sent(at: At, key: Any, message: Any) -> None:
-            assert isinstance(at, tuple)
-            outgoing.add(stage, at, key, message)
 
         def arrived(at: At, key: Any, message: Any) -> None:
             assert isinstance(at, tuple)
@@ -264,7 +259,7 @@ class StateRunner:
             self._take(stage, at, key, message)
 
         same_level = self._program.levels.level(stage.partition) == self._level
-        return self._paths.keyed_at(stage, arrived if same_level else sent)
+        return self._paths.keyed_at(stage, arrived if same_level else self._outgoing.to(stage))
 
     def _take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and its outputs through what follows."""
