@@ -125,6 +125,10 @@ class SessionWindows(TimeWindows):
             event = watermark - self.gap_ns - self.delay_ns + 1
         first, end = self._joined(entity, event)
         joined = entity.sessions[first:end]
+        if len(joined) == 1 and joined[0].start <= event:  # as most messages do
+            self.aggregation.update(message, joined[0].accumulator)
+            joined[0].last = max(joined[0].last, event)
+            return (joined[0].start,)
         if not joined:
             accumulator = self.aggregation.initial_accumulator()
         else:
