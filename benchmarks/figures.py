@@ -49,8 +49,8 @@ class Settings:
     """Messages of a pass of calls that wait."""
     decoded: int = 1_000_000
     """Messages of a pass that are JSON."""
-    timed: int = 2_000_000
-    """Messages of a pass in which each second one ends a session."""
+    timed: int = 1_000_000
+    """Messages of a pass in which each second one ends a session; two of each key at least."""
     joined: int = 500_000
     """Messages of a pass of a join."""
     posted: int = 10_000

@@ -110,10 +110,15 @@ class Running:
         for sender in self._senders():
             sender.communicate()
 
-    def journal_to_outbox(self) -> Pass:
-        """What the engine takes for messages that are all in the journal."""
+    def drain(self) -> None:
+        """Wait until all that was sent is processed."""
         client = self._background.client
         assert client is not None
+        while client.status().backlog:
+            time.sleep(_LOOK_EVERY_S)
+
+    def journal_to_outbox(self) -> Pass:
+        """What the engine takes for messages that are all in the journal."""
         with self._engine_paused():
             self.send()
             for name, count in zip(self._load.sources, self._load.counts, strict=True):
@@ -121,8 +126,7 @@ class Running:
                 self._background.wait_until_accepted(name, first + self._sent * count)
             before = cpu_seconds(self._background.process.pid)
             began = time.monotonic()
-        while client.status().backlog:
-            time.sleep(_LOOK_EVERY_S)
+        self.drain()
         passed = self._passed(time.monotonic() - began, before)
         said(self._receiver)
         return passed

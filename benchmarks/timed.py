@@ -32,13 +32,14 @@ def timed(settings: Settings, scratch: Path) -> Iterator[Figure]:
 def _passes(
     settings: Settings, keys: int, scratch: Path, options: tuple[str, ...]
 ) -> tuple[list[Pass], float]:
-    """Passes behind two that warm up, and the memory of the Python processes after them, in MB."""
-    messages = settings.timed // (2 * keys) * 2 * keys
+    """Passes behind one that warms up, and the memory of the Python processes after them, in MB."""
+    messages = max(1, settings.timed // (2 * keys)) * 2 * keys
     passes: list[Pass] = []
     load = loads.sessions(messages, keys)
     with Running(load, settings.workers, scratch, options=options) as running:
         running.send()
-        for turn in range(1, settings.passes + 2):
+        running.drain()
+        for turn in range(1, settings.passes + 1):
             running.next_load(loads.sessions(messages, keys, turn))
             passes.append(running.tcp_to_tcp())
-        return passes[1:], running.memory_mb()["python"]
+        return passes, running.memory_mb()["python"]
