@@ -98,13 +98,13 @@ def trades(messages: int, seed: int = 7) -> Load:
     return Load(BENCHMARKS / "trades", ["in"], [framed], [messages], "lines", large)
 
 
-def sessions(messages: int, keys: int, turn: int = 0, seed: int = 7) -> Load:
+def sessions(keys: int, rounds: range, seed: int = 7) -> Load:
     """Sessions of two messages for each of *keys* keys.
 
-    The first message of each session ends the one before it. All messages of the next *turn* are
-    later, so the first turn alone has no output for its last sessions.
+    The first message of a session ends the one before it. What is sent first is the rounds 0 and 1,
+    of which nothing comes out; then each two rounds have an output for each key.
     """
-    framed = streams.sessions(messages, keys, turn, seed)
+    framed, messages = streams.sessions(keys, rounds, seed), keys * len(rounds)
     outputs = messages // 2 * streams.COUNT_BYTES
     return Load(BENCHMARKS / "sessions", ["in"], [framed], [messages], "bytes", outputs)
 

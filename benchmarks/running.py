@@ -102,7 +102,7 @@ class Running:
         return self._passed(ended - began, before)
 
     def next_load(self, load: Load) -> None:
-        """Send *load*, which has as many messages and outputs, from now on."""
+        """Send *load* from now on; each pass must have the outputs of the first load."""
         self._load, self._files = load, load.write_to(self._scratch)
 
     def send(self) -> None:

@@ -84,13 +84,12 @@ _SESSION = struct.Struct(">IQQ")
 _MINUTE_NS = 60 * 10**9
 
 
-def sessions(count: int, keys: int, turn: int, seed: int) -> bytes:
-    """*count* framed messages of *keys* keys in turns: two of each, 5 minutes apart, each hour."""
+def sessions(keys: int, rounds: range, seed: int) -> bytes:
+    """A framed message of each of *keys* keys in each of *rounds*: two 5 minutes apart each hour."""
     order = list(range(keys))
     random.Random(seed).shuffle(order)
-    rounds = count // keys
     made: list[bytes] = []
-    for number in range(turn * rounds, (turn + 1) * rounds):
+    for number in rounds:
         at = (number // 2 * 60 + number % 2 * 5) * _MINUTE_NS
         made += [_SESSION.pack(16, key, at) for key in order]
     return b"".join(made)

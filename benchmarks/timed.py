@@ -33,13 +33,15 @@ def _passes(
     settings: Settings, keys: int, scratch: Path, options: tuple[str, ...]
 ) -> tuple[list[Pass], float]:
     """Passes behind one that warms up, and the memory of the Python processes after them, in MB."""
-    messages = max(1, settings.timed // (2 * keys)) * 2 * keys
+    rounds = max(1, settings.timed // (2 * keys)) * 2
+    turns = [range(at, at + rounds) for at in range(2, 2 + (settings.passes + 1) * rounds, rounds)]
     passes: list[Pass] = []
-    load = loads.sessions(messages, keys)
+    load = loads.sessions(keys, turns[0])
     with Running(load, settings.workers, scratch, options=options) as running:
+        running.next_load(loads.sessions(keys, range(2)))
         running.send()
         running.drain()
-        for turn in range(1, settings.passes + 1):
-            running.next_load(loads.sessions(messages, keys, turn))
+        for turn in turns:
+            running.next_load(loads.sessions(keys, turn))
             passes.append(running.tcp_to_tcp())
-        return passes, running.memory_mb()["python"]
+        return passes[1:], running.memory_mb()["python"]
