@@ -85,7 +85,7 @@ _MINUTE_NS = 60 * 10**9
 
 
 def sessions(keys: int, rounds: range, seed: int) -> bytes:
-    """A framed message of each of *keys* keys in each of *rounds*: two 5 minutes apart each hour."""
+    """A framed message of each of *keys* keys in each of *rounds*, of which two are in an hour."""
     order = list(range(keys))
     random.Random(seed).shuffle(order)
     made: list[bytes] = []
