@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-_LOADING = """
+_INTERRUPTING = """
 import os, signal, sys
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the tests run in the background
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[-1]:
-            sys.argv.pop()
-            os.kill(os.getpid(), int(sys.argv.pop()))
+        if name == os.environ.get("WHILE_LOADING"):
+            del os.environ["WHILE_LOADING"]
+            os.kill(os.getpid(), int(os.environ["STOP"]))
 
 sys.meta_path.insert(0, Interrupting())
-from wallaroo.__main__ import main
-main()
 """
+"""Python imports it as it starts, before it reads the command."""
 
 
-@pytest.mark.parametrize("while_loading", ["wallaroo.cli.main", "wallaroo.cli.options"])
+@pytest.mark.parametrize(
+    "while_loading",
+    ["wallaroo", "wallaroo.api.windows", "click", "wallaroo.cli.main", "wallaroo.cli.options"],
+)
 @pytest.mark.parametrize(
     ("command", "stop", "code"),
     [
@@ -36,10 +40,17 @@ main()
     ],
 )
 def test_a_command_that_is_interrupted_while_it_loads(
-    command: str, stop: signal.Signals, code: int, while_loading: str
+    command: str, stop: signal.Signals, code: int, while_loading: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPTING)
     interrupted = subprocess.run(
-        [sys.executable, "-c", _LOADING, command, str(int(stop)), while_loading],
+        [Path(sys.executable).with_name("wallaroo"), command],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            "STOP": str(int(stop)),
+            "WHILE_LOADING": while_loading,
+        },
         capture_output=True,
         text=True,
         check=False,

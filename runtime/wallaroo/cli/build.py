@@ -24,6 +24,8 @@ _CHECK_S = 15.0
 """Seconds that this command may take; a daemon may have to start first."""
 _FILES = ("Dockerfile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
 _DIRECTORIES = ("apps", "helm", "image")
+_COMMAND = "wallaroo_command.py"
+"""What the command loads first, beside the package."""
 _CACHES = (
     "__pycache__",
     ".git",
@@ -160,6 +162,7 @@ def _fill(context: Path, app: Path) -> None:
             shutil.copytree(shipped_file(name), context / name, ignore=_IGNORED)
         package = context / "runtime" / PACKAGE.name
         shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_CACHES, SHIPPED))
+        shutil.copy2(PACKAGE.parent / _COMMAND, package.parent)
         if app.is_dir():
             shutil.copytree(app, context / _APP, ignore=_IGNORED)
         else:
