@@ -3,7 +3,7 @@
 #   docker build --build-arg APP=apps/market_spread -t market-spread .
 #
 # APP is a directory in the build's context; `wallaroo build` makes a context for an application
-# that is elsewhere. BASE is a Debian or Ubuntu with a Python 3.11 or newer among its packages; a tag
+# that is elsewhere. BASE is a Debian or Ubuntu with a Python from 3.11 to 3.14 among its packages; a tag
 # can change, so name a digest (NAME@sha256:…) to build from the same base each time.
 #
 # Licence texts are kept: in /usr/share/doc/*/copyright, /opt/java/legal, and below /opt/python and

@@ -3,8 +3,8 @@
     python3 scripts/stopwatch.py          # clones this repository, and sets the clone up
     python3 scripts/stopwatch.py --here   # uses the environment of this checkout
 
-It types the commands of the tutorial, and needs what they need: Linux, git, make, Python 3.11 or
-newer, and for the clone the network. Nothing is left behind.
+It types the commands of the tutorial, and needs what they need: Linux, git, make, Python 3.11 to
+3.14, and for the clone the network. Nothing is left behind.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ ON_ONE: dict[str, tuple[str, str]] = {
     "tests/spark/test_session.py": (DEFAULT, "the session of the tests"),
     "tests/spark/test_tutorial.py": (DEFAULT, "what is typed, and what commands answer"),
     "tests/spark/test_workers.py::test_a_run_that": (DEFAULT, "the sockets of the gateway"),
+    "tests/test_pythons.py": (DEFAULT, "what is installed"),
     "tests/test_wheel.py": (DEFAULT, "what is installed"),
 }
 """By the beginning of its id, the one engine of a test, and the reason."""

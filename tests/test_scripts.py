@@ -87,7 +87,7 @@ def test_setup_asks_on_a_terminal(tree: Path, answer: str, agreed: bool) -> None
         terminal.type("/bin/sh scripts/setup")
         terminal.wait_for("install the system packages python3 python3-venv with apt-get")
         terminal.type(answer)
-        terminal.wait_for("older than 3.11" if agreed else "nothing was installed")
+        terminal.wait_for("own Python is not 3.11" if agreed else "nothing was installed")
     assert installed(tree) == agreed
 
 

@@ -51,7 +51,7 @@ _APP = "app"
 )
 @click.option(
     "--base",
-    help="Base image: a Debian or Ubuntu whose packages include Python 3.11 or newer. With a "
+    help="Base image: a Debian or Ubuntu whose packages include a Python from 3.11 to 3.14. With a "
     "digest (NAME@sha256:…), each build uses the same one.",
 )
 @click.option(
