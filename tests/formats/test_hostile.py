@@ -93,7 +93,7 @@ def test_what_is_wrong_with_protobuf_is_said_with_its_place(data: st.DataObject)
         try:
             DECODERS["protobuf"](payload)
         except ValueError as error:
-            assert "the message is no shop.Order: " in str(error)  # noqa: PT017
+            assert "the message is not a valid shop.Order: " in str(error)  # noqa: PT017
 
 
 BOMBS: dict[str, tuple[str, bytes]] = {

@@ -213,7 +213,7 @@ def test_pipelines_that_are_merged_after_their_ends_are_one_problem() -> None:
 def test_a_step_needs_a_pipeline() -> None:
     builder, at = ApplicationBuilder("app").to(shout), this_line()
     told = problems(builder)
-    assert told[0] == f"{HERE}:{at}: a step before the first new_pipeline(…)"
+    assert told[0] == f"{HERE}:{at}: there is a step before the first new_pipeline(…)"
 
 
 def test_an_application_needs_a_pipeline() -> None:
@@ -624,7 +624,7 @@ def test_a_table_takes_rows() -> None:
         ),
         (
             {"url": "postgresql://app:secret@db/shop"},
-            "url has a password; write it to a file and pass password_file",
+            "url contains a password; write it to a file and pass password_file",
         ),
         ({"name": ""}, "table is ''; expected a name"),
         ({"schema": 7}, "schema is 7; expected a name"),
@@ -665,7 +665,7 @@ def test_files_of_rows_are_sources_and_sinks() -> None:
     [
         (
             unchecked.CSVSourceConfig("a", delimiter="ab"),
-            "delimiter is 'ab'; expected one character that is no quote or line end",
+            "delimiter is 'ab'; expected one character, but not a quote or a line end",
         ),
         (
             unchecked.CSVSourceConfig("a", columns="ab"),

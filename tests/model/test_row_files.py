@@ -271,7 +271,7 @@ def test_files_of_several_directories_may_have_the_same_name(
 
 @pytest.mark.parametrize(
     ("content", "columns", "reason"),
-    [(b"no parquet", None, "is no file of Parquet"), (None, ["m", "n"], "has no column 'm'")],
+    [(b"no parquet", None, "is not a Parquet file"), (None, ["m", "n"], "has no column 'm'")],
 )
 def test_what_cannot_be_read_ends_the_source(
     tmp_path: Path, content: bytes | None, columns: list[str] | None, reason: str

@@ -173,7 +173,7 @@ class _Addresses(list[Address]):
             return super().__getitem__(index)
         except IndexError:
             msg = (
-                f"{self._option} has {len(self)} address(es), but the application uses "
-                f"address number {index + 1}; separate addresses with commas"
+                f"{self._option} has {len(self)} address{'es' if len(self) != 1 else ''}, but the "
+                f"application uses address number {index + 1}; separate addresses with commas"
             )
             raise UsageError(msg) from None

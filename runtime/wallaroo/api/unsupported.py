@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -49,7 +51,9 @@ def unsupported_names(module: str, names: Mapping[str, str]) -> Callable[[str], 
         if name in names:
             msg = f"{calling_place()}: {module}.{name} is not supported: {names[name]}"
             raise ApplicationError(msg)
-        msg = f"module {module!r} has no attribute {name!r}"
+        near = difflib.get_close_matches(name, vars(sys.modules[module]).get("__all__", ()), 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        msg = f"module {module!r} has no attribute {name!r}{meant}"
         raise AttributeError(msg)
 
     return getattr_of_module

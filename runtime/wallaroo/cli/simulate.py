@@ -150,12 +150,12 @@ def _source_and_file(application: Application, text: str) -> tuple[str, str]:
     name, mark, file = text.partition("=")
     if mark and name in sources:
         return name, file
-    if len(sources) == 1:
+    if len(sources) == 1 and not (mark and not Path(text).exists()):
         return sources[0], text
     names = ", ".join(map(repr, sources))
     msg = (
         f"{text!r} names none of the sources of {application.name}, {names}: write, for example, "
-        f"--from {f'{sources[0]}={text}'!r}"
+        f"--from {f'{sources[0]}={file if mark else text}'!r}"
     )
     raise UsageError(msg)
 

@@ -284,7 +284,9 @@ def _cells(output: Any, columns: tuple[str, ...] | None) -> list[Any]:
     for number, cell in enumerate(cells):
         if isinstance(cell, (list, tuple, dict, set, bytes)):
             name = columns[number] if columns else f"number {number + 1}"
-            msg = f"the value {name} is a {type(cell).__name__}, which is no cell: {cell!r:.80}"
+            msg = (
+                f"the value {name} is a {type(cell).__name__}, which cannot be a cell: {cell!r:.80}"
+            )
             raise TypeError(msg)
     return cells
 
@@ -296,6 +298,8 @@ def _by_name(output: Any) -> dict[str, Any]:
         output = output._asdict()  # of itself, msgspec makes a list of a named tuple
     plain = required("msgspec", "csv_encoder").to_builtins(output, enc_hook=to_plain)
     if not isinstance(plain, dict):
-        msg = f"an object of class {type(output).__name__} is no row; expected a list or a record"
+        msg = (
+            f"an object of class {type(output).__name__} is not a row; expected a list or a record"
+        )
         raise TypeError(msg)
     return plain

@@ -262,8 +262,10 @@ class BranchResolver:
         due = f"a function decorated with {decorator}"
         if kind == "to_windows":
             due = "windows with an aggregation, such as range_windows(…).over(…)"
+        is_sink = type(computation).__name__.endswith("SinkConfig")
+        remedy = "; write to_sink(…)" if is_sink else ""
         self._problems.add(
-            step.place, f"{where}: {kind} expects {due}, but got {describe(computation)}"
+            step.place, f"{where}: {kind} expects {due}, but got {describe(computation)}{remedy}"
         )
 
     def _key_by(self, step: DeclaredStep, where: str) -> KeyBy:

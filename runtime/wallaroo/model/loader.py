@@ -13,6 +13,7 @@ import dataclasses
 import importlib
 import inspect
 import os
+import re
 import sys
 import threading
 import traceback
@@ -33,6 +34,19 @@ from wallaroo.system.printable import printable
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 _lock = threading.Lock()
+_WRONG_CALL = re.compile(r"(\w+)\(\) (?:missing|takes|got)\b")
+_FORMS = {
+    "computation": '@computation(name="…")',
+    "computation_multi": '@computation_multi(name="…")',
+    "decoder": '@decoder(header_length=4, length_fmt=">I")',
+    "encoder": "@encoder without parentheses",
+    "key_extractor": "@key_extractor without parentheses",
+    "partition": "@partition without parentheses",
+    "state_computation": '@state_computation(name="…", state=…)',
+    "TCPSinkConfig": "TCPSinkConfig(host, port, encoder)",
+    "TCPSourceConfig": "TCPSourceConfig(host, port, decoder)",
+}
+"""How names of the API are used whose errors by Python itself do not tell it."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +235,14 @@ def _describe_error(error: BaseException, directory: Path | None) -> str:
         if frames_of_app
         else ""
     )
-    return f"{type(error).__name__}: {printable(error)}{place}"
+    return f"{type(error).__name__}: {printable(error)}{_remedy(error)}{place}"
+
+
+def _remedy(error: BaseException) -> str:
+    """What to write instead, if *error* is a wrong call of a name for which that is known."""
+    called = _WRONG_CALL.match(str(error)) if isinstance(error, TypeError) else None
+    form = _FORMS.get(called[1]) if called else None
+    return f"; write {form}" if form else ""
 
 
 @contextlib.contextmanager

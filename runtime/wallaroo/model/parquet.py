@@ -58,7 +58,7 @@ def problems_of_csv(config: CSVSourceConfig[Any]) -> Iterator[str]:
     """Mistakes in *config*, besides its decoder."""
     delimiter = config.delimiter
     if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter not in '"\r\n'):
-        yield f"delimiter is {delimiter!r}; expected one character that is no quote or line end"
+        yield f"delimiter is {delimiter!r}; expected one character, but not a quote or a line end"
     yield from problems_of_columns(config.columns)
 
 

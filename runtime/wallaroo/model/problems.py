@@ -41,9 +41,9 @@ class Problems:
 
     Example:
         >>> problems = Problems()
-        >>> problems.add(Place("application.py", 7), "a step before the first new_pipeline(…)")
+        >>> problems.add(Place("application.py", 7), "the application has no pipeline")
         >>> problems.messages
-        ['application.py:7: a step before the first new_pipeline(…)']
+        ['application.py:7: the application has no pipeline']
     """
 
     def __init__(self) -> None:

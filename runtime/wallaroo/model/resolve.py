@@ -60,7 +60,7 @@ class _Resolver:
     def application(self, declared: DeclaredApplication) -> Application:
         """Return the normal form, which is valid only if no problem was found."""
         for place in declared.before_pipeline:
-            self._problem(place, "a step before the first new_pipeline(…)")
+            self._problem(place, "there is a step before the first new_pipeline(…)")
         if not declared.pipelines:
             self._problem(declared.place, "the application has no pipeline; call new_pipeline(…)")
         pipelines: list[Pipeline] = []

@@ -284,7 +284,7 @@ class ParquetRows(RowFiles):
         try:
             opened = pq.ParquetFile(file)
         except pa.ArrowInvalid as error:
-            msg = f"{file} is no file of Parquet: {error}"
+            msg = f"{file} is not a Parquet file: {error}"
             raise FrameError(msg) from None
         with opened:
             missing = set(self._columns or ()) - {*opened.schema_arrow.names}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import re
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,8 @@ _MARGIN = 50
 """Levels of nesting that a check adds, because saving nests entities in a record."""
 RECENT = 16
 """Number of recent entities that are checked after the calls of later steps."""
+_LOCAL = re.compile(r"(\w+)\.<locals>\.([\w<>]+?)'?(?: at 0x|>*$)")
+"""In pickle's message about a class or function that is defined in a function: both names."""
 _MAX_SEARCHED = 500
 """Maximum number of objects to search for the one that cannot be pickled."""
 
@@ -218,6 +221,13 @@ def _pickled(value: Any) -> bytes:
 def _describe(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "RecursionError: it is nested too deeply"
+    if local := _LOCAL.search(
+        str(error)
+    ):  # the rest of the text differs between versions of Python
+        return (
+            f"{local[2]} is defined inside the function {local[1]}; define it at the top level of "
+            "a module"
+        )
     return describe_error(error)[:300]
 
 

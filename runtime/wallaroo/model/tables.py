@@ -87,7 +87,7 @@ def problems_of(config: SQLSinkConfig[Any]) -> Iterator[str]:
     if parts is None:
         yield f"url is {config.url!r}; {wanted}"
     elif ":" in (parts["user"] or "") and not VARIABLE.search(parts["user"].partition(":")[2]):
-        yield "url has a password; write it to a file and pass password_file"
+        yield "url contains a password; write it to a file and pass password_file"
     for name in ("table", "schema"):
         value = getattr(config, name)
         if not (isinstance(value, str) and value) and (name == "table" or value is not None):

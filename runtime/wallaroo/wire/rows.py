@@ -78,7 +78,7 @@ def unpacked_row(data: bytes) -> dict[str, Any]:
     """
     row = json.loads(data)
     if not isinstance(row, dict):
-        msg = f"{data[:100]!r} is no row"
+        msg = f"{data[:100]!r} is not a row"
         raise ValueError(msg)  # noqa: TRY004  (it is data, not an argument)
     return {name: _value(value) for name, value in row.items()}
 

@@ -35,7 +35,8 @@ def policies(texts: Sequence[str], application: Application) -> dict[str, Policy
             msg = f"--on-error {text!r}: {policy!r} is not one of {known}"
             raise UsageError(msg)
         if equals and source not in names:
-            msg = f"--on-error {text!r}: there is no source {source!r}, but {', '.join(names)}"
+            known = ", ".join(names)
+            msg = f"--on-error {text!r}: there is no source {source!r}; the sources are: {known}"
             raise UsageError(msg)
         for name in [source] if equals else names:
             chosen[name] = Policy(policy)

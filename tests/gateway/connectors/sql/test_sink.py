@@ -182,7 +182,9 @@ def test_a_key_that_is_no_column_is_told(database: Written, tmp_path: Path) -> N
     writing = Writing(tmp_path / "outbox.db", database, key=("colour",))
     writing.publish_rows({"id": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
-    assert str(writing.writer.problem).startswith("key has 'colour', which is no column of table ")
+    assert str(writing.writer.problem).startswith(
+        "key has 'colour', which is not a column of table "
+    )
     writing.stop()
 
 

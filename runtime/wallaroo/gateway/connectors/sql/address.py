@@ -87,6 +87,6 @@ class Database:
         try:
             return file.read_text().strip()
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+            reason = getattr(error, "strerror", None) or "it is not text"
             msg = f"{file}, which has the password of a database, cannot be read: {reason}"
             raise RuntimeFailure(msg) from None

@@ -209,7 +209,7 @@ class SinkTable:
         self._connection.rollback()
         for name in sink.key:
             if name not in table.c:
-                msg = f"key has {name!r}, which is no column of {sink.where}"
+                msg = f"key has {name!r}, which is not a column of {sink.where}"
                 raise RuntimeFailure(msg)
         return table
 
