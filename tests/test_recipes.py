@@ -112,8 +112,9 @@ def test_the_webhook_posts_each_output_with_its_number(tmp_path: Path) -> None:
             sink = load(file, [f"http://127.0.0.1:{server.server_port}/"]).sinks[0]
             assert isinstance(sink, CustomSink)
             sink.writer.open("shop")
-            with pytest.raises(HTTPError, match="503"):
+            with pytest.raises(HTTPError, match="503") as refused:
                 sink.writer.write(7, [b"a", b"b"])
+            refused.value.close()
             sink.writer.write(7, [b"a", b"b"])
         finally:
             server.shutdown()

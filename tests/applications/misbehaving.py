@@ -105,7 +105,7 @@ def add(text: str, shelf: Any) -> tuple[str, bool]:
         shelf.lock = threading.Lock()
     if deed == "deep":
         shelf.first = None
-        for _ in range(20_000):
+        for _ in range(200_000):
             shelf.first = Node(shelf.first)
     if deed == "safe":
         shelf.safe = Safe()

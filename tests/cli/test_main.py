@@ -94,7 +94,7 @@ def test_a_missing_out_is_told() -> None:
 
 def test_too_few_addresses_are_told() -> None:
     result = call("run", str(MARKET_SPREAD), *ADDRESSES)
-    assert_told(result, 2, "--in has 1 address(es), but the application uses address number 2")
+    assert_told(result, 2, "--in has 1 address, but the application uses address number 2")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "a:1,,b:2"])
@@ -242,7 +242,7 @@ def test_check_tells_all_that_is_wrong_with_an_application(tmp_path: Path) -> No
     ("policy", "said"),
     [
         ("ignore", "'ignore' is not one of set-aside, stop, drop"),
-        ("Nobody=drop", "there is no source 'Nobody', but Split and Count"),
+        ("Nobody=drop", "there is no source 'Nobody'; the sources are: Split and Count"),
     ],
 )
 def test_a_policy_that_cannot_be_is_told(policy: str, said: str, tmp_path: Path) -> None:

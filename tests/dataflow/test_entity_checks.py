@@ -77,7 +77,7 @@ def spoil(seen: Any, what: str) -> None:
         seen.parts.held["key"] = [0, lambda: 0]
     elif what == "deep":
         seen.head = None
-        for _ in range(20_000):
+        for _ in range(200_000):
             seen.head = Node(seen.head)
     elif what == "touchy":
         seen.touchy = Touchy()
@@ -138,7 +138,7 @@ SECOND = [
 ]
 SPOILT = {
     "a lock": "state.lock cannot be saved: TypeError: cannot pickle '_thread.lock' object",
-    "c nested": "state.parts.held['key'][1] cannot be saved: AttributeError",
+    "c nested": "state.parts.held['key'][1] cannot be saved: <lambda> is defined inside",
     "d deep": "cannot be saved: RecursionError",
     "b raise": "state.lock cannot be saved",
     "b lock": "state.lock cannot be saved",

@@ -68,6 +68,7 @@ def test_a_decoder_of_pure_parts_may_run_twice(module: Load, source: str) -> Non
     assert is_repeatable(made.decode, made.key)
 
 
+@pytest.mark.filterwarnings("ignore:'return' in a 'finally' block:SyntaxWarning")
 @pytest.mark.parametrize("source", IMPURE)
 def test_a_decoder_that_may_give_something_else_may_not(module: Load, source: str) -> None:
     made = module(HEADER + ANY_KEY + source)

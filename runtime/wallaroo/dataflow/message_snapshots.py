@@ -31,7 +31,12 @@ from typing import Any, NamedTuple, NoReturn
 from wallaroo.dataflow.columns import slots_of
 from wallaroo.model.application import Serialization
 from wallaroo.model.callers import time_limited
-from wallaroo.model.raised import Raised, describe_error, pass_interrupt, raising_exceptions
+from wallaroo.model.raised import (
+    Raised,
+    describe_unpicklable,
+    pass_interrupt,
+    raising_exceptions,
+)
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None)})
 """Immutable types that `marshal` preserves; excludes subclasses."""
@@ -111,7 +116,7 @@ def snapshot(message: Any) -> Snapshot:
         pass_interrupt(error)
         msg = (
             f"a message of class {kind.__qualname__} cannot be sent to the worker with the state "
-            f"of its key, because it cannot be pickled: {describe_error(error)}"
+            f"of its key, because it cannot be pickled: {describe_unpicklable(error)}"
         )
         raise Unsendable(msg) from error
 
@@ -151,7 +156,7 @@ def waiting(copy: Callable[[Any], Any], message: Any) -> Any:
     except Unsendable as error:
         msg = (
             f"a message of class {type(message).__qualname__} cannot wait for this step, because "
-            f"it cannot be pickled: {describe_error(error.__cause__ or error)}"
+            f"it cannot be pickled: {describe_unpicklable(error.__cause__ or error)}"
         )
         raise Unsendable(msg) from error.__cause__
 

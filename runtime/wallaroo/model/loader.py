@@ -34,6 +34,7 @@ from wallaroo.system.printable import printable
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 _lock = threading.Lock()
+_NOT_UTF_8 = re.compile(r"^\(unicode error\) 'utf-8' codec|^Non-UTF-8 code")
 _WRONG_CALL = re.compile(r"(\w+)\(\) (?:missing|takes|got)\b")
 _FORMS = {
     "computation": '@computation(name="…")',
@@ -225,7 +226,8 @@ def _is_in(directory: Path, module: ModuleType) -> bool:
 def _describe_error(error: BaseException, directory: Path | None) -> str:
     """Return *error* in one line, with the innermost line of user code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"SyntaxError: {error.msg} ({Place(error.filename, error.lineno or 0)})"
+        text = "the file is not UTF-8" if _NOT_UTF_8.search(error.msg) else error.msg
+        return f"SyntaxError: {text} ({Place(error.filename, error.lineno or 0)})"
     frames = traceback.extract_tb(error.__traceback__)
     frames_of_app = [
         f for f in frames if directory is None or Path(f.filename).is_relative_to(directory)

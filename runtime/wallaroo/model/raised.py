@@ -5,10 +5,14 @@ Only `KeyboardInterrupt` itself, which Ctrl-C raises, passes through in interact
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from wallaroo.model.callers import time_limited
+
+_LOCAL = re.compile(r"(\w+)\.<locals>\.([\w<>]+?)'?(?: at 0x|>*$)")
+"""In pickle's message about a class or function that is defined in a function: both names."""
 
 
 class Raised(Exception):
@@ -63,6 +67,21 @@ def describe_error(error: BaseException) -> str:
         pass_interrupt(unprintable)
         text = f"(its __str__ raises {type(unprintable).__name__})"
     return f"{type(error).__name__}: {text}"
+
+
+def describe_unpicklable(error: BaseException) -> str:
+    """Return what *error*, of pickle, says; the same on all versions of Python for local names.
+
+    Example:
+        >>> describe_unpicklable(AttributeError("Can't pickle local object 'made.<locals>.Inner'"))
+        'Inner is defined inside the function made; define it at the top level of a module'
+    """
+    text = describe_error(error)
+    if (local := _LOCAL.search(text)) is None:
+        return text
+    function, name = local.groups()
+    where = f"{name} is defined inside the function {function}"
+    return f"{where}; define it at the top level of a module"
 
 
 def short_repr(value: Any, limit: int = 100) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import re
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.model.application import Application, StatePartition
-from wallaroo.model.raised import describe_error, pass_interrupt
+from wallaroo.model.raised import describe_unpicklable, pass_interrupt
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, bytearray})
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
@@ -29,8 +28,6 @@ _MARGIN = 50
 """Levels of nesting that a check adds, because saving nests entities in a record."""
 RECENT = 16
 """Number of recent entities that are checked after the calls of later steps."""
-_LOCAL = re.compile(r"(\w+)\.<locals>\.([\w<>]+?)'?(?: at 0x|>*$)")
-"""In pickle's message about a class or function that is defined in a function: both names."""
 _MAX_SEARCHED = 500
 """Maximum number of objects to search for the one that cannot be pickled."""
 
@@ -221,14 +218,7 @@ def _pickled(value: Any) -> bytes:
 def _describe(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "RecursionError: it is nested too deeply"
-    if local := _LOCAL.search(
-        str(error)
-    ):  # the rest of the text differs between versions of Python
-        return (
-            f"{local[2]} is defined inside the function {local[1]}; define it at the top level of "
-            "a module"
-        )
-    return describe_error(error)[:300]
+    return describe_unpicklable(error)[:300]
 
 
 def _fault(entity: Any, error: BaseException) -> tuple[str, BaseException]:

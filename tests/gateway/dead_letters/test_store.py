@@ -229,7 +229,7 @@ def see_to_letters(directory: Path) -> None:
         assert_refused(call(*chosen, *at), f"there is no dead letter 1 in {directory}")
     for command in ("list", "replay", "drop"):
         told = call(command, "--source", "three", *at)
-        assert_refused(told, "there is no source 'three', but 'one', 'two'")
+        assert_refused(told, "there is no source 'three'; there are 'one', 'two'")
         told = call(command, "--pipeline", "three", *at)
         assert_refused(told, "there is no pipeline 'three', but 'one', 'two'")
         assert call(command, "--source", "two", *at).exit_code == 0  # it has none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 APPLICATION = """
@@ -62,3 +63,5 @@ def change(directory: Path, old: str, new: str, file: str = "application.py") ->
     text = (directory / file).read_text()
     assert old in text
     (directory / file).write_text(text.replace(old, new))
+    # a file that was compiled within the same second, and is as long, would not be compiled again
+    shutil.rmtree(directory / "__pycache__", ignore_errors=True)

@@ -93,7 +93,7 @@ def test_settings_that_no_longer_fit_are_told(trial: Trial) -> None:
     other = dataclasses.replace(trial, on_error=("Keys=drop",))
     assert problem(other) is None
     change(directory_of(trial), 'source("Keys"', 'source("Others"')
-    assert "there is no source 'Keys', but Others" in str(problem(other))
+    assert "there is no source 'Keys'; the sources are: Others" in str(problem(other))
     assert "listens on 127.0.0.1:0 and never ends" in str(
         problem(dataclasses.replace(trial, until_done=True))
     )

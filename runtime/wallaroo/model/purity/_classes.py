@@ -34,6 +34,8 @@ _MACHINERY = words(
     __match_args__ __parameters__ __orig_bases__ __dataclass_fields__ __dataclass_params__
     _fields _field_defaults"""
 )
+_ANNOTATE = frozenset({"__annotate__", "__annotate_func__"})
+"""Functions that Python 3.14 and later add to a class, for its annotations."""
 _ERRORS = frozenset({struct.error, binascii.Error, zlib.error, json.JSONDecodeError})
 _FACTORIES = (list, dict, str, int, float, bytes, bytearray, tuple, bool)
 _ENUMS = frozenset(
@@ -305,6 +307,8 @@ def _functions(
     """Return the functions among *members*; all others must be constants or built-in."""
     functions = {}
     for name, member in members.items():
+        if name in _ANNOTATE:
+            continue
         special = name.startswith("__") and name.endswith("__")
         if isinstance(member, (types.FunctionType, staticmethod, classmethod, property)):
             if special and name not in SPECIAL:
