@@ -72,7 +72,13 @@ def market_peer(market_spread: Release) -> Iterator[Peer]:
 @pytest.fixture(scope="module")
 def word_count(cluster: Cluster, helms: list[str]) -> Release:
     """Word Count under the newer helm, with a name that is not the chart's; not installed yet."""
-    values = {"partitions": 4, "executor.podDisruptionBudget": {"enabled": True}}
+    secret = "word-count-token"
+    cluster.kubectl("create", "secret", "generic", secret, f"--from-literal=token={'t' * 16}")
+    values = {
+        "partitions": 4,
+        "executor.podDisruptionBudget": {"enabled": True},
+        "dashboard": {"enabled": True, "tokenSecret": secret},
+    }
     return Release(cluster, helms[-1], "words", "word-count", values)
 
 

@@ -260,6 +260,12 @@ class Release:
             for pod in self.pods(component)
         }
 
+    def change(self, action: str) -> str:
+        """Have the driver `pause` or `resume`; what the command says."""
+        command = ("wallaroo", action, "127.0.0.1:4040")
+        token = ("--dashboard-token-file", "/etc/wallaroo/dashboard/token")
+        return self.cluster.kubectl("exec", f"{self.fullname}-driver-0", "--", *command, *token)
+
     def is_ready(self) -> bool:
         """Whether gateway and driver are ready."""
         pods = [*self.pods("gateway"), *self.pods("driver")]

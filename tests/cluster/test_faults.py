@@ -50,6 +50,30 @@ def test_outputs_wait_for_an_address_that_does_not_resolve(
     word_count.wait_until_ready()
 
 
+def test_messages_wait_while_the_application_is_paused(
+    word_count: Release, word_peer: Peer
+) -> None:
+    word_peer.settle()
+    before = word_peer.progress()
+    assert word_count.change("pause") == "paused\n"
+    word_peer.send(BURST, RATE)
+    word_peer.wait_until_sent(before["sent"] + BURST)
+    wait_for("all messages to wait", lambda: word_count.status()["backlog"] == BURST)
+    status = word_count.status()
+    assert status["state"] == "paused"
+    assert "paused" in word_count.status_table()
+    driver = f"{word_count.fullname}-driver-0"
+    assert "\nwallaroo_paused 1.0\n" in word_count.cluster.http(driver, 7980, "metrics")
+    word_count.delete_pods("gateway")
+    wait_for("another gateway", lambda: not word_count.is_ready())
+    word_count.wait_until_ready()
+    assert word_count.status()["state"] == "paused"
+    assert word_peer.progress()["received"] == before["received"]
+    assert word_count.change("resume") == "resumed\n"
+    assert word_peer.settle()["repeated"] == before["repeated"]
+    assert word_count.status()["state"] == "running"
+
+
 def test_an_executor_crashes(word_count: Release, word_peer: Peer) -> None:
     with Streaming(word_peer):
         word_count.crash("executor", "KubernetesExecutorBackend")
