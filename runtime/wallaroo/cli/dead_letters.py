@@ -54,7 +54,7 @@ def _check_origin(actions: DeadLetterActions, choice: Choice) -> None:
         ("pipeline", choice.pipeline, known.pipelines),
     ):
         if name is not None and name not in names:
-            existing = f"; there are {', '.join(map(repr, names))}" if names else ""
+            existing = f"; the {kind}s are: {', '.join(map(repr, names))}" if names else ""
             msg = f"there is no {kind} {name!r}{existing}"
             raise UsageError(msg)
 

@@ -229,9 +229,9 @@ def see_to_letters(directory: Path) -> None:
         assert_refused(call(*chosen, *at), f"there is no dead letter 1 in {directory}")
     for command in ("list", "replay", "drop"):
         told = call(command, "--source", "three", *at)
-        assert_refused(told, "there is no source 'three'; there are 'one', 'two'")
+        assert_refused(told, "there is no source 'three'; the sources are: 'one', 'two'")
         told = call(command, "--pipeline", "three", *at)
-        assert_refused(told, "there is no pipeline 'three', but 'one', 'two'")
+        assert_refused(told, "there is no pipeline 'three'; the pipelines are: 'one', 'two'")
         assert call(command, "--source", "two", *at).exit_code == 0  # it has none
     assert "no dead letters selected" in call("drop", *at).output
 
@@ -256,7 +256,7 @@ def test_nothing_is_done_where_one_of_the_numbers_is_none_of_those_chosen(tmp_pa
     for command in ("drop", "replay"):
         assert_refused(call(command, "1", "2", *at), "there is no dead letter 2 in")
         told = call(command, "1", "--pipeline", "two", *at)
-        assert_refused(told, "there is no pipeline 'two', but 'one'")  # no gateway has told of it
+        assert_refused(told, "there is no pipeline 'two'; the pipelines are: 'one'")  # no gateway has told of it
     assert call("drop", "1", "1", *at).stdout == "1 dropped\n"
 
 
