@@ -20,6 +20,8 @@ from pathlib import Path
 import click
 
 from wallaroo import __version__
+from wallaroo.cli.build import usable_engine
+from wallaroo.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 CHARTS = ("market-spread", "word-count")
@@ -44,9 +46,11 @@ SUMS = "SHA256SUMS"
 @click.option("--option", "options", multiple=True, help="Option for the engine; may be repeated.")
 def release(destination: Path, images: bool, engine: str | None, options: tuple[str, ...]) -> None:
     """Make wheel, source distribution, charts, images, bills of materials, site and checksums."""
-    engine = engine or next((name for name in SAVES if shutil.which(name)), None)
-    if images and engine is None:
-        sys.exit(f"no image can be built: install {', '.join(SAVES)}, or pass --no-images")
+    if images:
+        try:
+            engine = usable_engine(engine)
+        except UsageError as error:
+            sys.exit(f"{error}; or pass --no-images")
     time = int(run("git", "log", "-1", "--format=%ct"))
     if run("git", "status", "--porcelain"):
         click.echo("the checkout has changes that are not committed: this is no release", err=True)
@@ -59,8 +63,8 @@ def release(destination: Path, images: bool, engine: str | None, options: tuple[
     bill = destination / f"wallaroo-{__version__}.cdx.json"
     bill.write_text(run(sys.executable, "-m", "wallaroo", "sbom"))
     say(destination, bill)
-    for chart in CHARTS if images and engine else ():
-        for made in image_of(chart, destination, engine or "", options):
+    for chart in CHARTS if images else ():
+        for made in image_of(chart, destination, str(engine), options):
             say(destination, made)
     made_all = sorted(path for path in destination.iterdir() if path.name != SUMS)
     sums = [f"{digest(path)}  {path.name}\n" for path in made_all]

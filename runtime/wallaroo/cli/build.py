@@ -83,7 +83,7 @@ def build(
     if base is not None:
         _check_base(base)
     application = application_without_addresses(str(app), app_args)
-    engine = _engine(engine)
+    engine = usable_engine(engine)
     with tempfile.TemporaryDirectory(prefix="wallaroo-build-") as directory:
         context = Path(directory)
         _fill(context, app)
@@ -108,7 +108,7 @@ def build(
     click.echo(f"{tag} contains {application.name}{_size(engine, tag)}")
 
 
-def _engine(requested: str | None) -> str:
+def usable_engine(requested: str | None) -> str:
     """The engine to build with: the first one that is installed and responds.
 
     Raises:
