@@ -44,6 +44,9 @@ _COMMIT_S = 2.0
 """Seconds between commits to the group."""
 _AGAIN_S = 2.0
 """Seconds between looks at a topic whose brokers were away."""
+_STILL_S = 120.0
+"""Seconds between looks whether partitions that do not move have records: more than a fetch may
+take on a slow network."""
 _SURE_S = 0.25
 """Seconds in which no topic is deleted, recreated and filled again up to where it was read."""
 
@@ -110,12 +113,16 @@ class KafkaReader(SourceThread[Positions]):
         self._ends: dict[int, int] = {}
         """Where the partitions ended last, by partition."""
         self._bytes = 0
-        self._looked = self._committed = 0.0
+        self._looked = self._committed = self._expected = 0.0
         self._sure = self._asked_at = 0.0
         """When the topic was last known to be the right one, and when that was last asked."""
         self._asked: Asked | None = None
         """A question for the topic that was not answered yet."""
         self._committed_offsets: Mapping[int, int] = {}
+        self._looked_at: Mapping[int, int] = {}
+        """The positions at the last look, if reading has not waited for room since."""
+        self._behind: set[int] = set()
+        """Partitions that had records after these positions then."""
 
     def samples(self) -> Iterator[Sample]:
         """Lag, bytes and errors since the gateway started."""
@@ -131,7 +138,8 @@ class KafkaReader(SourceThread[Positions]):
         """Take records until stopped."""
         from confluent_kafka import TopicPartition
 
-        self._asked = None
+        self._asked, self._looked_at, self._behind = None, {}, set()
+        self._expected = time.monotonic()
         topic_id, partitions = self._client.describe()
         self._looked = time.monotonic()
         consumer = self._client.consumer(self._group)
@@ -144,6 +152,7 @@ class KafkaReader(SourceThread[Positions]):
                 self._look(consumer)
                 self._commit(consumer)
                 if not self._journal.wait_for_room(self._index, _AHEAD_BYTES, _WAIT_S):
+                    self._looked_at = {}
                     continue  # librdkafka pauses when its own buffer is full
                 if (first := consumer.poll(_WAIT_S)) is not None:
                     fetched = [first, *consumer.consume(_AT_ONCE, 0)]
@@ -241,7 +250,27 @@ class KafkaReader(SourceThread[Positions]):
             consumer.incremental_assign([TopicPartition(name, *at) for at in first.items()])
             log.info("source has new partitions", **self._names(), partitions=new)
         self._note_ends(consumer)
+        self._expect_progress(consumer)
         self._well()
+
+    def _expect_progress(self, consumer: Consumer) -> None:
+        """Look, from time to time, whether partitions that have not moved since have records.
+
+        librdkafka may never fetch a partition again whose leader was unknown for a moment.
+
+        Raises:
+            KafkaProblem: A partition has not moved between two looks, and had records at both.
+        """
+        if self._reached is None or time.monotonic() - self._expected < _STILL_S:
+            return
+        self._expected, offsets = time.monotonic(), self._reached.offsets
+        still = [at for at, offset in offsets.items() if self._looked_at.get(at) == offset]
+        bounds = self._bounds(consumer, still)
+        behind = {at for at, (_, end) in bounds.items() if offsets[at] < end}
+        if stuck := sorted(behind & self._behind):
+            msg = f"the client for {self.where} does not read partitions {stuck}; it is replaced"
+            raise KafkaProblem(msg)
+        self._looked_at, self._behind = offsets, behind
 
     def _make_sure(self) -> None:
         """Look whether what was fetched comes from the topic that was read before.
