@@ -694,11 +694,27 @@ def test_mistakes_in_sources_of_rows_are_told(config: Any, problem: str) -> None
         ),
         ({"rows": 0}, "rows is 0; expected a whole number of at least 1"),
         ({"seconds": 0}, "seconds is 0; expected a number above 0"),
+        (
+            {"seconds": wallaroo.seconds(5)},
+            "seconds is 5000000000 ns; expected a number of seconds: 5",
+        ),
     ],
 )
 def test_mistakes_in_sinks_of_files_are_told(settings: dict[str, Any], problem: str) -> None:
     config = unchecked.ParquetSinkConfig("out", as_row, **settings)
     assert only_problem(begun().to_sink(config)).endswith(f": pipeline 'lines': {problem}")
+
+
+@pytest.mark.parametrize("max_size", [0, -1, "9", 1.5, True])
+@pytest.mark.parametrize("framing", ["frames", "lines", None])
+def test_a_limit_that_is_no_size_is_told(max_size: Any, framing: str | None) -> None:
+    config = (
+        unchecked.HTTPSourceConfig("h", 0, decode, max_size=max_size)
+        if framing is None
+        else unchecked.TCPSourceConfig("h", 0, decode, framing=framing, max_size=max_size)
+    )
+    problem = f"max_size is {max_size!r}; expected a whole number of at least 1"
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
 
 
 def test_a_source_has_its_own_limit_where_it_names_one() -> None:

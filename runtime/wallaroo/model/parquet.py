@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wallaroo.api.durations import Duration
 from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig
 from wallaroo.model.endpoints import Sink
 from wallaroo.model.problems import whole_number
@@ -50,7 +51,9 @@ def problems_of(config: ParquetSinkConfig[Any]) -> Iterator[str]:
         yield f"schema is {config.schema!r}; expected a pyarrow.Schema, or None"
     yield from whole_number("rows", config.rows, 1)
     seconds = config.seconds
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+    if isinstance(seconds, Duration):
+        yield f"seconds is {seconds!r} ns; expected a number of seconds: {seconds / 1e9:g}"
+    elif isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
         yield f"seconds is {seconds!r}; expected a number above 0"
 
 

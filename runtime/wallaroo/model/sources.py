@@ -41,6 +41,7 @@ from wallaroo.model.problems import (
     missing_instance,
     name_of,
     not_a,
+    whole_number,
 )
 from wallaroo.model.row_files import CSVRows, ParquetRows, RowFiles, decoding_rows
 from wallaroo.wire.framing import Framing
@@ -82,16 +83,24 @@ class SourceResolver:
     def _tcp_source(
         self, config: TCPSourceConfig[Any], declared: DeclaredPipeline, where: str
     ) -> Source:
-        unframed = None
+        unframed, max_size = None, self._max_size(config, where)
         if config.framing == "frames":
-            framing, decode = self._framed(config, config.max_size, where)
+            framing, decode = self._framed(config, max_size, where)
         else:
-            max_size = self._max_frame if config.max_size is None else config.max_size
             framing = Framing(4, ">I", max_size)
             decode = self._decode(config.decoder, config.place, where)
             unframed = self._unframed(config, max_size, where)
         place, host, port = place_of(config.decoder), config.host, config.port
         return TCPSource(declared.name, framing, decode, place, host, port, unframed)
+
+    def _max_size(self, config: TCPSourceConfig[Any] | HTTPSourceConfig[Any], where: str) -> int:
+        """The largest message that *config* admits, in bytes."""
+        if config.max_size is None:
+            return self._max_frame
+        problems = [*whole_number("max_size", config.max_size, 1)]
+        for problem in problems:
+            self._problems.add(config.place, f"{where}: {problem}")
+        return self._max_frame if problems else config.max_size
 
     def _unframed(
         self, config: TCPSourceConfig[Any], max_size: int, where: str
@@ -121,7 +130,7 @@ class SourceResolver:
         if not (isinstance(config.path, str) and config.path.startswith("/")):
             problem = f"{where}: path is {config.path!r}; expected a text that begins with /"
             self._problems.add(config.place, problem)
-        framing = Framing(4, ">I", self._max_frame if config.max_size is None else config.max_size)
+        framing = Framing(4, ">I", self._max_size(config, where))
         decode, place = (
             self._decode(config.decoder, config.place, where),
             place_of(config.decoder),
