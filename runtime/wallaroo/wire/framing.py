@@ -132,7 +132,8 @@ class Framing:
         unpack = struct.Struct(self.length_fmt).unpack_from
         header, largest, size = self.header_length, self.max_frame, len(data)
         position, count, last, same = 0, 0, -1, 0
-        while size - position >= header:
+        most = size - header
+        while position <= most:
             (length,) = unpack(data, position)
             if not 0 <= length <= largest:
                 return Scan(position, count, 0), _over(length, largest)
@@ -141,8 +142,10 @@ class Framing:
                 return Scan(position, count, header + length), None
             position = end
             count += 1
-            same = same + 1 if length == last else 0
-            last = length
+            if length != last:
+                last, same = length, 0
+                continue
+            same += 1
             if same == _LOOK_FOR_RUN:
                 run = self._run(data, position, header + length)
                 position += run * (header + length)
@@ -168,8 +171,10 @@ class Framing:
             (length,) = unpack(data, position)
             position = start + length
             append(data[start:position])
-            same = same + 1 if length == last else 0
-            last = length
+            if length != last:
+                last, same = length, 0
+                continue
+            same += 1
             if same == _LOOK_FOR_RUN:
                 end = position + self._run(data, position, header + length) * (header + length)
                 frames = struct.iter_unpack(f"{header}x{length}s", data[position:end])
