@@ -256,7 +256,8 @@ def test_nothing_is_done_where_one_of_the_numbers_is_none_of_those_chosen(tmp_pa
     for command in ("drop", "replay"):
         assert_refused(call(command, "1", "2", *at), "there is no dead letter 2 in")
         told = call(command, "1", "--pipeline", "two", *at)
-        assert_refused(told, "there is no pipeline 'two'; the pipelines are: 'one'")  # no gateway has told of it
+        refused = "there is no pipeline 'two'; the pipelines are: 'one'"
+        assert_refused(told, refused)  # no gateway has told of it
     assert call("drop", "1", "1", *at).stdout == "1 dropped\n"
 
 
