@@ -34,7 +34,7 @@ NEWCOMERS_WORDS = {
     "ttl": "state",
     "migration": "state",
     "kafka": "kafka",
-    "join": "recipes",
+    "join": "joins",
     "deduplicate": "recipes",
     "enrich": "recipes",
     "http": "recipes",
