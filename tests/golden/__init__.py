@@ -46,6 +46,13 @@ def _applied(name: str, sources: Sequence[str], before: str, after: str) -> Gold
     return Golden(reference, sent(before), sent(after))
 
 
+def _joins() -> Golden:
+    texts = ("<a0 >b0 <a1 >a1 <a4 <b1 >b1 <c0 >d0", "<b0 >a3 <a3 >a9 <a8 <a2 >b9 <b7 >c9 <d0")
+    names = {"<": "Left", ">": "Right"}
+    before, after = ([(names[one[0]], one[1:].encode()) for one in text.split()] for text in texts)
+    return Golden(ApplicationRef("tests.golden.applications", ("joins",)), before, after)
+
+
 def _odd_keys() -> Golden:
     from tests.golden.applications import KEYS
 
@@ -58,6 +65,8 @@ ALL = {
     "states": _applied("states", ["Chained", "Beside"], "a1 b1 a2 cc2 bb2", "a1 cc3 b2 ddd1"),
     "windows": _applied("windows", ["Windows"], "a0 b0 a1 a1 b3", "a1 a2 a4 b3 b5 b9"),
     "sessions": _applied("sessions", ["Sessions"], "a0 b0 a1 a4 b3", "a2 a7 b8 b9 a1"),
+    "joins": _joins(),
+    "timers": _applied("timers", ["Timers"], "a0 b0 a1 c0 b9", "c1 a2 a9 c2 b9 b12"),
     "classes": _applied("classes", ["Classes"], "a1 b5 a2", "a4 b1 c9"),
     "own": _applied("own", ["Own"], "a0 b0 a0 a1 b2", "a1 a2 b2 b7"),
     "keys": _odd_keys(),

@@ -158,6 +158,71 @@ def sessions() -> DeclaredApplication:
     return wallaroo.build_application("Golden sessions", merged.to_sink(SINK))
 
 
+@wallaroo.table_join(name="last", ttl=CENTURY)
+def last(left: str, right: str) -> str:
+    return f"last {left} {right}"
+
+
+@wallaroo.asof_join(
+    name="latest",
+    how="left",
+    tolerance=CENTURY,
+    delay=CENTURY,
+    left_time=event_time,
+    right_time=event_time,
+)
+def latest(left: str, right: str | None) -> str:
+    return f"latest {left} {right}"
+
+
+@wallaroo.interval_join(
+    name="near",
+    how="left",
+    before=CENTURY,
+    after=CENTURY,
+    delay=CENTURY,
+    left_time=event_time,
+    right_time=event_time,
+)
+def near(left: str, right: str | None) -> str:
+    return f"near {left} {right}"
+
+
+def joins() -> DeclaredApplication:
+    """Joins of all kinds, of the same two streams."""
+    left, right = (wallaroo.source(name, SOURCE).key_by(letter) for name in ("Left", "Right"))
+    joined = left.join(right, last).merge(left.join(right, latest)).merge(left.join(right, near))
+    return wallaroo.build_application("Golden joins", joined.to_sink(SINK))
+
+
+def remind(name: str, total: Total, timers: wallaroo.Timers) -> str:
+    total.messages += 1
+    if name == "first":
+        timers.set_after(CENTURY, "second")
+    return f"{name} {timers.key} {timers.now // CENTURY}: {''.join(total.texts)}"
+
+
+@wallaroo.state_computation(
+    name="count and remind", state=Total, on_timer=remind, event_time=event_time
+)
+def count_and_remind(text: str, total: Total, timers: wallaroo.Timers) -> str:
+    timers.set_after(CENTURY * 2, "first")
+    timers.set_after(CENTURY * 3, f"about {text}")
+    return count.function(text, total)[0]
+
+
+@wallaroo.state_computation(name="forget", state=Total, event_time=event_time, ttl=CENTURY * 2)
+def forget(text: str, total: Total) -> str:
+    return f"lately {count.function(text, total)[0]}"
+
+
+def timers() -> DeclaredApplication:
+    """A state with timers, and one that expires, by event time."""
+    source = wallaroo.source("Timers", SOURCE).key_by(letter)
+    merged = source.to(count_and_remind).merge(source.to(forget))
+    return wallaroo.build_application("Golden timers", merged.to_sink(SINK))
+
+
 class ClassDecoder:
     def header_length(self) -> int:
         return 4
@@ -266,6 +331,8 @@ def application_setup(args: Sequence[str]) -> DeclaredApplication:
         "states": states,
         "windows": windows,
         "sessions": sessions,
+        "joins": joins,
+        "timers": timers,
         "classes": classes,
         "keys": keys,
     }

@@ -9,11 +9,13 @@ from __future__ import annotations
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.engines import MICRO_BATCH
-from tests.golden import ALL, PRESENT, Golden, entities, real_time
+from tests.golden import ALL, PRESENT, Entity, Golden, entities, real_time
 from tests.spark.in_process import InProcess, launch
+from wallaroo.engine.realtime.settings import OPERATORS
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.transfer import written_entity
@@ -31,22 +33,29 @@ def make(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
     buckets = state.fixed.buckets
     on_spark.run(golden.application, golden.before, workers=1, directory=directory, buckets=buckets)
     state.close()
-    found = entities(on_spark.session, directory, golden)
-    assert found, f"{name} has no state"
     PRESENT.mkdir(exist_ok=True)
-    for form, ending in (("json", "jsonl"), ("pickle", "pickle")):
-        data = [written_entity(*entity, form) for entity in found]  # type: ignore[arg-type]
-        carried = [written for written in data if b"$repr" not in written]
-        (PRESENT / f"{name}.{ending}").write_bytes(b"".join(carried))
+    _export(entities(on_spark.session, directory, golden), PRESENT, name)
     _pack(directory, PRESENT / f"{name}.tar.gz")
 
 
-def make_real_time(name: str, golden: Golden, scratch: Path) -> None:
+def make_real_time(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
     """Make the golden state directory *name* of the real-time engine."""
     directory = scratch / "real-time" / name
     real_time.run(golden.application, golden.before, directory)
     real_time.DIRECTORIES.mkdir(exist_ok=True)
+    if name in real_time.TIMED:
+        session = real_time.session_of(on_spark.session)
+        found = entities(session, directory, golden, OPERATORS)
+        _export(found, real_time.exports(name), name)
     _pack(directory, real_time.DIRECTORIES / f"{name}.tar.gz")
+
+
+def _export(found: Sequence[Entity], folder: Path, name: str) -> None:
+    assert found, f"{name} has no state"
+    for form, ending in (("json", "jsonl"), ("pickle", "pickle")):
+        data = [written_entity(*entity, form) for entity in found]  # type: ignore[arg-type]
+        carried = [written for written in data if b"$repr" not in written]
+        (folder / f"{name}.{ending}").write_bytes(b"".join(carried))
 
 
 def _pack(directory: Path, file: Path) -> None:
@@ -75,7 +84,7 @@ def main() -> None:
             print(f"made {PRESENT.name}/{name}")
         for name in real_time.NAMES:
             if not (real_time.DIRECTORIES / f"{name}.tar.gz").exists():
-                make_real_time(name, ALL[name], scratch)
+                make_real_time(on_spark, name, ALL[name], scratch)
                 print(f"made {PRESENT.name}/real-time/{name}")
     finally:
         spark.stop()

@@ -1,24 +1,31 @@
 """Golden state directories of the real-time engine, in `format-N/real-time`.
 
-The entities in them are those of the same application in batches, so there is one export of both.
+The entities in them are those of the same application in batches, so there is one export of both;
+those that depend on the time of the run have exports of their own.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.dataflow.harness import cut
 from tests.golden import PRESENT, Sent
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S, send
+from wallaroo.engine.realtime.settings import SETTINGS
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DIRECTORIES = PRESENT / "real-time"
-NAMES = ("plain", "states", "classes", "keys")
-"""The applications whose entities do not depend on the time of the run."""
+TIMED = ("joins", "timers")
+"""The applications whose entities depend on the time of the run."""
+NAMES = ("plain", "states", "classes", "keys", *TIMED)
 Outputs = dict[str, list[bytes]]
 """By sink."""
 
@@ -34,13 +41,28 @@ def run(reference: ApplicationRef, sent: Sent, directory: Path) -> Outputs:
         def accepted() -> int:
             return sum(source.accepted for source in client.status().sources)
 
-        due = accepted() + len(sent)
-        for source, payload in sent:
-            send(running.sources[source], [payload])
-        wait_until(lambda: accepted() == due, "the messages", PATIENCE_S)
+        before = accepted()
+        for number, (source, payload) in enumerate(sent, 1):
+            send(running.sources[source], [payload])  # not the next one before: joins tell sources
+            due = before + number
+            wait_until(lambda due=due: accepted() == due, "the message", PATIENCE_S)  # type: ignore[misc]
         wait_until(lambda: not client.status().backlog, "their outputs", PATIENCE_S)
         running.stop()
     return _outputs(reference.load(), directory)
+
+
+def session_of(session: SparkSession) -> SparkSession:
+    """A session that reads the state of the engine."""
+    own = session.newSession()
+    for setting, value in SETTINGS.items():
+        if setting.startswith("spark.sql."):
+            own.conf.set(setting, value)
+    return own
+
+
+def exports(name: str) -> Path:
+    """Where the exports of the application *name* are."""
+    return DIRECTORIES if name in TIMED else PRESENT
 
 
 def _outputs(application: Application, directory: Path) -> Outputs:

@@ -17,7 +17,7 @@ from tests.spark.in_process import InProcess
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
-from wallaroo.engine.realtime.settings import OPERATORS, SETTINGS
+from wallaroo.engine.realtime.settings import OPERATORS
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
@@ -40,8 +40,8 @@ def told(found: list[tuple[str, Any, Any]]) -> Told:
     return {(state, key): (type(key), to_plain(entity)) for state, key, entity in found}
 
 
-def exported(name: str, form: Form) -> Told:
-    file = PRESENT / f"{name}.{'jsonl' if form == 'json' else 'pickle'}"
+def exported(name: str, form: Form, folder: Path = PRESENT) -> Told:
+    file = folder / f"{name}.{'jsonl' if form == 'json' else 'pickle'}"
     return told([entity[1:4] for entity in read_entities(file, form, str(file))])
 
 
@@ -81,13 +81,11 @@ def test_a_run_on_the_real_time_engine_goes_on_with_the_state_that_is_there(
     golden = ALL[name]
     directory = unpacked(real_time.DIRECTORIES / f"{name}.tar.gz", tmp_path / "state")
     StateDirectory(directory, golden.application.load().name, partitions=1).close()
-    session = on_spark.session.newSession()
-    for setting, value in SETTINGS.items():
-        if setting.startswith("spark.sql."):
-            session.conf.set(setting, value)
+    session = real_time.session_of(on_spark.session)
     there = told(entities(session, directory, golden, OPERATORS))
-    assert exported(name, "pickle").items() <= there.items()
-    assert exported(name, "json").items() <= there.items()
+    exports = real_time.exports(name)
+    assert exported(name, "pickle", exports).items() <= there.items()
+    assert exported(name, "json", exports).items() <= there.items()
     made = real_time.run(golden.application, golden.after, directory)
     due = simulate(golden.application.load(), [*golden.before, *golden.after])
     assert {sink: Counter(outputs) for sink, outputs in made.items()} == {
@@ -159,6 +157,6 @@ def record_of(golden: Golden) -> bytes:
 
 
 def test_classes_that_are_saved_keep_their_names() -> None:
-    for name in ("RangeEntity", "CountEntity"):
+    for name in ("RangeEntity", "CountEntity", "TableEntity", "AsOfEntity", "IntervalEntity"):
         kind = pickle.loads(b"cwallaroo.saved_names\n%b\n." % name.encode())
         assert (kind.__module__, kind.__qualname__) == ("wallaroo.saved_names", name)
