@@ -35,6 +35,7 @@ ON_ONE: dict[str, tuple[str, str]] = {
     "tests/spark/test_logs.py::test_a_part_has": (DEFAULT, "levels of the log"),
     "tests/spark/test_logs.py::test_a_port": (DEFAULT, "the address of the dashboard"),
     "tests/spark/test_logs.py::test_a_run_goes_on": (DEFAULT, "the log of the driver"),
+    "tests/spark/test_operations_page.py": (DEFAULT, "what is typed, and what commands do"),
     "tests/spark/test_session.py": (DEFAULT, "the session of the tests"),
     "tests/spark/test_tutorial.py": (DEFAULT, "what is typed, and what commands answer"),
     "tests/spark/test_workers.py::test_a_run_that": (DEFAULT, "the sockets of the gateway"),
