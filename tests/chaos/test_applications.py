@@ -136,7 +136,8 @@ def test_joins_with_something_else_fail() -> None:
     assert joins.gather.function((third, 1), gathered) is None
     with pytest.raises(ValueError, match="k 3 3"):
         joins.gather.function((third, 1), gathered)
-    assert joins.gather.function((third, 3), gathered) == ["k 3 3"]
+    assert joins.gather.function((third, 3), gathered) is None
+    assert joins.gather.function((third, "as of"), gathered) == ["k 3 3"]
     with pytest.raises(ValueError, match="k 3 3"):
         joins.gather.function((third, 3), gathered)
 

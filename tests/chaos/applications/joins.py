@@ -1,4 +1,7 @@
-"""Joins of all kinds, one after the other: each message is joined with some messages of its key.
+"""Joins of all kinds: each message is joined with some messages of its key.
+
+The as-of join and the interval join follow the table join, side by side: behind each other, the
+time for which an application stands still would count as silence of the first one.
 
 Messages are counted as in `counting.py`. The count also notes what a message has to be joined with;
 what is joined with something else becomes a dead letter, and is missed. The last state waits until
@@ -17,7 +20,7 @@ TTL = wallaroo.milliseconds(200)
 TOLERANCE, WAIT = wallaroo.milliseconds(150), wallaroo.milliseconds(100)
 """Of the as-of join."""
 BEFORE, DELAY = wallaroo.milliseconds(400), wallaroo.milliseconds(500)
-"""Of the interval join; its left messages come later by what they have waited."""
+"""Of the interval join."""
 MOST_PAIRS = 8
 """At a higher rate, there are no more right messages in an interval."""
 
@@ -28,7 +31,8 @@ def application_setup(args):
     messages = wallaroo.source("Joins", wallaroo.TCPSourceConfig(in_host, in_port, counting.decode))
     counted = messages.key_by(counting.key).to(count).key_by(name_of)
     rights = counted.to(only_right)
-    joined = counted.join(rights, last_one).join(rights, latest).join(rights, near)
+    named = counted.join(rights, last_one)
+    joined = named.join(rights, latest).merge(named.join(rights, near))
     return wallaroo.build_application(
         "Joins",
         joined.to(gather).to_sink(
@@ -113,7 +117,7 @@ def last_one(counted, right):
     right_time=time_of,
 )
 def latest(counted, right):
-    return counted.check("as of", right)
+    return counted.check("as of", right), "as of"
 
 
 @wallaroo.interval_join(
@@ -138,7 +142,8 @@ class Gathered:
 @wallaroo.state_computation(name="gather", state=Gathered)
 def gather(pair, gathered):
     counted, right = pair
-    found = gathered.found.setdefault(counted.number, (counted.entry, counted.due["interval"], []))
+    pairs = ["as of", *counted.due["interval"]]
+    found = gathered.found.setdefault(counted.number, (counted.entry, pairs, []))
     if counted.number < gathered.next or right in found[2]:
         raise ValueError((counted.number, right, gathered.next, found))
     found[2].append(right)
