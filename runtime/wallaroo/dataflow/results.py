@@ -6,7 +6,7 @@ import os
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wallaroo.api.places import Place
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
@@ -16,9 +16,15 @@ from wallaroo.model.application import StatePartition
 from wallaroo.model.callers import runs_step
 from wallaroo.model.raised import describe_error, raised, short_repr
 
+if TYPE_CHECKING:
+    from wallaroo.dataflow.packing import Stamp
+    from wallaroo.dataflow.program import StatefulStage
+
 _exit, _getpid = os._exit, os.getpid  # user code may replace them
 _DEAD_LETTER_BYTES = 500
 """Approximate size of a dead letter without its payload."""
+_KEY_LENGTH = 100
+"""Characters of a key in a dead letter at most."""
 
 
 class Named(Protocol):
@@ -51,6 +57,16 @@ class Origin(NamedTuple):
     """Its key, printable."""
     arrival: int | None = None
     """Its offset; None after a state."""
+
+    @classmethod
+    def of(cls, key: Any, arrival: int | None) -> Origin:
+        """The origin of a message of *key* that came to a state; see `arrival`."""
+        return cls(preview(key, _KEY_LENGTH), arrival)
+
+    @classmethod
+    def at(cls, stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:
+        """The origin of the message of *key* with *stamp* at *stage*."""
+        return cls.of(key, stamp[0] if stage.fresh else None)
 
 
 NOWHERE = Origin()
@@ -139,7 +155,7 @@ class TaskResults:
         failed = FailedMessage(
             owner.pipeline, step.name, str(step.place), text, preview(message), *origin
         )
-        self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, 100)))
+        self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, _KEY_LENGTH)))
         self._count_dead_letter()
 
     def _count_dead_letter(self, more: int = 0) -> None:

@@ -25,7 +25,7 @@ from wallaroo.dataflow.packing import (
 from wallaroo.dataflow.paths import At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.records import bounded_ns
-from wallaroo.dataflow.results import Origin, TaskResults, preview
+from wallaroo.dataflow.results import Origin, TaskResults
 from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.window_states import WindowStates
@@ -210,7 +210,7 @@ class StateRunner:
             except (Exception, SystemExit) as error:
                 if entity is not _MISSING and not isinstance(error, SkippedCall):
                     changed[key] = entity  # may have been changed before the exception
-                origin = Origin(preview(key, 100), arrival)
+                origin = Origin.of(key, arrival)
                 self._results.failed(stage, step, message, error, origin)
                 continue
             if timed:
@@ -242,7 +242,7 @@ class StateRunner:
             if restore is not None:
                 message = restore(message)
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, stage.step, message, error, _origin(stage, stamp, key))
+            self._results.failed(stage, stage.step, message, error, Origin.at(stage, stamp, key))
             return
         self._take(stage, stamp, key, message)
 
@@ -254,7 +254,7 @@ class StateRunner:
             try:
                 message = self._program.carrier.copied(message)  # as if sent
             except (Exception, SystemExit) as error:
-                self._results.failed(stage, stage.step, message, error, _origin(stage, at, key))
+                self._results.failed(stage, stage.step, message, error, Origin.at(stage, at, key))
                 return
             self._take(stage, at, key, message)
 
@@ -303,11 +303,6 @@ class StateRunner:
             self._windows.set_all(state, state.timers)
             self._timed_states.set_all(state, state.timers, state.expiries)
         return state.timers
-
-
-def _origin(stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:
-    """Return the origin of a message at *stage*."""
-    return Origin(preview(key, 100), stamp[0] if stage.fresh else None)
 
 
 def _stamp_of(item: Stamped) -> Stamp:

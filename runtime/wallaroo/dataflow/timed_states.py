@@ -15,7 +15,7 @@ from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
-from wallaroo.dataflow.results import Origin, TaskResults, preview
+from wallaroo.dataflow.results import Origin, TaskResults
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute
 from wallaroo.model.callers import runs_step, time_limited
@@ -114,7 +114,7 @@ class TimedStates:
             if step.event_time is not None:
                 event = checked_event_time(step.event_time(message))
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, _origin(key, arrival))
+            self._results.failed(stage, step, message, error, Origin.of(key, arrival))
             self._note(timing, where)
             return
         time = self._bucket.times.get(where)
@@ -124,7 +124,7 @@ class TimedStates:
         try:
             entity = self._entity(number, key)
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, _origin(key, arrival))
+            self._results.failed(stage, step, message, error, Origin.of(key, arrival))
             self._note(timing, where)
             return
         time = timing.arrived(self._bucket.times.get(where), arrived_ns, event, now)
@@ -231,7 +231,7 @@ class TimedStates:
             if not isinstance(error, SkippedCall):
                 changed[where[1]] = entity  # may have been changed before the exception
             message = arguments[0] if due is None else describe_timer(where[1], due)
-            self._results.failed(stage, step, message, error, _origin(where[1], arrival))
+            self._results.failed(stage, step, message, error, Origin.of(where[1], arrival))
             return []
         if save:
             changed[where[1]] = entity
@@ -264,8 +264,3 @@ class TimedStates:
         due_ns, set_ns = timing.wake_ns(time), own.of(*where)
         if due_ns is None or set_ns is None or due_ns < set_ns:  # else it is set again when woken
             own.set(*where, due_ns)
-
-
-def _origin(key: Any, arrival: int | None) -> Origin:
-    """Return the origin of a message of *key*, or of a timer."""
-    return Origin(preview(key, 100), arrival)

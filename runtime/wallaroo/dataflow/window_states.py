@@ -17,7 +17,7 @@ from wallaroo.dataflow.open_windows import OpenWindows, WindowFigures
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
-from wallaroo.dataflow.results import Origin, TaskResults, preview
+from wallaroo.dataflow.results import Origin, TaskResults
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
@@ -108,7 +108,7 @@ class WindowStates:
         try:
             entity = self._entity(stage.partition, key)
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
+            self._results.failed(stage, step, message, error, Origin.at(stage, stamp, key))
             return
         windows, where = step.windows, (stage.partition, key)
         if where not in self._touched:
@@ -121,7 +121,7 @@ class WindowStates:
             late = True
             self._results.tally.add_late(stage.pipeline, step.name)
         except (Exception, SystemExit) as error:
-            self._results.failed(stage, step, message, error, _origin(stage, stamp, key))
+            self._results.failed(stage, step, message, error, Origin.at(stage, stamp, key))
         if began:
             metrics.timed += 1
             metrics.seconds += perf_counter() - began
@@ -205,8 +205,3 @@ def _set_idle(idle: Timers, number: int, key: Any, idle_ns: int | None) -> None:
         idle.forget(number, key)
     else:
         idle.set(number, key, idle_ns)
-
-
-def _origin(stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:
-    """Return the origin of a message at *stage*."""
-    return Origin(preview(key, 100), stamp[0] if stage.fresh else None)
