@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads
-from benchmarks.figures import ENGINES, Figure, Settings, figure_of
+from benchmarks.figures import ENGINES, Figure, Settings, figure_of, median_of
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
 
@@ -35,10 +35,7 @@ def async_steps(settings: Settings, scratch: Path) -> Iterator[Figure]:
             for what, style in _STYLES.items():
                 plain[what].append(peers.plain_asyncio(load, style, scratch))
     for what, rates in plain.items():
-        yield Figure(
-            f"calls of 5 ms, {what}",
-            statistics.median(rates), "messages/s", min(rates), max(rates),
-        )  # fmt: skip
+        yield median_of(f"calls of 5 ms, {what}", rates, "messages/s")
     for name, passes in ours.items():
         figure = figure_of(f"calls of 5 ms, {name}, TCP to TCP", passes)
         yield figure

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads
-from benchmarks.figures import Figure, Settings, figure_of
+from benchmarks.figures import Figure, Settings, figure_of, median_of, ratio_of
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
 
@@ -29,12 +28,11 @@ def decoding(settings: Settings, scratch: Path) -> Iterator[Figure]:
             for what, style in styles.items():
                 plain[what].append(peers.plain_msgspec(load, style, scratch))
     for what, rates in plain.items():
-        yield Figure(what, statistics.median(rates), "messages/s", min(rates), max(rates))
+        yield median_of(what, rates, "messages/s")
     yield figure_of(_OURS, ours)
     alone = (plain[f"{_ALONE}, json_decoder"], plain[f"{_ALONE}, msgspec"])
     for what, (one, other) in {
         f"{_ALONE}, json_decoder against msgspec": alone,
         f"{_OURS} against plain msgspec": ([p.rate for p in ours], plain[_LOOP]),
     }.items():
-        ratios = [a / b for a, b in zip(one, other, strict=True)]
-        yield Figure(what, statistics.median(ratios), "ratio", min(ratios), max(ratios))
+        yield ratio_of(what, one, other)

@@ -97,9 +97,9 @@ def throughput(settings: Settings, scratch: Path) -> list[Figure]:
         middle = figure_of(f"{name}, TCP to TCP", ours)
         found.append(middle)
         for peer, rates in beside.items():
-            other = statistics.median(rates)
-            found.append(Figure(f"{name}, {peer}", other, "messages/s", min(rates), max(rates)))
-            found.append(Figure(f"{name}, ours against {peer}", middle.value / other, "ratio"))
+            other = median_of(f"{name}, {peer}", rates, "messages/s")
+            ratio = middle.value / other.value
+            found += [other, Figure(f"{name}, ours against {peer}", ratio, "ratio")]
     return found
 
 
@@ -354,6 +354,17 @@ def _peers(load: Load, settings: Settings, scratch: Path) -> list[tuple[str, flo
             peers.bytewax(load, settings.workers, scratch),
         ),
     ]
+
+
+def median_of(what: str, values: Sequence[float], unit: str) -> Figure:
+    """The median of the *values* of all turns, with the lowest and the highest."""
+    return Figure(what, statistics.median(values), unit, min(values), max(values))
+
+
+def ratio_of(what: str, ones: Sequence[float], others: Sequence[float]) -> Figure:
+    """The median of the ratios of the turns: what else the machine does varies between turns."""
+    ratios = [one / other for one, other in zip(ones, others, strict=True)]
+    return median_of(what, ratios, "ratio")
 
 
 def figure_of(what: str, passes: Sequence[Pass]) -> Figure:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads, streams
-from benchmarks.figures import Figure, Settings
+from benchmarks.figures import Figure, Settings, median_of, ratio_of
 from benchmarks.peers import measured as peers
 from benchmarks.running import Running, end, said
 
@@ -41,11 +40,8 @@ def intake(settings: Settings, scratch: Path) -> Iterator[Figure]:
                     if number:  # the first one warms up
                         rates[name].append(requests / seconds)
             for name, found in rates.items():
-                rate = statistics.median(found)
-                yield Figure(f"posts {what}, {name}", rate, "requests/s", min(found), max(found))
-            ratios = [a / b for a, b in zip(*rates.values(), strict=True)]
-            middle, least, most = statistics.median(ratios), min(ratios), max(ratios)
-            yield Figure(f"posts {what}, ours against uvicorn", middle, "ratio", least, most)
+                yield median_of(f"posts {what}, {name}", found, "requests/s")
+            yield ratio_of(f"posts {what}, ours against uvicorn", *rates.values())
 
 
 def _posted(address: str, kind: str, requests: int, file: Path) -> float:

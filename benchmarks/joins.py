@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads
-from benchmarks.figures import Figure, Settings, figure_of
+from benchmarks.figures import Figure, Settings, figure_of, median_of, ratio_of
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
 
@@ -31,10 +30,5 @@ def joins(settings: Settings, scratch: Path) -> Iterator[Figure]:
                     beside.setdefault(name, []).append(rate)
     yield figure_of("table join, TCP to TCP", ours)
     for name, rates in beside.items():
-        middle = statistics.median(rates)
-        yield Figure(f"table join, {name}", middle, "messages/s", min(rates), max(rates))
-        ratios = [one.rate / other for one, other in zip(ours, rates, strict=True)]
-        yield Figure(
-            f"table join, ours against {name}",
-            statistics.median(ratios), "ratio", min(ratios), max(ratios),
-        )  # fmt: skip
+        yield median_of(f"table join, {name}", rates, "messages/s")
+        yield ratio_of(f"table join, ours against {name}", [one.rate for one in ours], rates)

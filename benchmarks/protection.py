@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads
-from benchmarks.figures import Figure, Settings, figure_of, in_turns
+from benchmarks.figures import Figure, Settings, figure_of, in_turns, ratio_of
 from benchmarks.running import Running
 from wallaroo.engine.registry import ENGINES
 
@@ -41,9 +40,5 @@ def measured(settings: Settings, scratch: Path) -> Iterator[Figure]:
         for way, of_way in passes.items():
             yield figure_of(f"Market Spread, {name}, {way}, TCP to TCP", of_way)
         for way in list(_WAYS)[1:]:
-            ratios = [
-                ours.rate / other.rate
-                for ours, other in zip(passes[_AS_IT_IS], passes[way], strict=True)
-            ]
-            what = f"Market Spread, {name}, {_AS_IT_IS} against {way}"
-            yield Figure(what, statistics.median(ratios), "ratio", min(ratios), max(ratios))
+            ours, others = ([p.rate for p in passes[one]] for one in (_AS_IT_IS, way))
+            yield ratio_of(f"Market Spread, {name}, {_AS_IT_IS} against {way}", ours, others)

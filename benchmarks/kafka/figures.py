@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from tests.kafka.artifacts import NotAvailable
 from tests.kafka.broker import Broker
 
 from benchmarks import loads
-from benchmarks.figures import Figure, Settings
+from benchmarks.figures import Figure, Settings, figure_of, ratio_of
 from benchmarks.kafka import latency
 from benchmarks.kafka.systems import (
     AT_LEAST_ONCE,
@@ -88,7 +87,7 @@ def _throughput(
         of_ours = taken[_OURS, guarantee]
         for (system, having), passes in taken.items():
             if having == guarantee:
-                yield _figure(f"{name}, Kafka to Kafka {guarantee}, {system}", passes)
+                yield figure_of(f"{name}, Kafka to Kafka {guarantee}, {system}", passes)
                 if system != _OURS:
                     yield _ratio(f"{name}, {guarantee}, ours against {system}", of_ours, passes)
 
@@ -115,14 +114,5 @@ def _latency(
         yield Figure(what, found.p50, "ms", detail=detail)
 
 
-def _figure(what: str, passes: Sequence[Pass]) -> Figure:
-    rates = [p.rate for p in passes]
-    middle = min(passes, key=lambda p: abs(p.rate - statistics.median(rates)))
-    cpu: Mapping[str, float] = middle.cpu_us
-    return Figure(what, middle.rate, "messages/s", min(rates), max(rates), dict(cpu))
-
-
 def _ratio(what: str, ours: Sequence[Pass], others: Sequence[Pass]) -> Figure:
-    """The median of the ratios of the turns: what else the machine does varies between turns."""
-    ratios = [one.rate / other.rate for one, other in zip(ours, others, strict=True)]
-    return Figure(what, statistics.median(ratios), "ratio", min(ratios), max(ratios))
+    return ratio_of(what, [one.rate for one in ours], [other.rate for other in others])
