@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -60,6 +60,24 @@ def kill_while_posting(
         one.join(PATIENCE_S)
 
 
+@contextlib.contextmanager
+def gateway_after_kills(
+    post: Callable[[int, int, str, int], None], answered: list[bytes]
+) -> Iterator[GatewayClient]:
+    """A gateway whose predecessors were killed, one after the other, while threads posted.
+
+    *post* gets the number of the predecessor, that of its thread, and the address.
+    """
+    with tempfile.TemporaryDirectory() as name:  # short, as the name of a Unix socket must be
+        directory = Path(name)
+        (directory / "app.py").write_text(APP)
+        for turn in range(KILLS):
+            with child_gateway(directory) as (client, process):
+                kill_while_posting(client, process, partial(post, turn), answered)
+        with child_gateway(directory) as (client, _):
+            yield client
+
+
 def stored_in(client: GatewayClient) -> list[bytes]:
     client.stop_accepting()
     end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
@@ -95,17 +113,11 @@ def test_what_is_repeated_after_kills_is_accepted_exactly_once() -> None:
                 return
             answered.append(body)
 
-    with tempfile.TemporaryDirectory() as name:  # short, as the name of a Unix socket must be
-        directory = Path(name)
-        (directory / "app.py").write_text(APP)
-        for turn in range(KILLS):
-            with child_gateway(directory) as (client, process):
-                kill_while_posting(client, process, partial(post_until_killed, turn), answered)
-        with child_gateway(directory) as (client, _):
-            answered += unanswered
-            while unanswered:
-                assert post(*address(client), unanswered.popleft()) == b"1 accepted\n"
-            stored = stored_in(client)
+    with gateway_after_kills(post_until_killed, answered) as client:
+        answered += unanswered
+        while unanswered:
+            assert post(*address(client), unanswered.popleft()) == b"1 accepted\n"
+        stored = stored_in(client)
     assert sorted(stored) == sorted(answered)
 
 
@@ -123,14 +135,8 @@ def test_what_was_answered_is_there_once_after_kills_between_acceptance_and_answ
                 assert client.getresponse().read() == b"1 accepted\n"
                 answered.append(body)
 
-    with tempfile.TemporaryDirectory() as name:  # short, as the name of a Unix socket must be
-        directory = Path(name)
-        (directory / "app.py").write_text(APP)
-        for turn in range(KILLS):
-            with child_gateway(directory) as (client, process):
-                kill_while_posting(client, process, partial(post_on, turn), answered)
-        with child_gateway(directory) as (client, _):
-            stored = stored_in(client)
+    with gateway_after_kills(post_on, answered) as client:
+        stored = stored_in(client)
     assert len(stored) == len(set(stored))
     assert set(answered) <= set(stored) <= set(sent)
     assert len(stored) - len(answered) <= 4 * KILLS  # those that were on their way
