@@ -119,7 +119,7 @@ class EngineSettings:
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     entity_limit_bytes: int = 64 * 1024**2
     """Bytes that an entity may take when it is saved; the message that lets it grow beyond becomes
-    a dead letter. Entities cross buffers of Spark and sockets whole."""
+    a dead letter. While it is saved, worker and gateway hold several copies of it."""
 
 
 class Launch(Protocol):

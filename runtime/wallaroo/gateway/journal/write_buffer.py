@@ -13,7 +13,8 @@ from wallaroo.gateway.journal.stream_positions import StreamPosition
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new chunk."""
 _GATHER_NS = 1_000_000
-"""Time over which those of a stream do, which all get the time at which the first one arrives."""
+"""Time after which messages of a stream begin a new chunk: those of a chunk have one time of
+arrival, that of the first."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,13 @@ class Waiting:
     """A chunk that is not committed yet, small enough to have thousands of them."""
 
     __slots__ = (
-        *("arrived_ns", "count", "data", "reached", "requests", "source", "stream_position"),
+        "arrived_ns",
+        "count",
+        "data",
+        "reached",
+        "requests",
+        "source",
+        "stream_position",
     )
 
     def __init__(
@@ -57,6 +64,17 @@ class Waiting:
         self.stream_position = stream_position
         self.reached = reached
         self.requests: list[KeyedRequest] = []
+
+    def continues(self, source: int, stream_position: StreamPosition, now_ns: int) -> bool:
+        """Whether messages of a stream that arrive at *now_ns* may be added to it."""
+        return (
+            self.stream_position is not None
+            and self.stream_position[0] == stream_position[0]
+            and self.source == source
+            and self.reached is None
+            and now_ns - self.arrived_ns <= _GATHER_NS
+            and len(self.data) <= _GATHER_BYTES
+        )
 
 
 class WriteBuffer:
@@ -96,20 +114,15 @@ class WriteBuffer:
     ) -> bool:
         """Add a chunk of *count* messages; returns whether there is room for more.
 
-        What goes on with the stream of the last chunk, in the same millisecond, is added to it.
+        Messages that continue the stream of the last chunk within a millisecond are added to it.
         """
         now_ns = self._arrival()
         last = self._chunks[-1] if self._chunks else None
         if (
-            stream_position is not None
-            and last is not None
-            and last.stream_position is not None
-            and last.stream_position[0] == stream_position[0]
-            and last.source == source
-            and now_ns - last.arrived_ns <= _GATHER_NS
-            and len(last.data) <= _GATHER_BYTES
+            last is not None
+            and stream_position is not None
             and reached is None
-            and last.reached is None
+            and last.continues(source, stream_position, now_ns)
         ):
             last.count += count
             last.data = bytearray(last.data) if isinstance(last.data, bytes) else last.data

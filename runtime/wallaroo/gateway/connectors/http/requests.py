@@ -26,8 +26,8 @@ class Unacceptable(Exception):
         self.headers = headers or {}
 
 
-def header(scope: Scope, name: bytes) -> str:
-    """The header *name*, which is in lower case, of a request; nothing if it has none.
+def header(scope: Scope, name: bytes) -> str | None:
+    """The header *name*, which is in lower case, of a request; None if it has none.
 
     Example:
         >>> header({"headers": [(b"content-type", b"text/csv")]}, b"content-type")
@@ -36,7 +36,7 @@ def header(scope: Scope, name: bytes) -> str:
     for key, value in scope["headers"]:
         if key == name:
             return str(value, "latin-1")
-    return ""
+    return None
 
 
 def check_head(scope: Scope, path: str, most: int) -> None:
@@ -56,7 +56,7 @@ def check_head(scope: Scope, path: str, most: int) -> None:
         raise Unacceptable(405, "Send messages by POST.", {"Allow": "POST"})
     if (header(scope, b"content-encoding") or "identity").lower() != "identity":
         raise Unacceptable(415, "Send bodies without a Content-Encoding.")
-    length = header(scope, b"content-length")
+    length = header(scope, b"content-length") or ""
     if length.isdecimal() and int(length) > most:
         raise Unacceptable(413, f"The body has {length} bytes; the limit is {most}.")
 
@@ -67,12 +67,12 @@ def key_of(scope: Scope) -> bytes | None:
     Raises:
         Unacceptable: It is empty, or too long to be one.
     """
-    key = next((value for name, value in scope["headers"] if name == b"idempotency-key"), None)
+    key = header(scope, b"idempotency-key")
     if key is None:
         return None
     if not 0 < len(key) <= _LONGEST_KEY:
         raise Unacceptable(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
-    return digest(key)
+    return digest(key.encode("latin-1"))
 
 
 def digest(data: bytes) -> bytes:
@@ -86,7 +86,7 @@ def messages_of(scope: Scope, body: bytes) -> list[bytes]:
     Raises:
         Unacceptable: There are none.
     """
-    kind = header(scope, b"content-type").partition(";")[0].strip().lower()
+    kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
     if kind != NDJSON:
         if not body:
             raise Unacceptable(400, "The body is empty; it must be a message.")

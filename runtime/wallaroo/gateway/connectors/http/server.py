@@ -38,7 +38,6 @@ _STREAM = "HTTP"
 _KEYS = 100_000
 """Keys of requests that are remembered, some 25 MiB of memory: those of the last minutes at least,
 as long as clients make fewer than some hundred requests a second."""
-
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -49,7 +48,7 @@ class _Disconnected(Exception):
 
 
 class _Accepted(NamedTuple):
-    """What a client is told of messages that are on disk."""
+    """Messages that are on disk, for the answer to their client."""
 
     messages: int
     """How many the request has."""
