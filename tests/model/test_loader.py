@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,17 @@ def test_two_applications_may_have_siblings_of_one_name(tmp_path: Path) -> None:
         write(tmp_path / name / "parts_of_mine", f"NAME = {name.upper()!r}", "part.py")
     names = [load(tmp_path / app).name for app in ("one", "two", "one")]
     assert names == ["oneONE", "twoTWO", "oneONE"]
+
+
+def test_a_module_of_the_same_name_from_elsewhere_is_not_taken_for_the_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "other", named("other"))
+    write(tmp_path / "mine", named("mine"))
+    monkeypatch.syspath_prepend(tmp_path / "other")
+    monkeypatch.delitem(sys.modules, "application", raising=False)
+    importlib.import_module("application")
+    assert load(tmp_path / "mine").name == "mine"
 
 
 def test_a_data_file_is_opened_by_its_bare_name(tmp_path: Path) -> None:

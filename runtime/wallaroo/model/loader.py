@@ -138,6 +138,7 @@ class ApplicationRef:
         directory, name = self.directory, self.module
         if directory is not None:
             _make_importable(directory, self.code)
+            _forget_other(name, directory)
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -205,6 +206,14 @@ def _make_importable(directory: Path, code: Path | None) -> None:
     importlib.invalidate_caches()
     if code is not None:
         frozen_code.use(FrozenCode.read(code))
+
+
+def _forget_other(name: str, directory: Path) -> None:
+    """Unload the module *name* if user code has imported it from elsewhere than *directory*."""
+    present = sys.modules.get(name)
+    if present is not None and name not in sys.stdlib_module_names:
+        if not _is_in(directory, present):
+            del sys.modules[name]
 
 
 def unload(directory: Path) -> None:

@@ -2,7 +2,7 @@
 # mypy: disable-error-code="no-untyped-def"
 
 import argparse
-import importlib
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -15,10 +15,16 @@ TRANSACTION_MS = 10_000
 
 
 def application_of(folder):
-    """The module of the application in *folder*, of which a process has one."""
-    sys.path.insert(0, str(_APPS / folder))
-    sys.modules.pop("application", None)
-    return importlib.import_module("application")
+    """The module of the application in *folder*, by a name of its own: all have the same."""
+    name = f"{folder}_application"
+    if name not in sys.modules:
+        sys.path.append(str(_APPS / folder))
+        spec = importlib.util.spec_from_file_location(name, _APPS / folder / "application.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
 
 
 class Ends:
