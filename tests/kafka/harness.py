@@ -133,6 +133,13 @@ class Topics:
             return database.execute("SELECT position FROM reached").fetchone()
         return None
 
+    def offset(self, partition: int) -> int | None:
+        """Offset of the next record of *partition*, on disk; None if there is none."""
+        match self.position():
+            case (bytes() | str() as stored,):
+                return Positions.decoded(stored).offsets.get(partition)
+        return None
+
     def move_position(self, partition: int, offset: int) -> None:
         """Let the source have read a partition up to *offset*, while the gateway is stopped."""
         path = self._directory / "state" / "journal.db"
