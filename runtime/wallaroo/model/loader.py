@@ -211,9 +211,9 @@ def _make_importable(directory: Path, code: Path | None) -> None:
 def _forget_other(name: str, directory: Path) -> None:
     """Unload the module *name* if user code has imported it from elsewhere than *directory*."""
     present = sys.modules.get(name)
-    if present is not None and name not in sys.stdlib_module_names:
-        if not _is_in(directory, present):
-            del sys.modules[name]
+    if present is None or name in sys.stdlib_module_names or _is_in(directory, present):
+        return
+    del sys.modules[name]
 
 
 def unload(directory: Path) -> None:

@@ -44,18 +44,23 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
     starts: Iterator[Query | None] = iter([Query("a worker died"), None, Query()])
+    engines: list[SupervisedQuery] = []
+    seen: list[str | None] = []
 
     def start(_on_batch: OnBatch) -> Query:
         query = next(starts)
+        seen.extend(engine.interruption() for engine in engines)
         if query is None:
             raise BrokenPipeError
         return query
 
     engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
+    engines.append(engine)
     assert engine.interruption() is None
     assert engine.failure() is None
     assert engine.interruption() == "the query restarts: a worker died"
     assert [engine.failure() for _ in range(3)] == [None] * 3
+    assert seen == ["the query restarts: a worker died", "the query restarts: BrokenPipeError"]
     assert engine.interruption() is None
     assert engine.restarts == 1
     first, second = engine.last_restarts()

@@ -161,7 +161,6 @@ class SupervisedQuery:
 
     def _restart(self) -> Failure | None:
         """Restart the query; returns why that failed although the engine is running, or None."""
-        self._restart_at = None
         try:
             self._running = self._start_anew()
         except NotYet as reason:
@@ -171,6 +170,7 @@ class SupervisedQuery:
             if self._ended() is not None:
                 raise
             return failure_of(str(error) or type(error).__name__)
+        self._restart_at = None  # not before: until here it does not run
         self._lacks = ""
         self.restarts += not self._is_planned
         self._is_planned = False
@@ -203,7 +203,7 @@ class SupervisedQuery:
             return None
         if self._lacks:
             return f"the query waits: {self._lacks}"
-        if self._is_planned:
+        if self._is_planned or not self._restarts.last:
             return "the query is started anew"
         return f"the query restarts: {self._restarts.last[-1].reason}"
 
