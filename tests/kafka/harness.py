@@ -136,7 +136,7 @@ class Topics:
     def offset(self, partition: int) -> int | None:
         """Offset of the next record of *partition*, on disk; None if there is none."""
         match self.position():
-            case (bytes() | str() as stored,):
+            case (bytes(stored),):
                 return Positions.decoded(stored).offsets.get(partition)
         return None
 
