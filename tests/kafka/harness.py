@@ -153,10 +153,6 @@ class Topics:
         """Let the gateway stand still at the next passing of *place*."""
         (self.faults / place).write_text(f"0 0 {int(signal.SIGSTOP)}")
 
-    def passed(self, place: str) -> None:
-        """Wait until a process has passed *place*."""
-        wait_until(lambda: not (self.faults / place).exists(), place)
-
     def published(self) -> list[bytes]:
         """All outputs that were published."""
         return [b"%d" % number for number in range(self._published)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 
+import psutil
+
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import accepted, topics, wait_delivered
@@ -52,13 +54,14 @@ def test_outputs_are_there_once_if_their_transaction_ends_while_the_gateway_stan
         topics(source=broker.topic(), sink=sink, brokers=broker.address, sink_options=HASTY) as app,
         app.started() as (client, gateway),
     ):
+        process = psutil.Process(gateway.pid)
         for place in places:
             app.publish(client, 50)
             wait_delivered(client)
             app.stop_at(f"kafka-sink-{place}")
             publishing = threading.Thread(target=app.publish, args=(client, 50))
             publishing.start()  # the gateway may stand still before it answers
-            app.passed(f"kafka-sink-{place}")
+            wait_until(lambda: process.status() == psutil.STATUS_STOPPED, f"a stop at {place}")
             if place in ("after-flush", "before-commit"):  # the brokers have to end it
                 wait_until(lambda: not broker.open_transactions(sink), "the end of it")
             gateway.send_signal(signal.SIGCONT)
