@@ -263,16 +263,35 @@ def _ended_on_failure(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
         raise
 
 
+_claims: list[socket.socket] = []
+"""What keeps the ports of this process for it, also while no broker listens on them."""
+
+
 def free_addresses(count: int) -> list[str]:
-    """`HOST:PORT` of ports that nobody listens on, and that no connection is given meanwhile."""
-    with contextlib.ExitStack() as stack:
-        chosen: list[str] = []
-        while len(chosen) < count:
-            with contextlib.suppress(OSError):
-                port = random.randrange(*_PORTS)
-                stack.enter_context(socket.create_server(("127.0.0.1", port)))
-                chosen.append(f"127.0.0.1:{port}")
-        return chosen
+    """`HOST:PORT` of ports that nobody listens on, and that nobody else is given meanwhile."""
+    chosen: list[str] = []
+    while len(chosen) < count:
+        port = random.randrange(*_PORTS)
+        with contextlib.suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            chosen.append(_claimed(port))
+    return chosen
+
+
+def _claimed(port: int) -> str:
+    """The address of *port*, which is no other's until this process ends.
+
+    Raises:
+        OSError: It is somebody's.
+    """
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0wallaroo-test-port-{port}")  # without a file, and gone with its process
+    except OSError:
+        claim.close()
+        raise
+    _claims.append(claim)
+    return f"127.0.0.1:{port}"
 
 
 def _listed(places: dict[str, str]) -> str:
