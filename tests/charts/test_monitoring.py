@@ -26,29 +26,41 @@ SERIES = {
 LABELS = {label for metric in METRICS.values() for label in metric.labels}
 
 
-def expressions() -> list[str]:
+def expressions_of_alerts() -> list[str]:
     rules = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"][0]["rules"]
+    return [rule["expr"] for rule in rules]
+
+
+def expressions_of_panels() -> list[str]:
     panels = json.loads((FILES / "grafana.json").read_text())["panels"]
-    asked = [target["expr"] for panel in panels for target in panel["targets"]]
-    return [rule["expr"] for rule in rules] + asked
+    return [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+def series(expressions: list[str]) -> set[str]:
+    return {name for text in expressions for name in re.findall(r"\bwallaroo_\w+", text)}
 
 
 def test_every_series_that_is_asked_for_exists() -> None:
-    asked = {name for text in expressions() for name in re.findall(r"\bwallaroo_\w+", text)}
-    assert asked <= SERIES
-    of_metrics = {metric for metric in METRICS if any(name.startswith(metric) for name in asked)}
+    assert series(expressions_of_alerts()) | series(expressions_of_panels()) <= SERIES
+
+
+def test_the_dashboard_shows_every_metric_that_an_operator_watches() -> None:
+    shown = series(expressions_of_panels())
+    of_metrics = {metric for metric in METRICS if any(name.startswith(metric) for name in shown)}
     assert METRICS.keys() - of_metrics == {
         "wallaroo_step_results_total",
         "wallaroo_state_log_bytes",
         "wallaroo_epoch_end_seconds",
         "wallaroo_epoch_age_seconds",
+        "wallaroo_batch_limit_seconds",
+        "wallaroo_batch_fixed_seconds",
     }
 
 
 def test_series_are_grouped_by_labels_that_they_have() -> None:
     grouped = {
         label.strip()
-        for text in expressions()
+        for text in expressions_of_alerts() + expressions_of_panels()
         for labels in re.findall(r"\bby \(([^)]*)\)", text)
         for label in labels.split(",")
     }
