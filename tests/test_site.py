@@ -28,16 +28,10 @@ NEWCOMERS_WORDS = {
     "notebook": "notebooks",
     "test": "reference/testing",
     "window": "windows",
-    "session": "windows",
     "late": "windows",
-    "timer": "state",
-    "ttl": "state",
     "migration": "state",
-    "kafka": "kafka",
-    "join": "joins",
     "deduplicate": "recipes",
     "enrich": "recipes",
-    "http": "recipes",
     "exactly once": "guarantees",
     "order": "guarantees",
     "dead letter": "dead-letters",
@@ -56,6 +50,24 @@ NEWCOMERS_WORDS = {
     "troubleshooting": "troubleshooting",
     "migrating": "migrating",
 }
+"""Words, and a page that is to be among the first five."""
+SUBJECTS = {
+    "async": "async",
+    "json": "formats",
+    "avro": "formats",
+    "csv": "connectors",
+    "webhook": "connectors",
+    "pause": "observability",
+    "kafka": "kafka",
+    "timer": "state",
+    "ttl": "state",
+    "join": "joins",
+    "session": "windows",
+    "parquet": "connectors",
+    "postgresql": "connectors",
+    "http": "connectors",
+}
+"""Words, and the page about them, which is to be the first."""
 
 
 def commands(block: str) -> list[str]:
@@ -154,6 +166,17 @@ def test_search_finds_the_words_of_a_newcomer(reader: Page) -> None:
         if f"{page}.html" not in found[:5]:
             missed[word] = found
     assert not missed
+
+
+@needs_chromium
+def test_search_shows_the_page_about_a_subject_first(reader: Page) -> None:
+    reader.goto("/index.html")
+    others = {}
+    for word, page in SUBJECTS.items():
+        found = results(reader, word)
+        if found[:1] != [f"{page}.html"]:
+            others[word] = found
+    assert not others
 
 
 def results(reader: Page, words: str) -> list[str]:
