@@ -40,9 +40,12 @@ if [ ! -e "$root/fresh" ]; then
     # shellcheck disable=SC2016  # apt replaces it
     mirror=$(apt-get indextargets --format '$(REPO_URI)' "Label: Debian" "Created-By: Packages" |
         head -n 1)
+    # A release that this debootstrap is too old to know is made like unstable
+    script=()
+    [ -e "/usr/share/debootstrap/scripts/$release" ] || script=(sid)
     mkdir -p "$root"
     debootstrap --variant=minbase --include=git,make,python3,ca-certificates \
-        "$release" "$root" "$mirror" >"$directory/debootstrap.log" ||
+        "$release" "$root" "$mirror" "${script[@]}" >"$directory/debootstrap.log" ||
         { tail -n 5 "$directory/debootstrap.log" >&2; exit 1; }
     cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
     cp --dereference /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
