@@ -17,7 +17,7 @@ _HEAD = """\
 # Commands
 
 Every command, as `wallaroo COMMAND --help` describes it. Exit codes: 0 done, 1 failed, 2 usage
-error. `make commands` writes this page.
+error, 130 ended by Ctrl-C. `make commands` writes this page.
 
 """
 _UNWRAPPED = "\b\n"

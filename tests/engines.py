@@ -21,6 +21,8 @@ ON_ONE: dict[str, tuple[str, str]] = {
     "tests/spark/test_copies.py::test_a_checkpoint_that": (MICRO_BATCH, "files of its checkpoint"),
     "tests/spark/test_copies.py::test_a_journal_that": (REAL_TIME, "the outbox has changes"),
     "tests/spark/test_copies.py::test_the_wallaroo": (DEFAULT, "a help text"),
+    "tests/spark/test_interrupts.py::test_ctrl_c": (REAL_TIME, "the end of an epoch"),
+    "tests/spark/test_interrupts.py::test_stopped": (MICRO_BATCH, "the end of a batch"),
     "tests/spark/test_repartition.py::test_a_batch": (MICRO_BATCH, "batches that are left over"),
     "tests/spark/test_repartition.py::test_state": (MICRO_BATCH, "its own check of partitions"),
     "tests/spark/test_state.py::test_the_state_of_a_killed": (
@@ -32,6 +34,7 @@ ON_ONE: dict[str, tuple[str, str]] = {
     "tests/cli/": (DEFAULT, "commands"),
     "tests/formats/test_apicurio.py": (DEFAULT, "the client of a registry"),
     "tests/kafka/test_word_count.py": (DEFAULT, "the connectors of the gateway"),
+    "tests/spark/test_interrupts.py::test_a_": (DEFAULT, "signals before and beside the engine"),
     "tests/spark/test_logs.py::test_a_part_has": (DEFAULT, "levels of the log"),
     "tests/spark/test_logs.py::test_a_port": (DEFAULT, "the address of the dashboard"),
     "tests/spark/test_logs.py::test_a_run_goes_on": (DEFAULT, "the log of the driver"),

@@ -1,4 +1,4 @@
-"""A command that is interrupted while it loads ends at once, and in silence."""
+"""A command that is interrupted ends at once, and without a traceback."""
 
 from __future__ import annotations
 
@@ -56,3 +56,44 @@ def test_a_command_that_is_interrupted_while_it_loads(
         check=False,
     )
     assert (interrupted.returncode, interrupted.stdout, interrupted.stderr) == (code, "", "")
+
+
+_INTERRUPTED = """
+import os, signal
+
+import wallaroo
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the tests run in the background
+
+
+@wallaroo.computation(name="interrupt")
+def interrupt(text):
+    if text.isdigit():
+        os.kill(os.getpid(), int(text))
+    return text
+
+
+def application_setup(args):
+    config = wallaroo.TCPSourceConfig("", 7010, bytes.decode, framing="lines")
+    lines = wallaroo.source("lines", config)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 7002, wallaroo.encoder(str.encode))
+    return wallaroo.build_application("interrupted", lines.to(interrupt).to_sink(sink))
+"""
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, -signal.SIGTERM, "")],
+)
+def test_a_simulation_that_is_interrupted_while_messages_flow(
+    stop: signal.Signals, code: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "application.py").write_text(_INTERRUPTED)
+    interrupted = subprocess.run(
+        [Path(sys.executable).with_name("wallaroo"), "simulate", tmp_path],
+        input=f"before\n{int(stop)}\nafter\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (interrupted.returncode, interrupted.stdout, interrupted.stderr) == (code, "", said)

@@ -62,7 +62,7 @@ def test_help_shows_an_example(command: str) -> None:
 def test_help_of_the_command_itself_tells_what_to_try_and_the_exit_codes() -> None:
     result = call("--help")
     assert "    wallaroo demo market_spread\n" in result.output
-    assert "Exit codes: 0 done, 1 failed, 2 usage error." in result.output
+    assert "Exit codes: 0 done, 1 failed, 2 usage error, 130 ended by Ctrl-C." in result.output
     assert all(f"  {command} " in result.output for command in COMMANDS)
 
 

@@ -17,7 +17,7 @@ from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 
-_MARK = "WALLAROO_TEST_RUN"
+MARK = "WALLAROO_TEST_RUN"
 APP = """
 import time
 import wallaroo
@@ -43,7 +43,7 @@ def processes_of(mark: str) -> dict[int, str]:
     found = {}
     for process in psutil.process_iter(["environ", "status", "cmdline"]):
         environment = process.info["environ"] or {}
-        if environment.get(_MARK) == mark and process.info["status"] != psutil.STATUS_ZOMBIE:
+        if environment.get(MARK) == mark and process.info["status"] != psutil.STATUS_ZOMBIE:
             found[process.pid] = " ".join(process.info["cmdline"])
     return found
 
@@ -73,7 +73,7 @@ def test_no_process_outlives_a_run_that_is_killed(
 ) -> None:
     named = OF_ENGINE[engine_name]
     mark = uuid.uuid4().hex
-    monkeypatch.setenv(_MARK, mark)
+    monkeypatch.setenv(MARK, mark)
     (tmp_path / "naps.py").write_text(APP.replace("ASLEEP", str(tmp_path / "asleep")))
     command = ["run", str(tmp_path / "naps.py"), "--in", "127.0.0.1:0", "--no-ui"]
     command += ["--workers", "2", "--state-dir", str(tmp_path / "state"), "--function-timeout", "0"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import collections
 import importlib
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,11 +21,17 @@ from wallaroo.cli.options import WORKERS, application_without_addresses
 from wallaroo.cli.streams import FramingName, Progress
 from wallaroo.errors import UsageError
 from wallaroo.run.background_run import BackgroundRun
+from wallaroo.run.stopping import kill_children
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.shipped_files import shipped_file
 
 _WARM_UP_TURNS = 4
 """Turns that are sent first, so that Spark is warm when measuring starts."""
+_REMOVAL_S = 10.0
+"""Seconds for the processes of a killed run to end."""
+_REMOVAL_CHECK_S = 0.05
+_TERMINATED = 128 + signal.SIGTERM
+"""Exit code after SIGTERM, as of a shell."""
 
 
 class DemoData(Protocol):
@@ -78,6 +86,14 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
     rounds = list(data.rounds(messages, seed))
     expected = list(data.expected(rounds))
     state = Path(tempfile.mkdtemp(prefix="wallaroo-demo-"))
+    terminated = threading.Event()
+
+    def terminate(*_signal: object) -> None:
+        terminated.set()
+        kill_children()  # also if Python drops the exception, as in callbacks of its own
+        sys.exit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         senders = Senders(application)
         with Outputs(application, data.OUTPUT_FRAMING) as outputs:
@@ -93,10 +109,21 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
                 running.stop()
         table = _Result(data, rounds, expected, sent_at, outputs.received)
     finally:
-        shutil.rmtree(state, ignore_errors=True)
+        signal.signal(signal.SIGTERM, before)
+        _remove(state)
+        if terminated.is_set():
+            sys.exit(_TERMINATED)
     table.show(application.name)
     if table.problems:
         sys.exit(1)
+
+
+def _remove(directory: Path) -> None:
+    """Delete *directory*, in which processes of a killed run may still write for a moment."""
+    deadline = time.monotonic() + _REMOVAL_S
+    while directory.exists() and time.monotonic() < deadline:
+        shutil.rmtree(directory, ignore_errors=True)
+        time.sleep(_REMOVAL_CHECK_S)
 
 
 def _application_directory(app: str) -> Path:

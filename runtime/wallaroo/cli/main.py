@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -53,6 +54,8 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
         except WallarooError as error:
             raise _ReportedError(error) from error
         except OSError as error:
@@ -60,6 +63,18 @@ class _Group(click.Group):
                 raise
             place = Path(error.filename or tempfile.gettempdir())
             raise _ReportedError(RuntimeFailure(f"{full(place)}: {REMEDY}")) from error
+
+
+class _Interrupted(click.ClickException):
+    """Ctrl-C ends a command with the exit code of a shell."""
+
+    exit_code = 128 + signal.SIGINT
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self.message, file=file, err=True)
 
 
 class _ReportedError(click.ClickException):
@@ -84,5 +99,5 @@ def main() -> None:
     \b
     Try it:
       wallaroo demo market_spread
-    Exit codes: 0 done, 1 failed, 2 usage error.
+    Exit codes: 0 done, 1 failed, 2 usage error, 130 ended by Ctrl-C.
     """  # noqa: D301  (click reads \b)

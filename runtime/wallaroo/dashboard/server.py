@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import math
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -125,10 +126,14 @@ class DashboardServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving; requests in progress are broken off, which is no error."""
+        uvicorn_log = logging.getLogger("uvicorn.error")
+        level = uvicorn_log.level
+        uvicorn_log.setLevel(logging.CRITICAL)
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
+        uvicorn_log.setLevel(level)
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)

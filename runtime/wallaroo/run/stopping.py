@@ -89,7 +89,7 @@ class StopSignals:
             raise StartInterrupted
 
 
-def _kill_children() -> None:
+def kill_children() -> None:
     """Kill the processes that this one has started; theirs end with them."""
     for file in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ class StopDeadline:
         self,
         signals: StopSignals,
         limit_s: float,
-        kill: Callable[[], None] = _kill_children,
+        kill: Callable[[], None] = kill_children,
         leave: Callable[[int], object] = os._exit,
     ) -> None:
         self._signals = signals
