@@ -299,4 +299,5 @@ def _listed(places: dict[str, str]) -> str:
 
 
 def _cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """An ID without hyphens: at its beginning, Kafka would take it for an option."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "w")
