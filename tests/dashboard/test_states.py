@@ -115,15 +115,16 @@ def test_a_run_without_messages_says_where_they_are_expected(chrome: Browser) ->
     with page_of(chrome, nothing) as (page, _, _):
         for chart in CHARTS:
             expect(page.locator(f"#{chart} .nothing")).to_have_text(
-                "No message has arrived yet, at 127.0.0.1:7010."
+                "No message has arrived at 127.0.0.1:7010 yet."
             )
             expect(page.locator(f"#{chart}")).to_have_attribute(
-                "aria-label", re.compile("No message has arrived yet")
+                "aria-label", re.compile("No message has arrived at")
             )
         panels = ("batches", "keys", "errors", "restarts", "letters")
         for panel in panels:
             expect(page.locator(f"#{panel}-panel .empty")).to_be_visible()
             expect(page.locator(f"#{panel}")).to_be_hidden()
+        expect(page.locator("#letters-form")).to_be_hidden()
         expect(page.locator("#notices li")).to_have_count(0)
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
 

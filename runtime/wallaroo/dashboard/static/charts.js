@@ -64,7 +64,7 @@ function whyNothing({ paused_since: paused, interruption, sources, point, backlo
   if (backlog.messages) return `${wait}, and none has been processed in this time.`;
   if (Object.values(point.pipelines).some((one) => one.messages)) return "No message has arrived in this time.";
   const places = sources.map((source) => source.where).join(", ");
-  return `No message has arrived yet, at ${places}.`;
+  return `No message has arrived at ${places} yet.`;
 }
 
 function waitsNothing(snapshot, why) {
