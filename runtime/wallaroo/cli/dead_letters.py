@@ -126,7 +126,7 @@ def list_letters(
     for letter in letters[-last:]:
         click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
     if len(letters) > last:
-        click.echo(f"there are more than these {last:,}: --last N lists the last N", err=True)
+        click.echo(f"there are more dead letters than these {last:,}: --last N lists N", err=True)
 
 
 @dead_letters.command()

@@ -67,8 +67,8 @@ OPTIONS = Options(
     reload=Option(
         "--reload",
         is_flag=True,
-        help="Go on with changed code whenever a source file of the application changes, with the "
-        "state kept; code that does not work is reported, and the code from before goes on. For "
+        help="Reload the application whenever one of its source files changes, and keep its state. "
+        "Code that does not work is reported, and the previous code keeps running. For "
         "development, on local Spark.",
     ),
     dashboard=DASHBOARD,

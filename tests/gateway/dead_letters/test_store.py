@@ -312,7 +312,7 @@ def test_a_list_says_that_there_are_more(tmp_path: Path) -> None:
     databases.close()
     at = ("--state-dir", str(tmp_path))
     for last, more in (
-        ("2", "there are more than these 2: --last N lists the last N\n"),
+        ("2", "there are more dead letters than these 2: --last N lists N\n"),
         ("3", ""),
     ):
         told = call("list", "--last", last, *at)
