@@ -53,7 +53,9 @@ def release(destination: Path, images: bool, engine: str | None, options: tuple[
             sys.exit(f"{error}; or pass --no-images")
     time = int(run("git", "log", "-1", "--format=%ct"))
     if run("git", "status", "--porcelain"):
-        click.echo("the checkout has changes that are not committed: this is no release", err=True)
+        click.echo(
+            "the checkout has uncommitted changes: do not publish what is made from it", err=True
+        )
     shutil.rmtree(destination, ignore_errors=True)
     destination.mkdir(parents=True)
     packages(destination, time)

@@ -1,4 +1,4 @@
-"""The tables of what was injected and what came of it."""
+"""The tables of injected faults and their effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.chaos.turn import SHAPES, WITH_TOPICS, WITHOUT_TOPICS, Turn
 
 _BEGIN, _END = "<!-- chaos on {}: begin -->", "<!-- chaos on {}: end -->"
 PARTS = {"": WITHOUT_TOPICS, " with topics": WITH_TOPICS}
-"""Shapes that have tables of their own, by what is behind the engine in the marks around these."""
+"""The shapes in each table, by what follows the engine's name in the comments around the table."""
 
 
 @dataclass

@@ -90,7 +90,7 @@ def test_a_log_of_an_attempt_that_failed_is_found() -> None:
     sums = [head.sum for log in (counts, failed) if (head := log.head()) is not None]
     stamp = Stamp(NAME, 2, lambda: Written(1, sums[0]))
     assert set(EntityCache(["words"]).open(3, counts, stamp).entities[0]) == {"a", "b"}
-    with pytest.raises(DamagedFile, match=f"the log {NAME} is what an attempt of 1 wrote that fai"):
+    with pytest.raises(DamagedFile, match=f"the log {NAME} was written by a failed"):
         EntityCache(["words"]).open(3, failed, stamp)
 
     cache, first = EntityCache(["words"]), log_of("a")
@@ -100,7 +100,7 @@ def test_a_log_of_an_attempt_that_failed_is_found() -> None:
     assert known is not None
     record = log_of("c").by_place[0]
     first.append(known.appended(record, 1), record)
-    with pytest.raises(DamagedFile, match="is what an attempt of 1 wrote that failed"):
+    with pytest.raises(DamagedFile, match="was written by a failed attempt of batch or chunk 1"):
         cache.open(3, first, Stamp(NAME, 2, lambda: Written(1, sums[0])))
 
 

@@ -211,8 +211,8 @@ def _base_digest(engine: str, base: str) -> str | None:
     asked = ["image", "inspect", "--format", "{{json .RepoDigests}}"]
     if engine == "buildah":
         asked = ["inspect", "--type", "image", "--format", "{{.FromImageDigest}}"]
-    told = subprocess.run([engine, *asked, base], capture_output=True, text=True, check=False)
-    match = _DIGEST.search(told.stdout) if told.returncode == 0 else None
+    inspected = subprocess.run([engine, *asked, base], capture_output=True, text=True, check=False)
+    match = _DIGEST.search(inspected.stdout) if inspected.returncode == 0 else None
     digest = match[0] if match else None
     shown = f"which is {digest} now" if digest else "whose digest is not known here"
     click.echo(f"the base {base}, {shown}, may change; --base NAME@sha256:… pins it", err=True)

@@ -131,10 +131,10 @@ def java_runtime(home: Path, java: str) -> Iterator[Component]:
 def _java_date(java: str) -> str | None:
     """The release date that *java* prints; None if it cannot be run or prints none."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    match = re.search(r'version "[^"]*" (\d{4}-\d{2}-\d{2})', told.stderr)
+    match = re.search(r'version "[^"]*" (\d{4}-\d{2}-\d{2})', shown.stderr)
     return match[1] if match else None
 
 

@@ -171,8 +171,8 @@ class _Format:
             self.schema = fastavro.parse_schema(_loaded(text), named_schemas=named)
             self.walk = Walk(self.schema, named)
         except Exception as error:  # fastavro raises whatever an odd schema causes
-            told = str(error) or type(error).__name__
-            msg = f"{codec}: the Avro schema {_short(text)} is invalid: {told}"
+            reason = str(error) or type(error).__name__
+            msg = f"{codec}: the Avro schema {_short(text)} is invalid: {reason}"
             raise WallarooParameterError(msg) from None
 
     def read(self, payload: bytes, start: int, reader: _Format | None) -> Any:
@@ -220,14 +220,14 @@ class _Format:
     def _misfit(self, plain: Any, error: Exception) -> ValueError:
         from fastavro.validation import ValidationError, validate
 
-        told = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         try:
             validate(plain, self.schema)
         except ValidationError as found:
-            told = "; ".join(map(str, found.errors[:3]))
+            reason = "; ".join(map(str, found.errors[:3]))
         except Exception:  # noqa: S110  (the first error says enough)
             pass
-        return ValueError(f"the output does not fit the schema: {told}")
+        return ValueError(f"the output does not fit the schema: {reason}")
 
 
 def _short(text: str) -> str:

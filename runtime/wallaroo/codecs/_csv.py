@@ -235,14 +235,14 @@ def _with_columns(
     header: bool,
 ) -> Callable[[bytes], Any]:
     names = [column.name for column in columns]
-    told = ", ".join(names)
+    expected = ", ".join(names)
 
     def decode(payload: bytes) -> Any:
         cells = rows(payload)
         if header and cells == names:
             return None
         if len(cells) != len(names):
-            msg = f"the row has {len(cells)} cells; expected {len(names)}: {told}"
+            msg = f"the row has {len(cells)} cells; expected {len(names)}: {expected}"
             raise NoRow(msg)
         values: dict[str, Any] = {}
         for column, cell in zip(columns, cells, strict=True):

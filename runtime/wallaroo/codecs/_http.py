@@ -101,21 +101,21 @@ def _read(answer: Any, deadline: float) -> bytes:
 
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(data)
+        answer = json.loads(data)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        answer = None
+    if not isinstance(answer, dict):
         msg = f"the answer is not that of a schema registry: {data[:60]!r}"
         raise Unanswered(msg)
-    return told
+    return answer
 
 
 def _failed(error: urllib.error.HTTPError, deadline: float, settings: ClientSettings) -> None:
     """Raise what the answer *error* means."""
     code, message = None, ""
     try:
-        told = _parsed(_read(error, deadline))
-        code, message = told.get("error_code"), f": {str(told.get('message'))[:500]}"
+        answer = _parsed(_read(error, deadline))
+        code, message = answer.get("error_code"), f": {str(answer.get('message'))[:500]}"
     except (OSError, http.client.HTTPException, Unanswered):
         pass  # the status alone says enough
     reason = f"{error.code} {error.reason}{message}"

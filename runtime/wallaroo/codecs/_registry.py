@@ -135,12 +135,12 @@ class SchemaRegistry:
     def _of_subject(self, subject: str, kind: str, text: str | None, *, register: bool) -> Schema:
         path = f"/subjects/{quote(subject, safe='')}"
         if text is None:
-            told = self._ask(f"{path}/versions/latest")
-            schema = self._schema(told, _number(told, "id"))
+            answer = self._ask(f"{path}/versions/latest")
+            schema = self._schema(answer, _number(answer, "id"))
         else:
             body = {"schema": text, **({} if kind == "AVRO" else {"schemaType": kind})}
-            told = self._ask(path + ("/versions" if register else ""), body)
-            schema = Schema(_number(told, "id"), kind, text)
+            answer = self._ask(path + ("/versions" if register else ""), body)
+            schema = Schema(_number(answer, "id"), kind, text)
         if schema.kind != kind:
             msg = f"its newest schema is of type {schema.kind}; the encoder writes {kind}"
             raise Refused(msg)
@@ -149,13 +149,13 @@ class SchemaRegistry:
     def _fetched(self, schema: int) -> Schema:
         return self._schema(self._ask(f"/schemas/ids/{schema}"), schema)
 
-    def _schema(self, told: dict[str, Any], number: int) -> Schema:
-        text, kind = told.get("schema"), told.get("schemaType") or "AVRO"
+    def _schema(self, answer: dict[str, Any], number: int) -> Schema:
+        text, kind = answer.get("schema"), answer.get("schemaType") or "AVRO"
         if not isinstance(text, str) or not isinstance(kind, str):
             msg = "the answer has no schema"
             raise Unanswered(msg)
         found: dict[tuple[str, int], str] = {}
-        self._follow(told.get("references"), found, self._limits.depth)
+        self._follow(answer.get("references"), found, self._limits.depth)
         return Schema(number, kind, text, tuple(found.values()))
 
     def _follow(self, references: Any, found: dict[tuple[str, int], str], depth: int) -> None:
@@ -167,9 +167,9 @@ class SchemaRegistry:
             if not depth or len(found) >= self._limits.kept:
                 msg = "the schema refers to too many others"
                 raise Unanswered(msg)
-            told = self._ask(f"/subjects/{quote(str(subject), safe='')}/versions/{version}")
-            self._follow(told.get("references"), found, depth - 1)
-            found[subject, version] = str(told.get("schema"))
+            answer = self._ask(f"/subjects/{quote(str(subject), safe='')}/versions/{version}")
+            self._follow(answer.get("references"), found, depth - 1)
+            found[subject, version] = str(answer.get("schema"))
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask one address after the other, until one answers."""
@@ -194,13 +194,13 @@ class SchemaRegistry:
             except passed:
                 raise
             except (Unanswered, NotThere, Refused) as error:
-                told = f"{self!r} has not given {what}: {error}"
+                reason = f"{self!r} has not given {what}: {error}"
             if not waits():
-                raise SchemaRegistryError(told)
+                raise SchemaRegistryError(reason)
             now = time.monotonic()
             if not warned or now - warned >= self._limits.warn_s:
                 warned = now
-                _LOG.warning("%s; messages have waited for it for %.0f s", told, now - began)
+                _LOG.warning("%s; messages have waited for it for %.0f s", reason, now - began)
             time.sleep(pause)
             pause = min(2 * pause, self._limits.longest_pause_s)
 
@@ -214,8 +214,8 @@ def _keep(kept: dict[int, Any], key: int, value: Any, limits: Limits) -> None:
     kept[key] = value
 
 
-def _number(told: dict[str, Any], name: str) -> int:
-    number = told.get(name)
+def _number(answer: dict[str, Any], name: str) -> int:
+    number = answer.get(name)
     if not isinstance(number, int):
         msg = f"the answer has no {name}"
         raise Unanswered(msg)

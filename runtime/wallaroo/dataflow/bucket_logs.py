@@ -231,5 +231,5 @@ def check_age(log: str, head: Head | None, expected: Written | None) -> None:
         msg = f"the log {log} {has}, and the state is as of the end of {expected.at}"
         raise damaged(msg)
     if head is not None and at == expected.at and expected.sum not in {None, head.sum}:
-        msg = f"the log {log} is what an attempt of {at} wrote that failed"
+        msg = f"the log {log} was written by a failed attempt of batch or chunk {at}"
         raise damaged(msg)

@@ -11,7 +11,7 @@ import structlog
 
 log = structlog.get_logger("wallaroo.gateway")
 
-_TELL_EVERY_S = 1.0
+_REPORT_EVERY_S = 1.0
 """Seconds between two lines in the log."""
 
 
@@ -103,8 +103,8 @@ class Guesses:
         self._pace = Pace(clock)
         self._known: set[str] = set()
         """Addresses that have shown the token."""
-        self._untold = 0
-        self._told_at: float | None = None
+        self._unreported = 0
+        self._reported_at: float | None = None
 
     def wait_s(self, peer: str) -> float:
         """Seconds until a token of the address *peer* is compared again; 0 for now."""
@@ -124,9 +124,9 @@ class Guesses:
         """Count a wrong token of *peer*, or none, and log it, at most once a second."""
         with self._lock:
             self._pace.note_wrong(peer)
-            self._untold += 1
+            self._unreported += 1
             now = self._clock()
-            if self._told_at is not None and now < self._told_at + _TELL_EVERY_S:
+            if self._reported_at is not None and now < self._reported_at + _REPORT_EVERY_S:
                 return
-            refused, self._untold, self._told_at = self._untold, 0, now
+            refused, self._unreported, self._reported_at = self._unreported, 0, now
         log.warning("call refused", reason=reason, peer=peer, refused=refused, **about)

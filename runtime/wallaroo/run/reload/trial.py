@@ -136,15 +136,15 @@ def _outcome(
     read: Callable[[], bytes | None],
     stops: Callable[[float], bool],
 ) -> Outcome | None:
-    told = b""
+    answer = b""
     until = time.monotonic() + _LONGEST_S
     while True:
         ended = process.poll()
         while piece := read():
-            told += piece
+            answer += piece
         if piece is not None or ended is not None:  # it has said all
             with contextlib.suppress(pickle.UnpicklingError, EOFError):
-                outcome: Outcome = pickle.loads(told)
+                outcome: Outcome = pickle.loads(answer)
                 return outcome
             how = f"ended the process with exit code {process.wait()}"
             return Outcome(f"the application cannot be imported: it {how}")

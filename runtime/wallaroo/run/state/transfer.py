@@ -77,8 +77,8 @@ def read_entities(
             while opened.peek(1):
                 number += 1
                 place = f"{name}, {unit} {number}"
-                (state, key), entity, told = read(opened, versions or {})
-                time = told.get("time")
+                (state, key), entity, extra = read(opened, versions or {})
+                time = extra.get("time")
                 known = None if time is None else KeyTime.from_json(time)
                 yield ImportedEntity(place, state, key, entity, known)
     except Exception as error:  # code that unpickling runs may raise anything
@@ -217,17 +217,17 @@ def _read_pickle(
     pair = pickle.load(file)
     match pair:
         case ((str(state), key), entity):
-            told: Mapping[str, Any] = {}
-        case ((str(state), key), entity, dict(told)):
+            extra: Mapping[str, Any] = {}
+        case ((str(state), key), entity, dict(extra)):
             pass
         case _:
             msg = f"expected ((state, key), entity), got {printable(repr(pair)[:_SHOWN_BYTES])}"
             raise _InvalidEntity(msg)
-    of, version = versions.get(state), told.get("version", FIRST)
+    of, version = versions.get(state), extra.get("version", FIRST)
     _check_version(version, of)
     if of is not None and version != of.current:
         entity = _migrated(of, (state, key), fields_of(entity), version)
-    return (state, key), entity, told
+    return (state, key), entity, extra
 
 
 def _migrated(of: Versions, named: tuple[str, Any], fields: dict[str, Any], version: int) -> Any:

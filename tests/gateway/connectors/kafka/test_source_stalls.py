@@ -70,7 +70,7 @@ def test_a_client_that_gets_nothing_more_of_what_is_there_is_replaced(
     try:
         assert journal.wait_accepted(0, RECORDS, PATIENCE_S)
         assert problems == [
-            "the client for topic lines at nowhere:9092 does not read partitions [0]; it is "
+            "the client for topic lines at nowhere:9092 has stopped reading partitions [0] and is "
             "replaced"
         ]
         assert next(clients, None) is None

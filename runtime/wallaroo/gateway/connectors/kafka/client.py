@@ -113,8 +113,8 @@ class TopicClient:
             self.consumer("wallaroo").close()
             self.producer()
         except KafkaException as error:
-            told = self.settings.redacted(error.args[0].str())
-            msg = f"{self.topic}: {told}; correct it in {self.settings.origin}"
+            reason = self.settings.redacted(error.args[0].str())
+            msg = f"{self.topic}: {reason}; correct it in {self.settings.origin}"
             raise RuntimeFailure(msg) from None
 
     def ask(self) -> Asked:

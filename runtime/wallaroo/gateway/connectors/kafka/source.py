@@ -268,7 +268,8 @@ class KafkaReader(SourceThread[Positions]):
         bounds = self._bounds(consumer, still)
         behind = {at for at, (_, end) in bounds.items() if offsets[at] < end}
         if stuck := sorted(behind & self._behind):
-            msg = f"the client for {self.where} does not read partitions {stuck}; it is replaced"
+            stopped = f"has stopped reading partitions {stuck}"
+            msg = f"the client for {self.where} {stopped} and is replaced"
             raise KafkaProblem(msg)
         self._looked_at, self._behind = offsets, behind
 

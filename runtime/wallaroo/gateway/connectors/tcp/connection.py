@@ -206,9 +206,9 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._begun = True
             if self._source.unframed is None:
-                told = misdirected.http_request(data, self._source.framing)
-                if told is not None:
-                    self._turn_away(told)
+                misuse = misdirected.http_request(data, self._source.framing)
+                if misuse is not None:
+                    self._turn_away(misuse)
                     return
         scan, problem = self._cutter.scan_until_error(data)
         if scan.frames:
@@ -253,12 +253,12 @@ class Connection(asyncio.BufferedProtocol):
     drop = refuse
     """The same: nothing is written to senders of plain frames."""
 
-    def _turn_away(self, told: Misdirected) -> None:
+    def _turn_away(self, misuse: Misdirected) -> None:
         """Answer a client that speaks something else, and end the connection."""
-        self._log(told.reason)
+        self._log(misuse.reason)
         if self._transport is not None:
             self._transport.pause_reading()
-            self._transport.write(told.answer)
+            self._transport.write(misuse.answer)
             self._transport.close()
 
     def _hold(self, size: int) -> str | None:
