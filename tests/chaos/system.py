@@ -94,9 +94,7 @@ class System:
         self.faults = directory / "faults"
         self.faults.mkdir()
         self.traffic = traffic_of(turn.application)
-        self.ledger = Ledger(
-            lambda key: PRELOADED if key.startswith("p") else 0, self.traffic.entries
-        )
+        self.ledger = Ledger(preloaded(keys), self.traffic.entries)
         self.receiver = Receiver(self.ledger)
         library = compiled(directory)
         self.machines = {
@@ -364,6 +362,12 @@ class System:
         thread = threading.Thread(target=function, args=arguments, daemon=True)
         thread.start()
         self._threads.append(thread)
+
+
+def preloaded(keys: int) -> Callable[[str], int]:
+    """How many messages a key has seen before the first one, if *keys* have state at the start."""
+    names = frozenset(f"p{number}" for number in range(keys))
+    return lambda key: PRELOADED if key in names else 0
 
 
 def _kind(pid: int, command: str) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 
 import wallaroo
 from tests.chaos.ledger import Ledger
+from tests.chaos.system import KEYS, PRELOADED, STREAMS, preloaded
 from tests.chaos.traffic import MarketSpreadTraffic, WordCountTraffic
 from tests.chaos.turn import APPLICATIONS, FILES_WITH_TOPICS, MARKET_SPREAD, WORD_COUNT
 from wallaroo.testing import load, simulate
@@ -37,6 +38,19 @@ def test_each_message_is_put_out_once(name: str) -> None:
     verdict = ledger.judge()
     assert verdict.messages == MESSAGES
     assert verdict.wrong == []
+
+
+def test_no_word_counts_as_seen_before_the_first_line() -> None:
+    traffic = WordCountTraffic()
+    ledger = Ledger(preloaded(0), traffic.entries)
+    application = load(str(FILES_WITH_TOPICS[WORD_COUNT]), ADDRESSES)
+    (source,) = application.sources
+    names = [f"s{stream}k{key}" for stream in range(STREAMS) for key in range(KEYS)]
+    lines = [traffic.message(ledger, name)[1] for name in names]
+    ledger.note(simulate(application, [(source.name, line) for line in lines]).outputs)
+    assert ledger.wait_for_all(0.0)
+    assert ledger.judge().wrong == []
+    assert [preloaded(2)(key) for key in ("p0", "p1", "p2", "ps0k7")] == [PRELOADED] * 2 + [0] * 2
 
 
 def test_each_word_of_word_count_is_judged() -> None:
