@@ -75,7 +75,8 @@ def _leader(system: KafkaSystem, chance: random.Random) -> int:
 
 
 def _coordinator(system: KafkaSystem, chance: random.Random) -> int:
-    return system.brokers.leader(chance.choice(_COORDINATORS))
+    existing = system.brokers.existing(*_COORDINATORS)
+    return system.brokers.leader(chance.choice(existing)) if existing else -1
 
 
 def _kill_all(system: KafkaSystem, chance: random.Random) -> bool:
@@ -87,7 +88,7 @@ def _kill_all(system: KafkaSystem, chance: random.Random) -> bool:
 
 def _move_leaders(system: KafkaSystem, _chance: random.Random) -> bool:
     """Back to those that are to lead, which is none of those that were ended before."""
-    topics = [*system.topics, *_COORDINATORS]
+    topics = [*system.topics, *system.brokers.existing(*_COORDINATORS)]
     number = system.brokers.leader(topics[0])
     if number not in system.brokers.nodes:
         return False

@@ -8,10 +8,14 @@ import random
 import socket
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
+from tests.chaos import kafka_faults
 from tests.chaos.catalogue import FAULTS, GROUPS, faults_of, lacking
+from tests.chaos.kafka_system import KafkaSystem
 from tests.chaos.ledger import Ledger, Verdict
 from tests.chaos.report import PARTS, Report, Spell, write
 from tests.chaos.sockets import connections, cut, is_connected
@@ -28,6 +32,7 @@ from tests.chaos.turn import (
     WORD_COUNT,
     Turn,
 )
+from tests.kafka.broker import Cluster
 
 SHORT = [
     "kill at journal-before-commit",
@@ -196,3 +201,32 @@ def test_runs_with_topics_leave_the_other_tables_as_they_are(tmp_path: Path) -> 
     assert "\nreal-time\n" in text
     assert "\nreal-time with topics\n" not in text
     assert "| word-count | tcp-to-kafka |" in text
+
+
+@pytest.mark.parametrize("name", ["kill the broker that coordinates", "move the leaders"])
+def test_brokers_without_transactions_are_ended(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a sink that is no topic."""
+    monkeypatch.setattr(kafka_faults, "AWAY_S", 0.0)
+    known = {
+        topic: SimpleNamespace(partitions={0: SimpleNamespace(leader=2)})
+        for topic in ("read", "__consumer_offsets")
+    }
+
+    def list_topics(topic: str | None = None, *, timeout: float) -> SimpleNamespace:
+        assert timeout > 0.0
+        absent = SimpleNamespace(partitions={})
+        return SimpleNamespace(topics=known if topic is None else {topic: known.get(topic, absent)})
+
+    with mock.patch.object(Cluster, "__init__", return_value=None):
+        cluster = Cluster(Path())
+    node = mock.Mock()
+    cluster.nodes = {2: node}
+    elected = {"read": None, "__consumer_offsets": None}
+    cluster.admin = mock.Mock(list_topics=list_topics)
+    cluster.admin.elect_leaders.return_value.result.return_value = elected
+    system = mock.create_autospec(KafkaSystem, instance=True, topics=["read"], brokers=cluster)
+    with mock.patch.object(Cluster, "start"):
+        for seed in range(10):
+            assert FAULTS[name](system, random.Random(seed))
+    assert node.stop.call_count == 10
+    assert cluster.leader("__transaction_state") == -1

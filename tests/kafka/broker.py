@@ -229,9 +229,14 @@ class Cluster(Brokers):
             node.proxy.close()
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Number of the broker that leads a partition; -1 if none does."""
-        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
-        return int(found.partitions[partition].leader)
+        """Number of the broker that leads a partition; -1 if none does, or it does not exist."""
+        partitions = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+        return int(partitions[partition].leader) if partition in partitions else -1
+
+    def existing(self, *topics: str) -> list[str]:
+        """Those of *topics* that exist: brokers make their own for a first group or transaction."""
+        known = self.admin.list_topics(timeout=PATIENCE_S).topics
+        return [topic for topic in topics if topic in known]
 
     def elect_preferred(self, *topics: str) -> None:
         """Let the preferred brokers lead all partitions of *topics* again, once they can."""
