@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import pytest
+
 from wallaroo.engine.spark.checkpoint.relocate import relocate
+from wallaroo.errors import RESTORE, DamagedFile
 
 
 def _metadata(checkpoint: Path, operator: int, batch: int, *schemas: str) -> Path:
@@ -51,3 +55,14 @@ def test_a_checkpoint_that_is_where_it_was_is_left_alone(tmp_path: Path) -> None
 
 def test_there_need_be_no_checkpoint(tmp_path: Path) -> None:
     assert not relocate(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"v2\n{", b"v2\n[]", b'v2\n{"stateStoreInfo": [{}]}', b"\xff", b"v2\n{}"]
+)
+def test_damaged_metadata_is_named(tmp_path: Path, text: bytes) -> None:
+    file = _metadata(tmp_path, 0, 3, f"file:{tmp_path}/state/0/_stateSchema/default/0_aa")
+    file.write_bytes(text)
+    told = f"^{re.escape(str(file))} is damaged: .*; {re.escape(RESTORE)}$"
+    with pytest.raises(DamagedFile, match=told):
+        relocate(tmp_path)

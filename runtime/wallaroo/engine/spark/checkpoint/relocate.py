@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from wallaroo.errors import RESTORE, DamagedFile
 from wallaroo.system.atomic_write import write_durably
 
 _PATHS = "stateSchemaFilePaths"
@@ -20,6 +21,9 @@ def relocate(checkpoint: Path) -> bool:
 
     Args:
         checkpoint: Absolute path of its directory, which need not exist. No query may be running.
+
+    Raises:
+        DamagedFile: Such metadata cannot be read; the message names the file.
     """
     moved = False
     for file in checkpoint.glob("state/*/_metadata/v2/*"):
@@ -31,7 +35,15 @@ def relocate(checkpoint: Path) -> bool:
 
 def _relocated(file: Path) -> str | None:
     """Return the adapted metadata of *file*; None if it need not be changed."""
-    version, _, body = file.read_text().partition("\n")
+    try:
+        return _adapted(file.read_text(), file)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        msg = f"{file} is damaged: {error}; {RESTORE}"
+        raise DamagedFile(msg) from error
+
+
+def _adapted(text: str, file: Path) -> str | None:
+    version, _, body = text.partition("\n")
     metadata: dict[str, Any] = json.loads(body)
     schemas = file.parents[2] / "_stateSchema"
     moved = False
