@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
+from tests.helpers import wait_until
 from wallaroo.api.addresses import Address
 from wallaroo.cli.main import main
 from wallaroo.errors import RuntimeFailure
@@ -67,3 +70,16 @@ def test_a_port_that_is_taken_is_told() -> None:
         port = str(taken.getsockname()[1])
         with pytest.raises(RuntimeFailure, match=f"listen on 127.0.0.1:{port}: Address already"):
             HealthServer(Address("127.0.0.1", port), {}, dict)
+
+
+@pytest.mark.parametrize("sent", [b"GET /healthz HTTP/1.1\r\n", b"\xff" * 70_000, b""])
+def test_a_client_that_resets_its_connection_is_not_worth_a_trace(
+    server: HealthServer, sent: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(sent)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert get(server, "/healthz") == (200, "well\n")
+    wait_until(lambda: not any("process_request" in one.name for one in threading.enumerate()))
+    assert capfd.readouterr().err == ""

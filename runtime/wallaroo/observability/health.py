@@ -73,12 +73,11 @@ class HealthServer:
                 return 200 if health.good else 503, "text/plain", health.reason
 
         try:
-            self._server = ThreadingHTTPServer((host, int(port)), Handler)
+            self._server = _Server((host, int(port)), Handler)
         except (OSError, UnicodeError) as error:
             reason = why_not_bound(error, host, "--health")
             msg = f"the health server cannot listen on {host}:{port}: {reason}"
             raise RuntimeFailure(msg) from error
-        self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         """The bound port."""
         self._thread = threading.Thread(
@@ -97,6 +96,16 @@ class HealthServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing: a client that resets its connection, or sends no HTTP, is not our failure.
+
+        Python's own method prints a trace of each to standard error.
+        """
 
 
 class _Handler(BaseHTTPRequestHandler):
