@@ -206,6 +206,24 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(tmp_path: Path)
         assert running.journal.end == 0
 
 
+@pytest.mark.parametrize("requests", [0, 1])
+@pytest.mark.parametrize("sent", [b"", b"POST /in HTTP/1.1\r\nHost:"])
+def test_a_head_that_does_not_come_is_not_waited_for_without_end(
+    tmp_path: Path, requests: int, sent: bytes
+) -> None:
+    limits = SourceLimits(frame_s=0.1, idle_s=1)
+    with (
+        Running(tmp_path, senders=limits) as running,
+        contextlib.closing(running.client()) as client,
+    ):
+        client.connect()
+        for _ in range(requests):
+            assert ask(client, "POST", "/in", b"one").status == 202
+        client.sock.sendall(sent)
+        assert client.sock.recv(1) == b""
+        assert running.journal.end == requests
+
+
 def test_a_client_that_leaves_in_mid_body_leaves_no_message(running: Running) -> None:
     with socket.create_connection(running.address, PATIENCE_S) as connection:
         connection.sendall(b"POST /in HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhal")

@@ -116,6 +116,7 @@ class HTTPServer:
             f"HTTP {source.name}",
             limits.connections,
             int(limits.idle_s) or IDLE_S,
+            limits.frame_s or None,
         )
 
     @property

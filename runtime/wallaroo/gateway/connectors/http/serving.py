@@ -9,8 +9,12 @@ import threading
 import uvicorn
 from starlette.types import ASGIApp, Scope
 
+from wallaroo.gateway.connectors.http.heads import timed_heads
+
 _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
+HEAD_S = 10.0
+"""As many as a sender has to begin TLS."""
 
 
 class Serving:
@@ -23,6 +27,7 @@ class Serving:
         name: Name of the thread.
         connections: Connections that may be open; further ones get the answer 503.
         idle_s: Seconds that a connection stays open between requests.
+        head_s: Seconds until the head of a request must be complete; None for no limit.
     """
 
     def __init__(
@@ -33,9 +38,11 @@ class Serving:
         name: str,
         connections: int,
         idle_s: int,
+        head_s: float | None = HEAD_S,
     ) -> None:
         config = uvicorn.Config(
             app,
+            http=timed_heads(head_s),
             log_config=None,
             access_log=False,
             interface="asgi3",
