@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -75,6 +76,23 @@ def test_a_missing_changelog_and_a_damaged_snapshot_are_found(checkpoint: Path) 
     first, second = damaged_files(checkpoint)
     assert first == (checkpoint / "state/0/0/3.changelog", "it is missing")
     assert second[0] == checkpoint / "state/0/1/2.zip"
+
+
+@pytest.mark.parametrize("names", ["{}.changelog", "{}_5d-1a.changelog"])
+def test_a_gap_between_a_snapshot_and_the_newest_changelog_is_found(
+    checkpoint: Path, names: str
+) -> None:
+    directory = checkpoint / "state/0/1"
+    for file in list(directory.iterdir()):
+        file.unlink()
+    unique = {"stateUniqueIds": {"0": [[], ["5d-1a"]]}} if "_" in names else {}
+    for version in (3, 4):
+        content = block(b"record") + END
+        (directory / names.format(version)).write_bytes(content)
+        (checkpoint / "state/0/0" / f"{version}.changelog").write_bytes(content)
+    (checkpoint / "commits/3").write_text(f"v2\n{json.dumps(unique)}")
+    missing = directory / ("2_*.changelog" if unique else "2.changelog")
+    assert list(damaged_files(checkpoint)) == [(missing, "it is missing")]
 
 
 def test_files_that_the_last_commit_does_not_need_are_not_looked_at(checkpoint: Path) -> None:

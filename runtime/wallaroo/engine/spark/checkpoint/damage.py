@@ -97,7 +97,12 @@ def _damaged_in(directory: Path, version: int, name: str | None) -> Iterator[tup
     if not any(name is None or name in file.name for file in found.get(version, ())):
         ending = f"_{name}" if name else ""
         yield directory / f"{version}{ending}.changelog", "it is missing"
-    for number in sorted(found, reverse=True):
+    for number in range(version, 0, -1):
+        if number not in found:
+            if number < version:
+                ending = "_*" if name else ""
+                yield directory / f"{number}{ending}.changelog", "it is missing"
+            return
         for file in found[number]:
             check = _zip_problem if file.suffix == ".zip" else _changelog_problem
             if (problem := check(file)) is not None:
