@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from unittest import mock
 
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
@@ -24,15 +26,20 @@ def is_timed(connection: TimedHeads) -> bool:
     return connection._timer is not None
 
 
-async def requests() -> None:
+def connected(state: ServerState) -> TimedHeads:
     config = uvicorn.Config(answer, lifespan="off", log_config=None)
     config.load()
-    state = ServerState()
     connection = timed_heads(3600.0)(config, state, {}, asyncio.get_running_loop())
     transport = mock.Mock()
     transport.is_closing.return_value = False
     transport.get_extra_info.return_value = None
     connection.connection_made(transport)
+    return connection
+
+
+async def requests() -> None:
+    state = ServerState()
+    connection = connected(state)
     for _ in range(2):
         connection.data_received(HEAD)
         assert is_timed(connection)
@@ -47,3 +54,23 @@ async def requests() -> None:
 
 def test_the_time_is_that_of_each_head_alone() -> None:
     asyncio.run(requests())
+
+
+async def no_body(late: bool) -> None:
+    state = ServerState()
+    connection = connected(state)
+    connection.data_received(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    if late:
+        await asyncio.gather(*state.tasks)  # the answer is there before the body
+    connection.data_received(b"no chunk\r\n")
+    await asyncio.gather(*state.tasks)
+    connection.transport.close.assert_called()  # type: ignore[attr-defined]
+    connection.connection_lost(None)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_body_that_is_no_http_ends_its_connection_without_an_error(
+    late: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(no_body(late))
+    assert [one for one in caplog.records if one.levelno > logging.WARNING] == []

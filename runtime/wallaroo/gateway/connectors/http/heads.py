@@ -1,9 +1,11 @@
-"""A time limit for the heads of HTTP requests, which uvicorn does not have."""
+"""What connections of uvicorn lack: a limit for heads, and an end for bodies that are no HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
@@ -32,6 +34,18 @@ class TimedHeads(H11Protocol):
         """Wait no longer."""
         super().connection_lost(exc)
         self._stop_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP.
+
+        If it is the body of a request, its answer, which can no longer be sent, is dropped.
+        """
+        with contextlib.suppress(h11.LocalProtocolError):  # an answer has begun
+            super().send_400_response(msg)
+        self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def _time_head(self) -> None:
         """Let the time of a head run if one is awaited, and end it otherwise."""
