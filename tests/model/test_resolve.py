@@ -478,6 +478,15 @@ def test_a_source_of_http_without_a_path_is_told_with_its_line() -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["/a?b", "/a#b"])
+def test_a_source_of_http_has_no_query_in_its_path(path: str) -> None:
+    at = this_line() + 1
+    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path=path)
+    assert problems(begun(config).done())[0] == (
+        f"{HERE}:{at}: pipeline 'lines': path is {path!r}; expected a path without ? and #"
+    )
+
+
 def sse(**settings: Any) -> Any:
     return unchecked.SSESinkConfig("127.0.0.1", "7020", as_line, **settings)
 

@@ -130,6 +130,9 @@ class SourceResolver:
         if not (isinstance(config.path, str) and config.path.startswith("/")):
             problem = f"{where}: path is {config.path!r}; expected a text that begins with /"
             self._problems.add(config.place, problem)
+        elif "?" in config.path or "#" in config.path:  # requests with it never have this path
+            problem = f"{where}: path is {config.path!r}; expected a path without ? and #"
+            self._problems.add(config.place, problem)
         framing = Framing(4, ">I", self._max_size(config, where))
         decode, place = (
             self._decode(config.decoder, config.place, where),
