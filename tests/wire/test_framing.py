@@ -247,3 +247,14 @@ def test_frames_cannot_be_made_for_functions_that_read_other_headers(
 def test_a_header_that_a_function_reads_has_a_length(header_length: Any) -> None:
     with pytest.raises(ValueError, match=r"header_length is .*; expected a number of bytes"):
         Framing(header_length, len)
+
+
+@given(framings | st.just(Framing(3, int)), payload_lists)
+def test_all_payloads_are_framed_as_one_by_one(framing: Framing, payloads: list[bytes]) -> None:
+    assert framing.frame_all(payloads) == b"".join(map(framing.frame, payloads))
+    assert framing.split(framing.frame_all(payloads)) == payloads
+
+
+def test_a_payload_among_others_that_its_header_cannot_hold_is_an_error() -> None:
+    with pytest.raises(struct.error):
+        Framing(1, "B").frame_all([b"a", bytes(256)])

@@ -16,9 +16,10 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -205,6 +206,23 @@ class Framing:
         if not isinstance(self.length_fmt, str):
             return self._header_for(len(payload), self.length_fmt) + payload
         return struct.pack(self.length_fmt, len(payload)) + payload
+
+    def frame_all(self, payloads: Sequence[bytes]) -> bytes:
+        r"""*payloads* with their headers, as `frame` gives them, one after the other.
+
+        Raises:
+            struct.error: A header cannot hold its payload's length.
+            FrameError: As `frame`.
+
+        Example:
+            >>> Framing(1, "B").frame_all([b"hi", b"", b"you"])
+            b'\x02hi\x00\x03you'
+        """
+        if not isinstance(self.length_fmt, str):
+            return b"".join(map(self.frame, payloads))
+        headers = map(struct.Struct(self.length_fmt).pack, map(len, payloads))
+        pairs = zip(headers, payloads, strict=True)
+        return b"".join(itertools.chain.from_iterable(pairs))
 
     def _header_for(self, length: int, read: Callable[[bytes], int]) -> bytes:
         """A header from which *read* gets *length*: a binary number, or decimal digits."""

@@ -182,7 +182,7 @@ class HTTPServer:
             raise self._full()
         body = await self._body(scope, receive, most)
         messages = messages_of(scope, body)
-        data = b"".join(map(self._source.framing.frame, messages))
+        data = self._source.framing.frame_all(messages)
         known = None if key is None else self._known(key, data)
         if known is not None:
             await self._until(self._on_disk(known.last))

@@ -343,7 +343,7 @@ class AckedConnection(asyncio.Protocol):
         if known or not self._as_they_are:
             payloads = self._payloads.split(data)[known:]
             try:
-                data = b"".join(map(self._source.framing.frame, payloads))
+                data = self._source.framing.frame_all(payloads)
             except struct.error as error:
                 msg = f"a message that the source's frames do not hold: {error}"
                 raise FrameError(msg) from error

@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
             self._messages += scan.frames
             whole = data if scan.end == len(data) else data[: scan.end]
             if self._source.unframed is not None:
-                whole = b"".join(map(self._source.framing.frame, self._cutter.split(whole)))
+                whole = self._source.framing.frame_all(self._cutter.split(whole))
             self._listener.take(self._index, scan.frames, whole)
         was, self._rest = len(self._rest), data[scan.end :]
         rest = len(self._rest)
