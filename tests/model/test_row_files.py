@@ -55,7 +55,7 @@ TEXTS = st.text('ab,;"\n è', max_size=6)
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.lists(st.lists(TEXTS, min_size=2, max_size=2), max_size=6), max_size=3),
+    st.lists(st.lists(st.lists(TEXTS, min_size=2, max_size=2), max_size=6), min_size=1, max_size=3),
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([",", ";"]),
     st.booleans(),
@@ -184,7 +184,7 @@ def write(file: Path, rows: list[dict[str, Any]], group: int = 3) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(0, 12), max_size=3), st.integers(1, 5), st.integers(1, 4))
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=3), st.integers(1, 5), st.integers(1, 4))
 def test_parquet_is_read_on_from_any_row_of_any_group(
     counts: list[int], group: int, batch: int
 ) -> None:
@@ -247,6 +247,35 @@ def test_a_pattern_names_files_in_order(tmp_path: Path) -> None:
     source = rows_of_csv(tmp_path / "b-*.csv")
     assert values(source) == [{"n": "b-1.csv"}, {"n": "b-2.csv"}]
     assert str(source) == f"files {tmp_path}/b-*.csv"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("in/*.csv", "directory {}/in contains no file that the pattern '*.csv' matches; "),
+        ("in", "directory {}/in contains no file whose name ends with .csv; "),
+        ("gone/*/a.csv", "{}/gone, which does not exist, contains no file that the pattern '*/a.c"),
+    ],
+)
+def test_a_path_that_names_no_file_is_an_error_unless_files_may_follow(
+    tmp_path: Path, path: str, told: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "_hidden.csv").write_text("n\n1\n")
+    with pytest.raises(RuntimeFailure) as raised:
+        read(rows_of_csv(tmp_path / path))
+    assert str(raised.value).startswith(told.format(tmp_path))
+    assert str(raised.value).endswith("; correct the path, or set follow=True to wait for files")
+    following = rows_of_csv(tmp_path / path, follow=True).read(None)
+    assert next(following) is None
+
+
+def test_files_that_were_read_may_all_be_removed(tmp_path: Path) -> None:
+    file = tmp_path / "1.csv"
+    file.write_text("n\n1\n")
+    (_, position), *_ = read(rows_of_csv(tmp_path))
+    file.unlink()
+    assert read(rows_of_csv(tmp_path), position) == []
 
 
 @pytest.mark.parametrize(

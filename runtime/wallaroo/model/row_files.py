@@ -46,6 +46,8 @@ class RowFiles(MessageSource[Position]):
         finished = ""
         while True:
             found = self._files()
+            if not (found or self._follow or position is not None):
+                raise RuntimeFailure(self._nothing())
             if name not in {"", finished} and name not in found and within[-1:] != (_ALL,):
                 msg = f"{self._parent / name} is gone, but only a part of it is known to be read"
                 raise RuntimeFailure(msg)
@@ -94,6 +96,17 @@ class RowFiles(MessageSource[Position]):
             for name, one in named
             if not any(part[0] in "._" for part in name.parts)
         }
+
+    def _nothing(self) -> str:
+        """Where no file was found, and what to do."""
+        parent, what = self._parent, f"whose name ends with {self.suffix}"
+        if not self._path.is_dir():
+            what = f"that the pattern {str(self._path.relative_to(parent))!r} matches"
+        where = f"directory {parent}" if parent.is_dir() else f"{parent}, which does not exist,"
+        return (
+            f"{where} contains no file {what}; correct the path, or set follow=True to wait for "
+            "files"
+        )
 
     suffix: str
     """How the names of files in a directory end."""
