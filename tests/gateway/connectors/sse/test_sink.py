@@ -202,10 +202,26 @@ def test_a_slow_viewer_holds_nobody_and_is_disconnected_with_a_reason(tmp_path: 
         while (event := slow.event()).get("event") != "closed":
             seen.append(event["data"].strip())
         assert seen == [str(number) for number in range(len(seen))]
-        assert event["data"].startswith("too slow: ")
-        assert event["data"].endswith(" outputs that are next are no longer kept")
+        assert (
+            " outputs that come next are no longer among the last 100000 bytes (keep_b"
+            in (event["data"])
+        )
         assert slow.event() == {}
         assert serving.metrics()[catalogue.SSE_DISCONNECTED.name] == 1
+    serving.stop()
+
+
+def test_a_burst_that_is_larger_than_what_is_kept_says_so_and_what_to_do(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "outbox.db", replace(SINK, keep_bytes=1000))
+    with serving.viewer() as viewer:
+        serving.publish(*[b"%d" % number + b" " * 100 for number in range(50)])
+        event = viewer.event()
+        assert event == {
+            "event": "closed",
+            "data": "the 47 outputs that come next are no longer among the last 1000 bytes "
+            "(keep_bytes), because newer ones came faster than the viewer took them; a larger "
+            "keep_bytes bridges longer bursts",
+        }
     serving.stop()
 
 

@@ -72,7 +72,7 @@ class SSESinkServer:
         self._viewers.stop()
 
     def samples(self) -> Iterator[Sample]:
-        """How many viewers there are, and how many were too slow."""
+        """How many viewers there are, and how many did not keep up."""
         name = (self._sink.name,)
         yield Sample(catalogue.SSE_VIEWERS, name, self._viewers.count)
         yield Sample(catalogue.SSE_DISCONNECTED, name, self._viewers.disconnected)

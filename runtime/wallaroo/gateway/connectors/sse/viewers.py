@@ -77,7 +77,7 @@ class Viewers:
         self._stopping = False
         self._repeats = Repeats()
         self.disconnected = 0
-        """Viewers that were too slow."""
+        """Viewers that did not keep up with the outputs."""
         self._serving = Serving(
             self._answer,
             listener,
@@ -140,7 +140,7 @@ class Viewers:
             raise Unacceptable(503, reason, {"Retry-After": "5"})
 
     async def _stream(self, request: Request, send: Send, allowing: dict[str, str]) -> None:
-        """Send events until the viewer has gone, is too slow, or the sink stops."""
+        """Send events until the viewer has gone, does not keep up, or the sink stops."""
         woken = asyncio.Event()
         self._waiting.add(woken)
         gone = asyncio.create_task(_until_gone(request))
@@ -153,7 +153,7 @@ class Viewers:
             await self._follow(number, woken, gone, send)
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
-            self._note_slow(request, f"took nothing for {_STALL_S:.0f} s")
+            self._note_slow(request, "stalled", f"took nothing for {_STALL_S:.0f} s")
             self._serving.abort(request.scope)
         finally:
             self._waiting.discard(woken)
@@ -182,8 +182,13 @@ class Viewers:
             piece = self._history.since(number, _PIECE_BYTES)
             if piece is None:
                 behind = self._history.first - number
-                reason = f"too slow: {behind} outputs that are next are no longer kept"
-                self._note_slow(None, reason)
+                kept = self._sink.keep_bytes
+                reason = (
+                    f"the {behind} outputs that come next are no longer among the last {kept} "
+                    "bytes (keep_bytes), because newer ones came faster than the viewer took them; "
+                    "a larger keep_bytes bridges longer bursts"
+                )
+                self._note_slow(None, "overtaken", reason)
                 await _send(send, b"event: closed\ndata: %b\n\n" % reason.encode())
                 return
             number = piece.after
@@ -198,9 +203,9 @@ class Viewers:
                 except TimeoutError:
                     await _send(send, b":\n\n")
 
-    def _note_slow(self, request: Request | None, reason: str) -> None:
+    def _note_slow(self, request: Request | None, kind: str, reason: str) -> None:
         self.disconnected += 1
-        if self._repeats.show(reason[:10]):
+        if self._repeats.show(kind):
             peer = (
                 {} if request is None or request.client is None else {"peer": request.client.host}
             )
