@@ -12,6 +12,7 @@ import wallaroo
 from tests.applications.counting import Count, as_line, count, decode, whole
 from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
+from wallaroo.codecs import csv_decoder, json_decoder
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, StateCompute
 from wallaroo.model.endpoints import CustomSource, HTTPSource, TCPSource
@@ -485,6 +486,30 @@ def test_a_source_of_http_has_no_query_in_its_path(path: str) -> None:
     assert problems(begun(config).done())[0] == (
         f"{HERE}:{at}: pipeline 'lines': path is {path!r}; expected a path without ? and #"
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (
+            unchecked.CSVSourceConfig("a.csv", csv_decoder(["n"])),
+            "csv_decoder(['n']) decodes messages of bytes, but the decoder of a CSVSourceConfig "
+            "gets a row, which is a dict: write lambda row: …, or no decoder",
+        ),
+        (
+            unchecked.ParquetSourceConfig("a.parquet", json_decoder()),
+            "json_decoder() decodes messages of bytes, but the decoder of a ParquetSourceConfig "
+            "gets a row, which is a dict: write lambda row: …, or no decoder",
+        ),
+        (
+            unchecked.KafkaSourceConfig("t", "b:1", json_decoder(), envelope=True),
+            "json_decoder() decodes messages of bytes, but the decoder of a KafkaSourceConfig "
+            "gets a KafkaRecord: write lambda record: decode(record.value), or envelope=False",
+        ),
+    ],
+)
+def test_a_decoder_of_bytes_is_refused_where_there_are_none(config: Any, told: str) -> None:
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {told}")
 
 
 def sse(**settings: Any) -> Any:

@@ -197,6 +197,9 @@ class SourceResolver:
         if config.decoder is not None:
             decode = self._decode(config.decoder, config.place, where)
             place = place_of(config.decoder)
+            self._check_takes(
+                config, where, "a row, which is a dict: write lambda row: …, or no decoder"
+            )
         decode = decoding_rows(decode)
         return CustomSource(declared.name, self._frames, decode, place, reader)
 
@@ -219,6 +222,9 @@ class SourceResolver:
         self, config: KafkaSourceConfig[Any], declared: DeclaredPipeline, where: str
     ) -> Source:
         decode = self._decode(config.decoder, config.place, where)
+        if config.envelope:
+            takes = "a KafkaRecord: write lambda record: decode(record.value), or envelope=False"
+            self._check_takes(config, where, takes)
         found = list(problems_of(config))
         for problem in found:
             self._problems.add(config.place, f"{where}: {problem}")
@@ -272,6 +278,21 @@ class SourceResolver:
         self._problems.check_arity(function, 1, f"{where}: decoder {name_of(decoder)}", "payload")
         made: Callable[[bytes], Any] = function
         return made
+
+    def _check_takes(
+        self,
+        config: CSVSourceConfig[Any] | ParquetSourceConfig[Any] | KafkaSourceConfig[Any],
+        where: str,
+        takes: str,
+    ) -> None:
+        """Report a decoder of `wallaroo.codecs`, which takes bytes, where it gets what *takes*."""
+        decoder = config.decoder
+        if isinstance(decoder, Decoder) and decoder.place is not None:
+            self._problems.add(
+                config.place,
+                f"{where}: {name_of(decoder)} decodes messages of bytes, but the decoder of a "
+                f"{type(config).__name__} gets {takes}",
+            )
 
     def _check_generator(self, config: GenSourceConfig[Any], where: str) -> None:
         gen, methods = config.gen, (("initial_value", 0), ("apply", 1))
