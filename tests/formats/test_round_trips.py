@@ -139,6 +139,20 @@ def test_values_of_a_named_tuple_are_written_as_those_of_other_records() -> None
     assert csv_decoder(Filled)(csv_encoder()(filled)) == filled
 
 
+def test_two_columns_of_one_name_are_refused_by_a_decoder() -> None:
+    with pytest.raises(WallarooParameterError, match="csv_decoder: type has the column 'a' twice"):
+        csv_decoder(["a", "b", "a"])
+
+
+def test_values_in_lists_and_dictionaries_are_written_as_those_of_records() -> None:
+    at = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+    filled = Filled(Side.BUY, at, datetime.timedelta(hours=30), Decimal("1.10"), b"\0")
+    written = csv_encoder()(filled)
+    for same in (list(filled), tuple(filled), filled._asdict()):
+        assert csv_encoder()(same) == written
+    assert csv_encoder([*filled._asdict()])(filled._asdict()) == written
+
+
 def test_what_an_encoder_adds() -> None:
     assert json_encoder(framing="lines")([1]) == b"[1]\n"
     assert json_encoder(framing="frames")([1]) == b"\0\0\0\x03[1]"

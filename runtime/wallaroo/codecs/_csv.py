@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import datetime
+import enum
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ from wallaroo.model.callers import one_call
 
 _END = "\r\n"
 """Ends rows while they are written: cells that contain a part of it are quoted."""
+_CONVERTED = (enum.Enum, datetime.date, datetime.time, datetime.timedelta, bytes, bytearray)
+"""Classes of values that are not written as their texts."""
 Columns = Sequence[str]
 """Names of columns, in their order."""
 
@@ -120,7 +124,8 @@ def csv_encoder(
 ) -> Encoder[Any, bytes]:
     """Make an encoder to rows, of lists, tuples, dictionaries, dataclasses and other objects.
 
-    None becomes an empty cell.
+    None becomes an empty cell; an enumeration is written by its value, times and durations in ISO
+    8601, and bytes in Base64, in outputs of any kind.
 
     Args:
         columns: Names of the values to write, in their order; None for all, in the order of the
@@ -131,6 +136,7 @@ def csv_encoder(
 
     Raises:
         WallarooParameterError: The delimiter is not one character, or the framing another one.
+        ModuleNotFoundError: msgspec is not installed, when such a value or an object is written.
 
     Example:
         >>> csv_encoder()(["A, B", 1.5, None])
@@ -281,14 +287,20 @@ def _cells(output: Any, columns: tuple[str, ...] | None) -> list[Any]:
             msg = f"the output has no {missing[0]!r}; it has {', '.join(map(str, values))}"
             raise ValueError(msg)
         cells = [values[name] for name in columns or values]
+    cells = [_plain(cell) if isinstance(cell, _CONVERTED) else cell for cell in cells]
     for number, cell in enumerate(cells):
-        if isinstance(cell, (list, tuple, dict, set, bytes)):
+        if isinstance(cell, (list, tuple, dict, set)):
             name = columns[number] if columns else f"number {number + 1}"
             msg = (
                 f"the value {name} is a {type(cell).__name__}, which cannot be a cell: {cell!r:.80}"
             )
             raise TypeError(msg)
     return cells
+
+
+def _plain(cell: Any) -> Any:
+    """A value as it is written in other records: an enumeration by its value, times in ISO 8601."""
+    return required("msgspec", "csv_encoder").to_builtins(cell, enc_hook=to_plain)
 
 
 def _by_name(output: Any) -> dict[str, Any]:
