@@ -181,7 +181,7 @@ SSE_VIEWERS = _metric(
 SSE_DISCONNECTED = _metric(
     "wallaroo_sse_disconnected_total",
     "counter",
-    "Viewers that the sink has disconnected because they did not keep up, since the gateway started.",
+    "Viewers disconnected because they did not keep up, since the gateway started.",
     "sink",
 )
 WEBHOOK_REQUESTS = _metric(

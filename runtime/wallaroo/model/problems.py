@@ -186,6 +186,19 @@ def _with_name(thing: Any) -> str:
     return f"@{decorator}(name={name!r})" if name else f"@{decorator}(…)"
 
 
+def url_path(path: Any) -> Iterator[str]:
+    """What is wrong with the *path* at which an endpoint answers.
+
+    Example:
+        >>> list(url_path("/prices?all"))
+        ["path is '/prices?all'; expected a path alone, without ? and #"]
+    """
+    if not (isinstance(path, str) and path.startswith("/")):
+        yield f"path is {path!r}; expected a text that begins with /"
+    elif "?" in path or "#" in path:
+        yield f"path is {path!r}; expected a path alone, without ? and #"
+
+
 def whole_number(name: str, value: object, least: int) -> Iterator[str]:
     """What is wrong with the setting *name* if *value* is not a whole number of at least *least*.
 

@@ -41,6 +41,7 @@ from wallaroo.model.problems import (
     missing_instance,
     name_of,
     not_a,
+    url_path,
     whole_number,
 )
 from wallaroo.model.row_files import CSVRows, ParquetRows, RowFiles, decoding_rows
@@ -127,12 +128,8 @@ class SourceResolver:
     def _http_source(
         self, config: HTTPSourceConfig[Any], declared: DeclaredPipeline, where: str
     ) -> Source:
-        if not (isinstance(config.path, str) and config.path.startswith("/")):
-            problem = f"{where}: path is {config.path!r}; expected a text that begins with /"
-            self._problems.add(config.place, problem)
-        elif "?" in config.path or "#" in config.path:  # requests with it never have this path
-            problem = f"{where}: path is {config.path!r}; expected a path without ? and #"
-            self._problems.add(config.place, problem)
+        for problem in url_path(config.path):
+            self._problems.add(config.place, f"{where}: {problem}")
         framing = Framing(4, ">I", self._max_size(config, where))
         decode, place = (
             self._decode(config.decoder, config.place, where),

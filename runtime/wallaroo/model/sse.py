@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from wallaroo.api.web import SSESinkConfig
 from wallaroo.model.endpoints import Sink
-from wallaroo.model.problems import whole_number
+from wallaroo.model.problems import url_path, whole_number
 
 _LEAST_KEPT = 64 * 1024
 """Bytes that a sink keeps at least: a viewer that is connected is always some behind."""
@@ -52,8 +52,7 @@ class SSESink(Sink):
 
 def problems_of(config: SSESinkConfig[Any]) -> Iterator[str]:
     """Mistakes in *config*, besides its encoder."""
-    if not (isinstance(config.path, str) and config.path.startswith("/")):
-        yield f"path is {config.path!r}; expected a text that begins with /"
+    yield from url_path(config.path)
     event = config.event
     if event is not None and not (isinstance(event, str) and event and event.isprintable()):
         yield f"event is {event!r}; expected a name on one line, or None"

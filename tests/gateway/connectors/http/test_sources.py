@@ -101,6 +101,15 @@ def test_a_body_is_a_message_which_is_on_disk_when_it_is_answered(running: Runni
         assert running.payloads()[number:] == [b"order\n%d" % number]
 
 
+def test_a_target_in_absolute_form_is_that_of_its_path(running: Running) -> None:
+    with contextlib.closing(running.client()) as client:
+        for target in ("http://a.example/in", "HTTPS://a.example:7010/in?key=1", "http:///%69n"):
+            assert ask(client, "POST", target, b"x")[:2] == (202, "1 accepted\n")
+        for target in ("http://a.example", "http://a.example/", "ftp://a.example/in", "//a/in"):
+            assert ask(client, "POST", target, b"x").status == 404
+    assert running.payloads() == [b"x"] * 3
+
+
 def test_each_line_of_ndjson_is_a_message_and_empty_lines_are_none(running: Running) -> None:
     answer = running.post(b'{"a": 1}\n\r\n{"b": 2}\r\n{"c": 3}', NDJSON)
     assert answer[:2] == (202, "3 accepted\n")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import threading
+from urllib.parse import unquote
 
 import uvicorn
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wallaroo.gateway.connectors.http.heads import timed_heads
 
@@ -15,6 +17,8 @@ _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
 HEAD_S = 10.0
 """As many as a sender has to begin TLS."""
+_ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+"""What a request target in absolute form has before its path."""
 
 
 class Serving:
@@ -41,7 +45,7 @@ class Serving:
         head_s: float | None = HEAD_S,
     ) -> None:
         config = uvicorn.Config(
-            app,
+            _with_paths(app),
             http=timed_heads(head_s),
             log_config=None,
             access_log=False,
@@ -79,3 +83,16 @@ class Serving:
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
+
+
+def _with_paths(app: ASGIApp) -> ASGIApp:
+    """Let *app* see the path alone of targets in absolute form (RFC 9112, section 3.2.2)."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        target = scope.get("raw_path", b"")
+        if (found := _ABSOLUTE.match(target)) is not None:
+            scope["raw_path"] = target[found.end() :] or b"/"
+            scope["path"] = unquote(scope["raw_path"].decode("ascii"))
+        await app(scope, receive, send)
+
+    return answer
