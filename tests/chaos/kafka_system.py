@@ -77,6 +77,11 @@ class KafkaSystem(System):
             return super().finish()
 
     @property
+    def _stops_early(self) -> bool:
+        """Also: what is in a topic and was not read stays there."""
+        return bool(self.read) or super()._stops_early
+
+    @property
     def topics(self) -> list[str]:
         """The topics of source and sink."""
         return [topic for topic in (self.read, self.quotes, self.written) if topic]

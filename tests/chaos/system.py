@@ -151,13 +151,18 @@ class System:
         self.receiver.close()
         self._stack.close()
 
+    @property
+    def _stops_early(self) -> bool:
+        """Whether a stop does not wait for all outputs: only `wallaroo run` waits for its own."""
+        return self.network is not None
+
     def finish(self) -> int:
         """End the senders, then the application in good order; its exit code, the highest."""
         wait_until(self._is_kept_running, "the start after the last fault", PATIENCE_S)
         self._ending.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
-        if self.network is not None:  # only `wallaroo run` waits for its outputs
+        if self._stops_early:
             self.ledger.wait_for_all(PATIENCE_S)
         return max(abs(part.stop()) for part in reversed(self._parts))
 
