@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 
 from tests.dataflow.single_bucket import Log
-from wallaroo.dataflow.bucket_logs import Head, Stamp, Written, check_age, checked, log_name
+from wallaroo.dataflow.bucket_logs import (
+    Expected,
+    Head,
+    Stamp,
+    Written,
+    check_age,
+    checked,
+    log_name,
+)
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.errors import RESTORE, DamagedFile
@@ -29,7 +37,7 @@ def log_of(*keys: str, name: str = NAME, start: int = 0) -> Log:
 
 def opened(log: Log, expected: int | None = None) -> set[str]:
     """The keys that a process without the bucket reads."""
-    stamp = Stamp(NAME, 9, lambda: None if expected is None else Written(expected))
+    stamp = Stamp(NAME, 9, lambda: Expected(None if expected is None else Written(expected)))
     return set(EntityCache(["words"]).open(3, log, stamp).entities[0])
 
 
@@ -81,14 +89,15 @@ def test_an_older_log_is_found() -> None:
         opened(log_of("a", "b"), expected=2)
     with pytest.raises(DamagedFile, match=f"the log {NAME} does not exist"):
         opened(Log(), expected=2)
-    check_age(NAME, None, None)  # nothing is known of it
+    check_age(NAME, None, Expected())  # nothing is known of it
 
 
 def test_a_log_of_an_attempt_that_failed_is_found() -> None:
     """Spark's files of it may stay under those of the attempt that counts."""
     counts, failed = log_of("a", "b"), log_of("a", "c")
     sums = [head.sum for log in (counts, failed) if (head := log.head()) is not None]
-    stamp = Stamp(NAME, 2, lambda: Written(1, sums[0]))
+    due = Expected(Written(1, sums[0]))
+    stamp = Stamp(NAME, 2, lambda: due)
     assert set(EntityCache(["words"]).open(3, counts, stamp).entities[0]) == {"a", "b"}
     with pytest.raises(DamagedFile, match=f"the log {NAME} was written by a failed"):
         EntityCache(["words"]).open(3, failed, stamp)
@@ -101,7 +110,17 @@ def test_a_log_of_an_attempt_that_failed_is_found() -> None:
     record = log_of("c").by_place[0]
     first.append(known.appended(record, 1), record)
     with pytest.raises(DamagedFile, match="was written by a failed attempt of batch or chunk 1"):
-        cache.open(3, first, Stamp(NAME, 2, lambda: Written(1, sums[0])))
+        cache.open(3, first, Stamp(NAME, 2, lambda: due))
+
+
+def test_a_log_that_only_an_attempt_that_failed_has_written_is_found() -> None:
+    head = log_of("a", "b").head()
+    told = f"the log {NAME} was written by a failed attempt of batch or chunk 1"
+    for last in (None, Written(0, 7)):
+        with pytest.raises(DamagedFile, match=told):
+            check_age(NAME, head, Expected(last, range(1, 2)))
+        for noted in (range(0), range(1), range(2, 5)):  # nothing is known of batch 1
+            check_age(NAME, head, Expected(last, noted))
 
 
 def test_a_changed_head_is_found() -> None:

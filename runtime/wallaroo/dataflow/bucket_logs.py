@@ -128,6 +128,15 @@ class Written(NamedTuple):
     """The `Head.sum` that it got; None if that is not known."""
 
 
+class Expected(NamedTuple):
+    """What the head of a log must agree with."""
+
+    last: Written | None = None
+    """How the log was written last; None if that is not known."""
+    noted: range = range(0)
+    """Batches of which all writes are known: if *last* is not one of them, none wrote the log."""
+
+
 class Stamp(NamedTuple):
     """Which log a bucket has, and when it is written."""
 
@@ -135,8 +144,8 @@ class Stamp(NamedTuple):
     """Name of the log."""
     at: int = 0
     """Number of the batch that writes it."""
-    expected: Callable[[], Written | None] = lambda: None
-    """How it was written last; None if that is not known."""
+    expected: Callable[[], Expected] = Expected
+    """What is known of it outside the state store."""
 
 
 NO_LOG = Head()
@@ -212,24 +221,26 @@ def checked(log: str, head: Head | None, records: Iterable[bytes]) -> Iterator[b
         raise damaged(msg)
 
 
-def check_age(log: str, head: Head | None, expected: Written | None) -> None:
+def check_age(log: str, head: Head | None, expected: Expected) -> None:
     """Refuse a log that is older than the state that it is part of, or of an attempt that failed.
 
     Args:
         log: Name of the log.
         head: Its head; None if it has none.
-        expected: How it was written last; None if that is not known.
+        expected: What is known of it.
 
     Raises:
         DamagedFile: It is such a log.
     """
-    if expected is None:
-        return
+    last = expected.last or Written(-1)
     at = -1 if head is None else head.at
-    if at < expected.at:
+    if at < last.at:
         has = "does not exist" if head is None else f"was last written at the end of {at}"
-        msg = f"the log {log} {has}, and the state is as of the end of {expected.at}"
+        msg = f"the log {log} {has}, and the state is as of the end of {last.at}"
         raise damaged(msg)
-    if head is not None and at == expected.at and expected.sum not in {None, head.sum}:
+    if head is None:
+        return
+    is_other = last.sum not in {None, head.sum} if at == last.at else at in expected.noted
+    if is_other:
         msg = f"the log {log} was written by a failed attempt of batch or chunk {at}"
         raise damaged(msg)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wallaroo.dataflow.bucket_logs import Head, Written, check_age, checked
+from wallaroo.dataflow.bucket_logs import Expected, Head, Written, check_age, checked
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
 from wallaroo.dataflow.entities import EntityCache, contents
 from wallaroo.engine.realtime.frames import Appended
@@ -67,7 +67,7 @@ class PartitionState:
             DamagedFile: There is one.
         """
         for head in self._heads.values() if chunk else ():
-            check_age(head.log, head, Written(chunk))
+            check_age(head.log, head, Expected(Written(chunk)))
 
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
