@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -37,6 +38,7 @@ from wallaroo.codecs import (
     protobuf_decoder,
     protobuf_encoder,
 )
+from wallaroo.errors import WallarooParameterError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -151,6 +153,51 @@ def test_values_in_lists_and_dictionaries_are_written_as_those_of_records() -> N
     for same in (list(filled), tuple(filled), filled._asdict()):
         assert csv_encoder()(same) == written
     assert csv_encoder([*filled._asdict()])(filled._asdict()) == written
+
+
+INSTANT = {"type": "long", "logicalType": "timestamp-millis"}
+AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "at", "type": ["null", INSTANT], "default": None},
+        {"name": "local", "type": ["null", {**INSTANT, "logicalType": "local-timestamp-millis"}]},
+        {"name": "amounts", "type": {"type": "array", "items": AMOUNT}},
+        {"name": "parts", "type": {"type": "map", "values": ["null", "Order"]}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"at": datetime.datetime(2026, 3, 1)}, "has no time zone (tzinfo) - at `$.at`"),
+        (
+            {"amounts": [1, Decimal("NaN")]},
+            "Decimal('NaN') is not a finite number - at `$.amounts[",
+        ),
+        ({"parts": {"a": {"at": datetime.datetime(2026, 3, 1)}}}, "- at `$.parts['a'].at`"),
+    ],
+)
+def test_what_avro_has_no_value_for_is_told_with_its_field(
+    changed: dict[str, Any], problem: str
+) -> None:
+    at = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+    local = at.replace(tzinfo=None)
+    whole = {"at": at, "local": local, "amounts": [Decimal("1.5")], "parts": {"none": None}}
+    part = {name: whole | value for name, value in changed.get("parts", {}).items()}
+    encode = avro_encoder(ORDER)
+    decode = avro_decoder(schema=ORDER)
+    assert decode(encode(whole | {"parts": {"a": whole}}))["parts"]["a"]["at"] == at
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        encode(whole | changed | ({"parts": part} if part else {}))
+
+
+def test_columns_of_the_same_name_are_refused() -> None:
+    for names in (["a", "a"], []):
+        with pytest.raises(WallarooParameterError, match="expected a different name for each"):
+            csv_decoder(names)
 
 
 def test_what_an_encoder_adds() -> None:

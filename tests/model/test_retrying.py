@@ -115,6 +115,7 @@ def test_what_is_no_policy_is_refused() -> None:
         ),
         (lambda: wallaroo.retries(1, backoff=2), "the backoff is 2, without a unit"),  # type: ignore[arg-type]
         (lambda: wallaroo.retries(1, backoff=0.5), "the backoff is 0.5, without a unit"),  # type: ignore[arg-type]
+        (lambda: wallaroo.retries(1, on=()), r"on is \(\), so nothing is tried again"),
         (lambda: wallaroo.retries(1, on="all"), "on contains 'all'; expected classes of"),  # type: ignore[arg-type]
     ],
 )

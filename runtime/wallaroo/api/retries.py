@@ -51,8 +51,8 @@ def retries(
 
     Raises:
         TypeError: An argument has another type.
-        WallarooParameterError: The number is not positive, or the pause is negative or
-            has no unit.
+        WallarooParameterError: The number is not positive, the pause is negative or has no unit,
+            or there are no exceptions.
 
     Example:
         >>> import wallaroo
@@ -75,6 +75,9 @@ def retries(
         msg = f"the backoff is {backoff_ns} ns; it must not be negative"
         raise WallarooParameterError(msg)
     kinds = on if isinstance(on, tuple) else (on,)
+    if not kinds:
+        msg = "on is (), so nothing is tried again; name a class of exceptions, or leave it out"
+        raise WallarooParameterError(msg)
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             msg = f"on contains {kind!r}; expected classes of exceptions, such as ConnectionError"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
+from wallaroo.codecs._avro_values import check_of
 from wallaroo.codecs._avro_walk import Walk
 from wallaroo.codecs._confluent import SchemaText, Subject, check_kind, header, split, text_of
 from wallaroo.codecs._made import (
@@ -170,6 +171,7 @@ class _Format:
                 fastavro.parse_schema(_loaded(reference), named_schemas=named)
             self.schema = fastavro.parse_schema(_loaded(text), named_schemas=named)
             self.walk = Walk(self.schema, named)
+            self._check = check_of(self.schema, named)
         except Exception as error:  # fastavro raises whatever an odd schema causes
             reason = str(error) or type(error).__name__
             msg = f"{codec}: the Avro schema {_short(text)} is invalid: {reason}"
@@ -209,6 +211,9 @@ class _Format:
 
         stream = io.BytesIO()
         plain = output if type(output) is dict else _plain(output)
+        if self._check is not None and (problem := self._check(plain, "$")) is not None:
+            msg = f"the output does not fit the schema: {problem}"
+            raise ValueError(msg)
         try:
             schemaless_writer(stream, self.schema, plain)
         except Exception as error:

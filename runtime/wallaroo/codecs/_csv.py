@@ -94,7 +94,8 @@ def csv_decoder(
 
     Raises:
         TypeError: The type has no fields.
-        WallarooParameterError: The delimiter is not one character.
+        WallarooParameterError: The delimiter is not one character, or names of columns are repeated
+            or missing.
         ModuleNotFoundError: msgspec is not installed, for a type.
 
     Example:
@@ -111,6 +112,9 @@ def csv_decoder(
     if type is None:
         return made_decoder("csv_decoder()", rows, header_length, length_fmt)
     if isinstance(type, (list, tuple)) and all(isinstance(name, str) for name in type):
+        if len(set(type)) < len(type) or not type:
+            msg = f"csv_decoder: columns are {list(type)}; expected a different name for each"
+            raise WallarooParameterError(msg)
         columns = tuple(_Column(name, required=True, text=True) for name in type)
         decode = _with_columns(rows, columns, dict, header=header)
         return made_decoder(f"csv_decoder({list(type)})", decode, header_length, length_fmt)
