@@ -159,6 +159,36 @@ def test_a_paused_run_with_nothing_left_stops_as_any_other() -> None:
     assert [event["event"] for event in logged[1:]] == ["stopping", "parts end", "stopped"]
 
 
+def test_what_a_window_that_closes_during_the_stop_sends_is_waited_for_and_counted() -> None:
+    said = [
+        STATUS,
+        replace(STATUS, backlog=1),  # a window was to close before the engine was held
+        STATUS,
+        replace(STATUS, published=8, undelivered=1),  # one closed in the last batch
+        replace(STATUS, published=8, delivered=5),
+    ]
+    done: list[str] = []
+    engine: Any = SimpleNamespace(
+        failure=lambda: None,
+        hold=lambda: done.append("hold"),
+        finish_batch=lambda: done.append("finish"),
+        release=lambda: done.append("release"),
+    )
+    settings = LocalSettings(engine=ENGINE, drain_timeout_s=_TIMEOUT_S)
+    with capture_logs() as logged, LocalRun(settings, command_line) as runner:
+        runner._gateway = SimpleNamespace(starts=1, failure=None)  # type: ignore[assignment]
+        client = SimpleNamespace(
+            stop_accepting=lambda: None, status=lambda: said.pop(0) if len(said) > 1 else said[0]
+        )
+        runner._client = client  # type: ignore[assignment]
+        runner._engine, runner._pause = engine, Pause(engine)
+        assert runner.drain()
+    assert done == ["hold", "finish", "release", "hold", "finish", "release", "hold", "finish"]
+    stopped = logged[-1]
+    assert (stopped["event"], stopped["delivered"]) == ("stopped", 5)
+    assert stopped["kept_for_next_start"] == 0
+
+
 def test_java_that_was_told_to_end_complains_unheard() -> None:
     printed = b"ERROR one\n"
     event = b'{"part": "spark", "event": "x", "level": "info"}\n'

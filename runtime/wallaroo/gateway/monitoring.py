@@ -42,7 +42,6 @@ class Monitor:
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
-        counters = self._outbox.counters()
         backlog, waited_s = self._journal.waiting()
         sources = tuple(
             self._source_status(index, source, backlog.get(index, 0))
@@ -56,15 +55,19 @@ class Monitor:
             )
             for sink, connector in zip(self._application.sinks, self._sinks, strict=True)
         )
+        # In this order, messages are at least once in backlog, undelivered and counters.
+        total_backlog, bytes_ = self._journal.backlog, self._journal.disk_bytes
+        waits_for_time, undelivered = self._journal.waits_for_time, self._outbox.undelivered
+        counters = self._outbox.counters()
         return GatewayStatus(
             sources=sources,
             sinks=sinks,
             connections=self._sources.connections,
-            backlog=self._journal.backlog,
-            backlog_bytes=self._journal.disk_bytes,
+            backlog=total_backlog,
+            backlog_bytes=bytes_,
             waited_s=waited_s,
-            undelivered=self._outbox.undelivered,
-            waits_for_time=self._journal.waits_for_time,
+            undelivered=undelivered,
+            waits_for_time=waits_for_time,
             published=counters.get("published", 0),
             delivered=counters.get("delivered", 0),
             set_aside=counters.get("set_aside", 0),

@@ -226,21 +226,24 @@ class LocalRun(Lifecycle):
             undelivered=status.undelivered,
         )
         self._signals.received.clear()
-        while (status.backlog and not paused) or status.undelivered:
-            if (failure := self._failure()) is not None:
-                raise RuntimeFailure(failure)
-            if self._gateway.starts != starts:  # a restarted gateway listens again
-                starts = self._gateway.starts
-                self._client.stop_accepting()
-            if self._signals.received.wait(CHECK_INTERVAL_S / 4):
-                interruption = "another signal arrived"
-            elif time.monotonic() - started > limit_s:
-                interruption = f"the --drain-timeout of {limit_s:g} s has expired"
-            status = self.status()
-            if interruption is not None:
+        while True:
+            while not interruption and ((status.backlog and not paused) or status.undelivered):
+                if (failure := self._failure()) is not None:
+                    raise RuntimeFailure(failure)
+                if self._gateway.starts != starts:  # a restarted gateway listens again
+                    starts = self._gateway.starts
+                    self._client.stop_accepting()
+                if self._signals.received.wait(CHECK_INTERVAL_S / 4):
+                    interruption = "another signal arrived"
+                elif time.monotonic() - started > limit_s:
+                    interruption = f"the --drain-timeout of {limit_s:g} s has expired"
+                status = self.status()
+            if not status.backlog:
+                self._finish_batch(started + limit_s)
+                status = self.status()  # windows may have closed meanwhile
+            if paused or interruption or not (status.backlog or status.undelivered):
                 break
-        if not status.backlog:
-            self._finish_batch(started + limit_s)
+            self._engine.release()
         remaining = status.backlog + status.undelivered
         if remaining:
             self._warn_of_remaining(status, interruption or "the run is paused")
@@ -255,7 +258,7 @@ class LocalRun(Lifecycle):
         return not remaining
 
     def _finish_batch(self, until: float) -> None:
-        """Let the engine commit its last batch; one that fails is run again, perhaps later.
+        """Let the engine commit its last batch and start none; one that fails runs again later.
 
         Args:
             until: When to give up, by the monotonic clock.
@@ -265,6 +268,7 @@ class LocalRun(Lifecycle):
         """
         while True:
             try:
+                self._engine.hold()
                 return self._engine.finish_batch()
             except Exception as error:  # Java may have ended, or a worker in the middle of a batch
                 if (failure := self._failure()) is not None:
