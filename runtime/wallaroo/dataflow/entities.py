@@ -23,21 +23,25 @@ from wallaroo.dataflow.bucket_logs import (
     Stamp,
     check_age,
     checked,
-    content_of,
     damaged,
     extended,
-    sealed_record,
 )
 from wallaroo.dataflow.buckets import (
     IN_USE,
     Bucket,
     Changes,
-    Kept,
     Times,
     Unloaded,
     Where,
 )
 from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.dataflow.state_records import (
+    StateChanges,
+    kept_of,
+    packed_changes,
+    times_of,
+    unpacked_changes,
+)
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.raised import describe_error, pass_interrupt
@@ -156,25 +160,25 @@ class EntityCache:
 
     def _apply(self, record: bytes, bucket: Bucket) -> None:
         """Apply *record* to the entities of *bucket*."""
-        for name, told in contents(record).items():
+        for name, changes in unpacked_changes(record).items():
             if name not in self.partitions:
                 continue
             number = self.partitions.index(name)
             entities, times = bucket.entities[number], bucket.times
-            for key in told.forgotten:
+            for key in changes.forgotten:
                 entities.pop(key, None)
                 bucket.unloaded.pop((number, key), None)
             if times:
-                for key in (*told.forgotten, *told.changed.keys):
+                for key in (*changes.forgotten, *changes.changed.keys):
                     times.pop((number, key), None)
-            if told.version == self._version(number):
-                self._load(number, told.changed, bucket)
+            if changes.version == self._version(number):
+                self._load(number, changes.changed, bucket)
             else:
-                self._migrate(number, told.changed, told.version, bucket)
-            for content, keys, *version in told.kept:
+                self._migrate(number, changes.changed, changes.version, bucket)
+            for content, keys, *version in changes.kept:
                 kept_at = version[0] if version else FIRST
                 self._load_kept(number, Saved(*content), keys, kept_at, bucket)
-            for key, time in told.times.items():
+            for key, time in changes.times.items():
                 if time is None:
                     times.pop((number, key), None)
                 else:
@@ -303,19 +307,14 @@ class EntityCache:
         Raises:
             RuntimeFailure: An entity cannot be saved, or not be loaded again, or is too large.
         """
-        named: dict[str, tuple[Any, ...]] = {}
+        found: dict[str, StateChanges] = {}
         for number, name in enumerate(self.partitions):
             entities, gone = changed[number], forgotten[number]
-            kept, timed = _kept(number, unloaded or {}), _times(number, times or {})
+            kept, timed = kept_of(number, unloaded or {}), times_of(number, times or {})
             if entities or gone or kept or timed:
                 content = self._saved(number, entities, grown=grown)
-                # plain tuples, because a record must not depend on the location of a class
-                version = self._version(number)
-                more: list[Any] = [kept, timed] if timed else [kept] if kept else []
-                if version != FIRST:
-                    more = [kept, timed, version]
-                named[name] = (tuple(content), list(gone), *more)
-        return sealed_record(pickle.dumps(named, protocol=5))
+                found[name] = StateChanges(content, list(gone), kept, timed, self._version(number))
+        return packed_changes(found)
 
     def _saved(self, number: int, entities: dict[Any, Any], *, grown: bool) -> Saved:
         codec, dumped = self.codecs.get(number), entities
@@ -363,64 +362,6 @@ class EntityCache:
             except Unsavable as error:
                 problems[key] = str(error)
         return problems
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a record says of one state."""
-
-    changed: Saved
-    """Changed entities."""
-    forgotten: list[Any]
-    """Keys of deleted entities."""
-    kept: list[Kept]
-    """Entities that could not be loaded."""
-    times: dict[Any, tuple[Any, ...] | None]
-    """Changed times by key, as `KeyTime.saved` returns them; None where one is forgotten."""
-
-    version: int = FIRST
-    """Version of the class of the changed entities."""
-
-    def of_keys(self) -> set[Any]:
-        """The keys of all entities that it says something of."""
-        return {*self.changed.keys, *self.forgotten, *self.times}.union(
-            *(keys for _, keys, *_ in self.kept)
-        )
-
-
-def contents(record: bytes) -> dict[str, Told]:
-    """What a record of `EntityCache.record` says, by the name of the state.
-
-    Raises:
-        DamagedFile: It is not as it was written.
-    """
-    content: dict[str, tuple[Any, ...]] = pickle.loads(content_of(record))
-    told: dict[str, Told] = {}
-    for name, (changed, forgotten, *more) in content.items():
-        kept = more[0] if more else []
-        times = more[1] if len(more) > 1 else {}  # absent if no key has a time
-        version = more[2] if len(more) > 2 else FIRST  # noqa: PLR2004
-        told[name] = Told(Saved(*changed), forgotten, kept, times, version)
-    return told
-
-
-def _times(number: int, times: Times) -> dict[Any, tuple[Any, ...] | None]:
-    """Return the *times* of a partition in the form of a record."""
-    return {
-        key: None if time is None else time.saved()
-        for (partition, key), time in times.items()
-        if partition == number
-    }
-
-
-def _kept(number: int, unloaded: Mapping[tuple[int, Any], Unloaded]) -> list[Kept]:
-    """Return the *unloaded* entities of a partition, grouped by their saved data."""
-    groups: dict[int, Kept] = {}
-    for (partition, key), one in unloaded.items():
-        if partition == number:
-            version = () if one.version == FIRST else (one.version,)
-            groups.setdefault(id(one.saved), (tuple(one.saved), set(), *version))[1].add(key)
-    return list(groups.values())
 
 
 def _log(unloaded: list[Unloaded]) -> None:

@@ -75,12 +75,12 @@ def noted(checkpoint: Path, partitions: int, place: Place) -> list[bytes] | None
     found: list[bytes] = []
     for partition in range(partitions):
         try:
-            head, _, record = (checkpoint / _FOLDER / str(partition)).read_bytes().partition(b"\n")
-            told = json.loads(head)
+            line, _, record = (checkpoint / _FOLDER / str(partition)).read_bytes().partition(b"\n")
+            head = json.loads(line)
         except (OSError, ValueError):
             return None
         digest = hashlib.sha256(record).hexdigest()
-        if told != {"chunk": place.chunk, "partitions": partitions, "sha256": digest}:
+        if head != {"chunk": place.chunk, "partitions": partitions, "sha256": digest}:
             return None
         found.append(record)
     return found

@@ -13,7 +13,8 @@ from typing import Any
 
 from wallaroo.dataflow.bucket_logs import Expected, Head, Written, check_age, checked
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
-from wallaroo.dataflow.entities import EntityCache, contents
+from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
 
@@ -72,10 +73,11 @@ class PartitionState:
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
         self.cache._apply(record, self.bucket)
-        for name, told in contents(record).items():
+        for name, changes in unpacked_changes(record).items():
             if name in self.cache.partitions:
                 number = self.cache.partitions.index(name)
-                self._note_keys(number, {*told.changed.keys, *told.times}, told.forgotten)
+                keys = {*changes.changed.keys, *changes.times}
+                self._note_keys(number, keys, changes.forgotten)
 
     def record(self, changes: Changes) -> bytes:
         """The record of a chunk's *changes*, to be published; empty if there are none.

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.buckets import Bucket, Unloaded
-from wallaroo.dataflow.entities import EntityCache, contents
+from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.engine.realtime.checkpoint import place_of, published_after
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.noted import NotedState, noted
@@ -125,8 +126,8 @@ def _keys(records: list[bytes]) -> set[tuple[str, Any]]:
     """State and key of each entity that *records* tell something of."""
     found: set[tuple[str, Any]] = set()
     for record in records:
-        for name, told in contents(record).items():
-            found.update((name, key) for key in told.of_keys())
+        for name, changes in unpacked_changes(record).items():
+            found.update((name, key) for key in changes.all_keys())
     return found
 
 

@@ -1,0 +1,97 @@
+"""Records of a bucket's log: which entities of each state a batch or chunk has changed.
+
+They hold plain tuples, because a record must not depend on where a class of this package is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from wallaroo.dataflow.bucket_logs import content_of, sealed_record
+from wallaroo.dataflow.buckets import Kept, Times, Unloaded, Where
+from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.model.versions import FIRST
+
+
+class StateChanges(NamedTuple):
+    """What a record says of one state."""
+
+    changed: Saved
+    """Changed entities."""
+    forgotten: list[Any]
+    """Keys of deleted entities."""
+    kept: list[Kept]
+    """Entities that could not be loaded."""
+    times: dict[Any, tuple[Any, ...] | None]
+    """Changed times by key, as `KeyTime.saved` returns them; None where one is forgotten."""
+    version: int = FIRST
+    """Version of the class of the changed entities."""
+
+    def all_keys(self) -> set[Any]:
+        """The keys of all entities that it says something of."""
+        return {*self.changed.keys, *self.forgotten, *self.times}.union(
+            *(keys for _, keys, *_ in self.kept)
+        )
+
+
+def packed_changes(changes: Mapping[str, StateChanges]) -> bytes:
+    """The record of *changes*, by the name of the state.
+
+    Example:
+        >>> changes = {"totals": StateChanges(Saved.of({"a": 1}), ["b"], [], {})}
+        >>> unpacked_changes(packed_changes(changes))["totals"].all_keys() == {"a", "b"}
+        True
+    """
+    return sealed_record(
+        pickle.dumps({name: _packed(one) for name, one in changes.items()}, protocol=5)
+    )
+
+
+def unpacked_changes(record: bytes) -> dict[str, StateChanges]:
+    """What a *record* says, by the name of the state.
+
+    Raises:
+        DamagedFile: It is not as it was written.
+    """
+    content: dict[str, tuple[Any, ...]] = pickle.loads(content_of(record))
+    return {name: _unpacked(*packed) for name, packed in content.items()}
+
+
+def _packed(changes: StateChanges) -> tuple[Any, ...]:
+    """Without what comes last and says nothing."""
+    changed, forgotten, kept, times, version = changes
+    more: list[Any] = [kept, times] if times else [kept] if kept else []
+    if version != FIRST:
+        more = [kept, times, version]
+    return (tuple(changed), forgotten, *more)
+
+
+def _unpacked(
+    changed: tuple[Any, ...],
+    forgotten: list[Any],
+    kept: list[Kept] | None = None,
+    times: dict[Any, tuple[Any, ...] | None] | None = None,
+    version: int = FIRST,
+) -> StateChanges:
+    return StateChanges(Saved(*changed), forgotten, kept or [], times or {}, version)
+
+
+def times_of(number: int, times: Times) -> dict[Any, tuple[Any, ...] | None]:
+    """The *times* of the state with this number, in the form of a record."""
+    return {
+        key: None if time is None else time.saved()
+        for (partition, key), time in times.items()
+        if partition == number
+    }
+
+
+def kept_of(number: int, unloaded: Mapping[Where, Unloaded]) -> list[Kept]:
+    """The *unloaded* entities of the state with this number, grouped by their saved data."""
+    groups: dict[int, Kept] = {}
+    for (partition, key), one in unloaded.items():
+        if partition == number:
+            version = () if one.version == FIRST else (one.version,)
+            groups.setdefault(id(one.saved), (tuple(one.saved), set(), *version))[1].add(key)
+    return list(groups.values())
