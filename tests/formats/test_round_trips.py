@@ -141,11 +141,6 @@ def test_values_of_a_named_tuple_are_written_as_those_of_other_records() -> None
     assert csv_decoder(Filled)(csv_encoder()(filled)) == filled
 
 
-def test_two_columns_of_one_name_are_refused_by_a_decoder() -> None:
-    with pytest.raises(WallarooParameterError, match="csv_decoder: type has the column 'a' twice"):
-        csv_decoder(["a", "b", "a"])
-
-
 def test_values_in_lists_and_dictionaries_are_written_as_those_of_records() -> None:
     at = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
     filled = Filled(Side.BUY, at, datetime.timedelta(hours=30), Decimal("1.10"), b"\0")
