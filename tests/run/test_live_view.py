@@ -70,11 +70,14 @@ def test_the_view_is_shown_while_it_is_in_the_foreground(
     screen = Screen()
     console = Console(file=screen, force_terminal=True, force_interactive=True)
     view = LiveView("made", lambda _after, _timeout_s: None, console)
+    of_shell = termios.tcgetattr(slave)
     with view:
         wait_until(lambda: not echoes(slave), "the view")
         foreground[0] = False
         wait_until(lambda: not view._live.is_started, "the removal")
-        foreground[0] = True
+        with view._shown:  # after all of the removal
+            termios.tcsetattr(slave, termios.TCSADRAIN, of_shell)
+            foreground[0] = True
         wait_until(lambda: view._live.is_started and not echoes(slave), "the view again")
     assert echoes(slave)
     assert not view._live.is_started
