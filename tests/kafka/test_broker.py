@@ -1,13 +1,36 @@
-"""The brokers of the tests have ports of their own."""
+"""The brokers of the tests are real, come from where they should, and share no port."""
 
 from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
-from tests.kafka.broker import free_addresses
+from tests.kafka import artifacts
+from tests.kafka.broker import Broker, free_addresses
+
+
+def test_readers_of_committed_records_see_no_open_transaction(broker: Broker) -> None:
+    topic = broker.topic()
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush()
+    assert broker.values(topic) == []
+    assert broker.values(topic, committed=False) == [b"open"]
+    producer.commit_transaction()
+    assert broker.values(topic) == [b"open"]
+
+
+def test_without_maven_the_reason_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(artifacts, "_CACHE", tmp_path)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(artifacts.NotAvailable, match="mvn is not installed"):
+        artifacts.jars()
 
 
 def test_no_port_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
