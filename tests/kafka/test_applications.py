@@ -16,6 +16,7 @@ from tests.spark.harness import APPS, PATIENCE_S, Receiver, send
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load
 
+CHAOS = ROOT / "tests" / "chaos" / "applications"
 LINES, WORDS = 100, 3
 ORDERS = 3_000
 
@@ -30,10 +31,10 @@ def test_both_applications_are_exact_from_topic_and_port_to_topic_and_port(
     demo = importlib.import_module("demo")
     with Receiver("lines") as counted, Receiver("u32") as rejected:
         command = [
-            *("run", str(ROOT / "tests" / "kafka" / "both_applications.py"), "--workers", "2"),
+            *("run", str(CHAOS / "both_applications.py"), "--workers", "2"),
             *("--state-dir", str(tmp_path / "state"), "--in", ",".join(["127.0.0.1:0"] * 3)),
             *("--out", f"{counted.address},{rejected.address}"),
-            *("--", str(APPS), broker.address, *topics),
+            *("--", broker.address, *topics),
         ]
         with BackgroundRun(command) as running:
             of_topic = {"Lines": lines, "Orders": orders, "Quotes": quotes}

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.helpers import free_address, processes_below, wait_until
+from tests.run.reload.application import change, write
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send
 from tests.spark.test_ends import MARK, processes_of
 from wallaroo.run.background_run import BackgroundRun, Event
@@ -26,19 +27,14 @@ pytestmark = pytest.mark.spark
 
 _EVENTS = 4
 """Events that an interrupted run may log after the signals: one more than any logs here."""
-APPLICATION = """
+_INTERRUPTING = """\
 import os
 from pathlib import Path
-
-import wallaroo
 
 INTERRUPTED = Path(__file__).with_name("interrupted")
 
 
 class Total:
-    def __init__(self):
-        self.messages = 0
-
     def __getstate__(self):
         if INTERRUPTED.exists():
             pid = int(INTERRUPTED.read_text())
@@ -46,42 +42,16 @@ class Total:
             os.kill(pid, 15)
         return self.__dict__
 
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload):
-    return payload.decode()
-
-
-@wallaroo.key_extractor
-def key_of(key):
-    return key
-
-
-@wallaroo.state_computation(name="count", state=Total)
-def count(key, total):
-    total.messages += 1
-    return f"{key} {total.messages}"
-
-
-@wallaroo.encoder
-def encode(line):
-    return line.encode() + b"\\n"
-
-
-def application_setup(args):
-    host, port = wallaroo.tcp_parse_input_addrs(args)[0]
-    to_host, to_port = wallaroo.tcp_parse_output_addrs(args)[0]
-    keys = wallaroo.source("Keys", wallaroo.TCPSourceConfig(host, port, decode)).key_by(key_of)
-    sink = wallaroo.TCPSinkConfig(to_host, to_port, encode)
-    return wallaroo.build_application("Counts", keys.to(count).to_sink(sink))
 """
+"""The beginning of a state class that ends a process while it is saved, once a test asks for it."""
 
 
 @pytest.fixture
 def application(tmp_path: Path) -> Path:
     folder = tmp_path / "counts"
     folder.mkdir()
-    (folder / "application.py").write_text(APPLICATION)
+    write(folder)
+    change(folder, "class Total:\n", _INTERRUPTING)
     return folder
 
 

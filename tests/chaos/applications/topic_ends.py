@@ -15,7 +15,7 @@ TRANSACTION_MS = 10_000
 
 
 def application_of(folder):
-    """The module of the application in *folder*, by a name of its own: all have the same."""
+    """The module of the application in *folder*, under a name that no other application has."""
     name = f"{folder}_application"
     if name not in sys.modules:
         sys.path.append(str(_APPS / folder))

@@ -1,21 +1,18 @@
 """Word Count and Market Spread in one application, each from topic and port to topic and port.
 
-Arguments: the folder of the applications, the brokers, and the topics of lines, orders, quotes,
-counts and results.
+Arguments: the brokers, and the topics of lines, orders, quotes, counts and results.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,import-not-found"
 
-import importlib.util
-import sys
-from pathlib import Path
+from topic_ends import application_of
 
 import wallaroo
 
+word_count, spread = application_of("word_count"), application_of("market_spread")
+
 
 def application_setup(args):
-    apps, brokers, lines, orders, quotes, counts, results = args[-7:]
-    word_count = _application(Path(apps, "word_count"))
-    spread = _application(Path(apps, "market_spread"))
+    brokers, lines, orders, quotes, counts, results = args[-6:]
     ports = wallaroo.tcp_parse_input_addrs(args)
     (count_host, count_port), (result_host, result_port) = wallaroo.tcp_parse_output_addrs(args)
 
@@ -57,16 +54,3 @@ def application_setup(args):
             spread.update_market_data, spread.SymbolData, "symbol-data", spread.symbol_of
         ).done()
     return builder.build()
-
-
-def _application(folder):
-    """The module of an application: both have the same name."""
-    name = f"{folder.name}_application"
-    if name not in sys.modules:
-        sys.path.insert(0, str(folder))
-        spec = importlib.util.spec_from_file_location(name, folder / "application.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
