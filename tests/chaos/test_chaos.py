@@ -205,7 +205,7 @@ def test_runs_with_topics_leave_the_other_tables_as_they_are(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["kill the broker that coordinates", "move the leaders"])
 def test_brokers_without_transactions_are_ended(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a sink that is no topic."""
+    """As in a run whose sink is a port."""
     monkeypatch.setattr(kafka_faults, "AWAY_S", 0.0)
     known = {
         topic: SimpleNamespace(partitions={0: SimpleNamespace(leader=2)})

@@ -115,9 +115,9 @@ def test_a_log_of_an_attempt_that_failed_is_found() -> None:
 
 def test_a_log_that_only_an_attempt_that_failed_has_written_is_found() -> None:
     head = log_of("a", "b").head()
-    told = f"the log {NAME} was written by a failed attempt of batch or chunk 1"
+    problem = f"the log {NAME} was written by a failed attempt of batch or chunk 1"
     for last in (None, Written(0, 7)):
-        with pytest.raises(DamagedFile, match=told):
+        with pytest.raises(DamagedFile, match=problem):
             check_age(NAME, head, Expected(last, range(1, 2)))
         for noted in (range(0), range(1), range(2, 5)):  # nothing is known of batch 1
             check_age(NAME, head, Expected(last, noted))

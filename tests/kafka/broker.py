@@ -284,10 +284,10 @@ def free_addresses(count: int) -> list[str]:
 
 
 def _claimed(port: int) -> str:
-    """The address of *port*, which is no other's until this process ends.
+    """Reserve *port* for this process until it ends; returns its address.
 
     Raises:
-        OSError: It is somebody's.
+        OSError: Another process, or this one, has reserved it.
     """
     claim = socket.socket(socket.AF_UNIX)
     try:

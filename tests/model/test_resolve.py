@@ -487,7 +487,7 @@ def test_a_source_of_http_whose_path_has_a_query_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "problem"),
     [
         (
             unchecked.CSVSourceConfig("a.csv", csv_decoder(["n"])),
@@ -506,8 +506,8 @@ def test_a_source_of_http_whose_path_has_a_query_is_told() -> None:
         ),
     ],
 )
-def test_a_decoder_of_bytes_is_refused_where_there_are_none(config: Any, told: str) -> None:
-    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {told}")
+def test_a_decoder_of_bytes_is_refused_where_there_are_none(config: Any, problem: str) -> None:
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
 
 
 def sse(**settings: Any) -> Any:

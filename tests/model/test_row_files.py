@@ -250,7 +250,7 @@ def test_a_pattern_names_files_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "start"),
     [
         ("in/*.csv", "directory {}/in contains no file that the pattern '*.csv' matches; "),
         ("in", "directory {}/in contains no file whose name ends with .csv; "),
@@ -258,13 +258,13 @@ def test_a_pattern_names_files_in_order(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_names_no_file_is_an_error_unless_files_may_follow(
-    tmp_path: Path, path: str, told: str
+    tmp_path: Path, path: str, start: str
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "_hidden.csv").write_text("n\n1\n")
     with pytest.raises(RuntimeFailure) as raised:
         read(rows_of_csv(tmp_path / path))
-    assert str(raised.value).startswith(told.format(tmp_path))
+    assert str(raised.value).startswith(start.format(tmp_path))
     assert str(raised.value).endswith("; correct the path, or set follow=True to wait for files")
     following = rows_of_csv(tmp_path / path, follow=True).read(None)
     assert next(following) is None

@@ -108,11 +108,13 @@ def answers(running: BackgroundRun, *signals: str) -> list[Event]:
 
 
 def test_a_start_that_is_interrupted_ends_at_once(application: Path, tmp_path: Path) -> None:
-    command = ["run", str(application), "--in", "127.0.0.1:0", "--out", "127.0.0.1:1", "--no-ui"]
-    running = BackgroundRun([*command, "--state-dir", str(tmp_path / "state"), "--reload"])
-    running.wait_for_event("lease acquired", PATIENCE_S)  # Java starts meanwhile
-    press_ctrl_c(running.process)
-    assert running.wait() == 0
+    with Receiver("lines") as receiver:  # or else "receiver away" might be logged
+        command = ["run", str(application), "--in", "127.0.0.1:0", "--out", receiver.address]
+        command += ["--no-ui", "--state-dir", str(tmp_path / "state"), "--reload"]
+        running = BackgroundRun(command)
+        running.wait_for_event("lease acquired", PATIENCE_S)  # Java starts meanwhile
+        press_ctrl_c(running.process)
+        assert running.wait() == 0
     assert [event["event"] for event in answers(running, "SIGINT")] == ["stopped"]
 
 

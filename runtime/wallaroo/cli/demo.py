@@ -90,7 +90,7 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
 
     def terminate(*_signal: object) -> None:
         terminated.set()
-        kill_children()  # also if Python drops the exception, as in callbacks of its own
+        kill_children()  # because Python ignores an exit that is raised in some of its callbacks
         sys.exit(_TERMINATED)
 
     before = signal.signal(signal.SIGTERM, terminate)

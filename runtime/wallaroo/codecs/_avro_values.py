@@ -1,7 +1,7 @@
-"""Values that Avro's logical types do not have, found before they are encoded.
+"""Finds values that Avro's logical types cannot represent, before they are encoded.
 
-Without this, a time without a zone would be written as one of the zone of the machine, and a
-decimal that is no number would fail without a name.
+fastavro writes a time without a time zone as local time of the machine, and its error for a decimal
+that is NaN or infinite does not name the field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RECORDS = {"record", "error"}
 
 
 def check_of(schema: Any, named: Mapping[str, Any]) -> Check | None:
-    """What finds such values in outputs of *schema*; None if there can be none.
+    """The check that finds such values in outputs of *schema*; None if it has no such type.
 
     Args:
         schema: The schema, as fastavro has parsed it.

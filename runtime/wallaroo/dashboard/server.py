@@ -126,7 +126,7 @@ class DashboardServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving; requests in progress are broken off, which is no error."""
+        """Stop serving. Requests in progress are cancelled, which is not logged as an error."""
         uvicorn_log = logging.getLogger("uvicorn.error")
         level = uvicorn_log.level
         uvicorn_log.setLevel(logging.CRITICAL)

@@ -63,6 +63,6 @@ def test_there_need_be_no_checkpoint(tmp_path: Path) -> None:
 def test_damaged_metadata_is_named(tmp_path: Path, text: bytes) -> None:
     file = _metadata(tmp_path, 0, 3, f"file:{tmp_path}/state/0/_stateSchema/default/0_aa")
     file.write_bytes(text)
-    told = f"^{re.escape(str(file))} is damaged: .*; {re.escape(RESTORE)}$"
-    with pytest.raises(DamagedFile, match=told):
+    problem = f"^{re.escape(str(file))} is damaged: .*; {re.escape(RESTORE)}$"
+    with pytest.raises(DamagedFile, match=problem):
         relocate(tmp_path)

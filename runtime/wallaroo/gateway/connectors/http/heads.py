@@ -1,4 +1,4 @@
-"""What connections of uvicorn lack: a limit for heads, and an end for bodies that are no HTTP."""
+"""Connections of uvicorn with a time limit for request heads, which end at malformed bodies."""
 
 from __future__ import annotations
 
