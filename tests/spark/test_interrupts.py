@@ -163,6 +163,15 @@ def test_stopped_while_entities_are_saved_and_two_more_while_it_drains(
     assert stopped["kept_for_next_start"] == 2
 
 
+def demo_of_word_count() -> subprocess.Popen[bytes]:
+    """`wallaroo demo word_count`, whose messages can be read."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "wallaroo", "demo", APPS / "word_count"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "stop", "code"),
     [("starting Spark", signal.SIGINT, 130), ("warming up", signal.SIGTERM, 143)],
@@ -174,11 +183,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
     monkeypatch.setenv(MARK, mark)
     with tempfile.TemporaryDirectory() as scratch:  # short, as the name of a socket must be
         monkeypatch.setenv("TMPDIR", scratch)
-        demo = subprocess.Popen(
-            [sys.executable, "-m", "wallaroo", "demo", APPS / "word_count"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        demo = demo_of_word_count()
         with demo:
             assert demo.stderr is not None
             said = iter(demo.stderr.readline, b"")
@@ -191,4 +196,18 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
             assert demo.wait(PATIENCE_S) == code
         assert rest == ("interrupted\n" if stop == signal.SIGINT else "")
         assert not list(Path(scratch).glob("wallaroo-demo-*"))
+        wait_until(lambda: not processes_of(mark), "the end of all processes", PATIENCE_S)
+
+
+def test_the_run_of_a_demo_that_is_killed_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    with tempfile.TemporaryDirectory() as scratch:
+        monkeypatch.setenv("TMPDIR", scratch)
+        demo = demo_of_word_count()
+        with demo:
+            assert demo.stderr is not None
+            assert b"starting Spark\n" in iter(demo.stderr.readline, b"")
+            wait_until(lambda: len(processes_of(mark)) > 1, "its run", PATIENCE_S)
+            demo.kill()
         wait_until(lambda: not processes_of(mark), "the end of all processes", PATIENCE_S)

@@ -99,7 +99,7 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
         with Outputs(application, data.OUTPUT_FRAMING) as outputs:
             addresses = ",".join("127.0.0.1:0" for _ in application.sources)
             arguments = [
-                *("run", str(directory), "--in", addresses, "--out", outputs.address),
+                *("run", "--child", str(directory), "--in", addresses, "--out", outputs.address),
                 *("--workers", str(workers), "--state-dir", str(state), "--", *app_args),
             ]
             click.echo("starting Spark", err=True)

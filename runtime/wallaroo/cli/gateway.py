@@ -34,7 +34,7 @@ from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
-from wallaroo.system.lifeline import end_with
+from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.private_files import private_files, warn_if_open
 from wallaroo.system.tls import TLSFiles
 
@@ -143,13 +143,11 @@ class _Parent:
     """The parent process, behind the original stdin and stdout, which user code must not use."""
 
     def __init__(self) -> None:
-        lifeline = os.dup(0)
         self._reports = os.dup(1)
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 0)
+        null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.close(null)
-        end_with(lifeline)
+        end_with_stdin()
 
     def report(self, content: object) -> None:
         """Send *content* to the parent, as a line of JSON."""

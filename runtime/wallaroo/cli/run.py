@@ -28,6 +28,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.observability import logs
 from wallaroo.run.local import LocalRun
 from wallaroo.run.settings import LocalSettings
+from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.tls import TLSFiles
 
 _TASK_FAILURES = 8
@@ -80,8 +81,9 @@ OPTIONS = Options(
 @OPTIONS
 @click.option("--no-ui", is_flag=True, help="Do not serve the dashboard and /metrics.")
 @click.option("--no-live", is_flag=True, help="On a terminal, show only logs, without a live view.")
+@click.option("--child", is_flag=True, hidden=True, help="Exit with the parent process.")
 @ENGINE_NAME
-def run(no_ui: bool, no_live: bool, engine_name: str | None, **options: Any) -> None:
+def run(no_ui: bool, no_live: bool, child: bool, engine_name: str | None, **options: Any) -> None:
     """Run an application until SIGINT or SIGTERM.
 
     APP is a directory with an application.py, a .py file, or an importable module; it may also be
@@ -100,6 +102,8 @@ def run(no_ui: bool, no_live: bool, engine_name: str | None, **options: Any) -> 
     with exit code 0. When it is started again with the same --state-dir, it resumes exactly after
     the last committed batch.
     """  # noqa: D301  (click reads \b)
+    if child:
+        end_with_stdin()
     if options["master"] is None:
         options["master"] = f"local[{options['workers']},{_TASK_FAILURES}]"
     if no_ui:

@@ -28,6 +28,8 @@ Event = dict[str, Any]
 class BackgroundRun:
     """A running `wallaroo run`; a context manager that kills the process if it has not ended.
 
+    With `--child`, the process also ends if this one is killed.
+
     Args:
         arguments: Arguments of `wallaroo`, starting with `run`.
         on_event: Called with each log event, in a thread.
@@ -42,6 +44,7 @@ class BackgroundRun:
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "wallaroo", *arguments],
+            stdin=subprocess.PIPE,  # closed when this process ends, for `--child`
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )
@@ -130,7 +133,8 @@ class BackgroundRun:
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        with self.process.stderr:
+        assert self.process.stdin is not None
+        with self.process.stderr, self.process.stdin:
             for line in self.process.stderr:
                 try:
                     event = json.loads(line)

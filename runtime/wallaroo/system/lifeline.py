@@ -38,12 +38,16 @@ def die_with_starter() -> None:
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-def end_with(pipe: int) -> None:
-    """End this process when *pipe* is closed: by SIGTERM, and forcibly if that takes too long.
+def end_with_stdin() -> None:
+    """End this child process when its parent ends, which holds the other end of standard input.
 
-    Args:
-        pipe: File descriptor to read from.
+    It ends by SIGTERM, and forcibly if that takes too long. Nothing can read standard input
+    afterwards, not even user code.
     """
+    pipe = os.dup(0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
 
     def watch() -> None:
         with contextlib.suppress(OSError):
