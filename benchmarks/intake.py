@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks import loads, streams
@@ -14,6 +15,7 @@ _CONNECTIONS = 256
 """As many as keep the processor busy while others wait for the disk."""
 _BATCH = 100
 """Messages of a request in batches."""
+_WHOLE, _ALONE, _PLAIN = "ours", "our gateway alone", "plain uvicorn"
 
 
 def intake(settings: Settings, scratch: Path) -> Iterator[Figure]:
@@ -33,15 +35,19 @@ def intake(settings: Settings, scratch: Path) -> Iterator[Figure]:
         for what, (body, kind, requests) in kinds.items():
             file = scratch / "body"
             file.write_bytes(body)
-            rates: dict[str, list[float]] = {"ours": [], "plain uvicorn": []}
+            rates: dict[str, list[float]] = {_WHOLE: [], _ALONE: [], _PLAIN: []}
             for number in range(settings.passes + 1):
-                for name, address in zip(rates, (running.sources[0], plain), strict=True):
-                    seconds = _posted(address, kind, requests, file)
+                for name, found in rates.items():
+                    address = plain if name == _PLAIN else running.sources[0]
+                    with running.engine_paused() if name == _ALONE else nullcontext():
+                        seconds = _posted(address, kind, requests, file)
+                    running.drain()  # or else the next turn would share the cores with the engine
                     if number:  # the first one warms up
-                        rates[name].append(requests / seconds)
+                        found.append(requests / seconds)
             for name, found in rates.items():
                 yield median_of(f"posts {what}, {name}", found, "requests/s")
-            yield ratio_of(f"posts {what}, ours against uvicorn", *rates.values())
+            for name in (_WHOLE, _ALONE):
+                yield ratio_of(f"posts {what}, {name} against uvicorn", rates[name], rates[_PLAIN])
 
 
 def _posted(address: str, kind: str, requests: int, file: Path) -> float:

@@ -61,9 +61,9 @@ are medians of single turns.
 """,
     "http": """\
 256 connections, each with one request at a time, from a client on the same cores. *Plain uvicorn*
-has the same version and the same parser (h11), and a handler that reads the body and answers. Ours
-answers when the messages are on disk, and decodes them meanwhile, on the same cores. Ratios are
-medians of single turns.
+has the same version, parser (h11) and options, and a handler that reads the body and answers. Ours
+answers when the messages are on disk, and decodes them meanwhile, on the same cores; *our gateway
+alone* accepts them while the engine is paused. Ratios are medians of single turns.
 """,
     "timers": """\
 Each key has sessions of two messages, five minutes apart, and an hour between sessions; each

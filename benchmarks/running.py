@@ -119,7 +119,7 @@ class Running:
 
     def journal_to_outbox(self) -> Pass:
         """What the engine takes for messages that are all in the journal."""
-        with self._engine_paused():
+        with self.engine_paused():
             self.send()
             for name, count in zip(self._load.sources, self._load.counts, strict=True):
                 first = len(self._load.first.get(name, ()))
@@ -130,6 +130,20 @@ class Running:
         passed = self._passed(time.monotonic() - began, before)
         said(self._receiver)
         return passed
+
+    @contextmanager
+    def engine_paused(self) -> Iterator[None]:
+        """All processes but the gateway stand still, so that accepted messages wait."""
+        run = self._background.process.pid
+        engine = [p for p in tree(run) if p.pid != run and kind(p) != "gateway"]
+        for process in engine:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in engine:
+                with suppress(psutil.NoSuchProcess):  # Spark ends workers that it has no use for
+                    process.resume()
 
     def memory_mb(self) -> dict[str, float]:
         """Proportional resident memory by the kind of process."""
@@ -159,19 +173,6 @@ class Running:
         messages = self._load.messages
         spent = {name: (after[name] - before.get(name, 0.0)) * 1e6 / messages for name in after}
         return Pass(messages, seconds, spent)
-
-    @contextmanager
-    def _engine_paused(self) -> Iterator[None]:
-        run = self._background.process.pid
-        engine = [p for p in tree(run) if p.pid != run and kind(p) != "gateway"]
-        for process in engine:
-            process.suspend()
-        try:
-            yield
-        finally:
-            for process in engine:
-                with suppress(psutil.NoSuchProcess):  # Spark ends workers that it has no use for
-                    process.resume()
 
 
 def tree(pid: int) -> list[psutil.Process]:

@@ -1,4 +1,4 @@
-"""A null handler on uvicorn: it reads each request, and answers as ours does.
+"""A null handler on uvicorn, with our options: it reads each request, and answers as ours does.
 
 Prints its address.
 """
@@ -31,6 +31,14 @@ if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         print("{}:{}".format(*listener.getsockname()), flush=True)
         config = uvicorn.Config(
-            answer, log_config=None, access_log=False, interface="asgi3", lifespan="off", ws="none"
+            answer,
+            http="h11",
+            log_config=None,
+            access_log=False,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
         )
         uvicorn.Server(config).run([listener])
