@@ -52,6 +52,8 @@ class KafkaSystem(System):
         self._quoting.set()
         self._recreated = 0
         """How often the topic of the source was recreated, and no source has said so."""
+        self._received_before = -1
+        """Outputs before the last time: until the next one, a source that is killed repeats it."""
         self._senders: list[TopicSender] = []
         """Those of the topic of the source."""
 
@@ -91,6 +93,7 @@ class KafkaSystem(System):
         with self._without_quotes(), self._without_messages():
             if topic == self.read:
                 self._recreated += 1
+                self._received_before = self.ledger.received
             if topic == self.written and self._reader is not None:
                 self._reader.close()
             self.brokers.remove(topic)
@@ -155,8 +158,9 @@ class KafkaSystem(System):
     def _note(self, event: Event) -> None:
         super()._note(event)
         if event.get("event") == "records lost":
-            self._recreated -= 1
-            if self._recreated < 0:
+            if self._recreated:
+                self._recreated -= 1
+            elif self.ledger.received != self._received_before:
                 self.problems.append(f"records lost: {event.get('reason')}")
 
     def _send(self, stream: str, rate: int, names: Iterator[str]) -> None:

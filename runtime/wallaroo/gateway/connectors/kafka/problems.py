@@ -17,7 +17,11 @@ _TEXTS = (
         "{brokers} refuses the credentials: {reason}; check the sasl.* settings in {origin}",
     ),
     (
-        {"_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE"},
+        {"_ALL_BROKERS_DOWN"},
+        "{brokers} cannot be reached: no broker answers",  # a count may be 0 of 4
+    ),
+    (
+        {"_TRANSPORT", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE"},
         "{brokers} cannot be reached: {reason}",
     ),
     (
