@@ -185,11 +185,11 @@ class KafkaReader(SourceThread[Positions]):
             )
             lost = lost_records(positions, topic_id, bounds)
             lost |= {at: f"partition {at} is gone" for at in gone if at not in lost}
-            if lost:
-                self._report(lost)
             offsets = positions.within(bounds)
             new = [at for at in partitions if at not in offsets]
             offsets |= {at: first for at, (first, _) in self._bounds(consumer, new).items()}
+            if lost:  # last: if the source fails before the new positions are kept, it repeats this
+                self._report(lost)
         self._submit(0, b"", Positions(topic_id, offsets))
         return offsets
 
