@@ -34,6 +34,24 @@ class Trade:
     note: str | None = None
 
 
+@dataclass
+class Spot:
+    symbol: str
+    price: float
+    note: str | None = None
+
+
+class SpotModel(pydantic.BaseModel):
+    symbol: str
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: Trade
+    others: list[Trade]
+
+
 class TradeStruct(msgspec.Struct):
     symbol: str
     price: float

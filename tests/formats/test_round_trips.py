@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import re
@@ -19,7 +20,10 @@ from tests.formats.kinds import (
     Leg,
     Line,
     Order,
+    Pair,
     Side,
+    Spot,
+    SpotModel,
     Trade,
     TradeDict,
     TradeModel,
@@ -187,6 +191,113 @@ def test_what_avro_has_no_value_for_is_told_with_its_field(
     assert decode(encode(whole | {"parts": {"a": whole}}))["parts"]["a"]["at"] == at
     with pytest.raises(ValueError, match=re.escape(problem)):
         encode(whole | changed | ({"parts": part} if part else {}))
+
+
+@pytest.mark.parametrize(
+    ("amount", "problem"),
+    [
+        ("99.9", "Decimal('99.9') has 4 digits at scale 2; the precision is 3 - at `$`"),
+        ("1E+9", "Decimal('1E+9') has 12 digits at scale 2; the precision is 3 - at `$`"),
+        ("1.005", "Decimal('1.005') has 3 decimal places; the scale is 2 - at `$`"),
+    ],
+)
+def test_a_decimal_that_does_not_fit_is_refused(amount: str, problem: str) -> None:
+    encode = avro_encoder({**AMOUNT, "precision": 3})
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        encode(Decimal(amount))
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=2) | st.just(Decimal("0E+7")))
+def test_a_decimal_is_encoded_if_the_precision_suffices(amount: Decimal) -> None:
+    fits = abs(amount) < 1000
+    encode = avro_encoder({**AMOUNT, "precision": 5})
+    with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="the precision is 5"):
+        assert avro_decoder(schema={**AMOUNT, "precision": 5})(encode(amount)) == amount
+
+
+OLD = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "string"}]}
+_EMPTY = {"name": "Part", "type": "record", "fields": [{"name": "n", "type": "int", "default": 5}]}
+NEW = {
+    **OLD,
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+        {"name": "data", "type": "bytes", "default": "\u00ff"},
+        {"name": "amount", "type": AMOUNT, "default": "\u0001"},
+        {"name": "at", "type": INSTANT, "default": 0},
+        {"name": "part", "type": _EMPTY, "default": {}},
+        {"name": "again", "type": "Part", "default": {"n": 6}},
+        {"name": "either", "type": ["null", "Part"], "default": None},
+        {"name": "real", "type": ["null", "double"], "default": 1},
+    ],
+}
+DEFAULTS = {
+    "tags": [],
+    "data": b"\xff",
+    "amount": Decimal("0.01"),
+    "at": datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC),
+    "part": {"n": 5},
+    "again": {"n": 6},
+    "either": None,
+    "real": 1.0,
+}
+
+
+def test_a_field_that_the_writer_did_not_have_has_its_default_as_a_value_of_its_own() -> None:
+    decode = avro_decoder(schema=NEW, writer_schema=OLD)
+    row = avro_encoder(OLD)({"id": "a"})
+    for _ in range(2):
+        message = decode(row)
+        assert message == {"id": "a", **DEFAULTS}
+        message["tags"].append("changed")
+        message["part"]["n"] = 7
+    encoded = avro_encoder(NEW)({"id": "a"})
+    assert avro_decoder(schema=NEW)(encoded) == {"id": "a", **DEFAULTS}
+
+
+def test_defaults_within_lists_and_recursive_records() -> None:
+    old = {"name": "Node", "type": "record", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    kids = {"name": "kids", "type": {"type": "array", "items": "Node"}, "default": []}
+    new = {**old, "fields": [*old["fields"], kids]}
+    decode = avro_decoder(
+        schema={"type": "array", "items": new}, writer_schema={"type": "array", "items": old}
+    )
+    encoded = avro_encoder({"type": "array", "items": old})([{"next": {"next": None}}])
+    for _ in range(2):
+        (node,) = decode(encoded)
+        assert node == {"next": {"next": None, "kids": []}, "kids": []}
+        node["kids"].append(1)
+        node["next"]["kids"].append(1)
+
+
+@pytest.mark.parametrize(
+    "codec", [(json_decoder, json_encoder), (msgpack_decoder, msgpack_encoder)]
+)
+def test_an_omitted_field_is_an_attribute_of_the_object_like_any_other(codec: Any) -> None:
+    make, encoder = codec
+    plain = {"symbol": "A", "price": 1.0}
+    whole = Trade("A", 1.0)
+    for kind, message in (
+        (Trade, plain),
+        (list[Trade], [plain]),
+        (dict[str, Trade | None], {"a": plain, "b": None}),
+        (Pair, {"first": plain, "others": [plain]}),
+    ):
+        found = make(kind)(encoder()(message))
+        trades = [found] if isinstance(found, Trade) else []
+        trades += found if isinstance(found, list) else []
+        trades += [found["a"]] if isinstance(found, dict) else []
+        trades += [found.first, *found.others] if isinstance(found, Pair) else []
+        assert trades
+        assert all(vars(trade) == vars(whole) for trade in trades)
+    assert csv_encoder()(json_decoder(Spot)(b'{"price":1.0,"symbol":"A"}')) == b"A,1.0,"
+
+
+def test_an_empty_cell_of_an_optional_text_is_none() -> None:
+    spot = csv_decoder(Spot)(b"A,1.0,")
+    assert spot == Spot("A", 1.0, None)
+    assert vars(spot) == {"symbol": "A", "price": 1.0, "note": None}
+    assert csv_decoder(SpotModel)(b",") == SpotModel(symbol="", note=None)
 
 
 def test_columns_of_the_same_name_are_refused() -> None:

@@ -292,3 +292,15 @@ def test_the_clock_moves_time_only_as_far_as_windows_close() -> None:
     assert windows.take(entity, "key", 12, 1000, _fail) == [], "its window had not emitted"
     with pytest.raises(Late):
         windows.take(entity, "key", 9, 1000, _fail)
+
+
+def test_a_late_message_does_not_end_a_silence_but_one_out_of_order_does() -> None:
+    windows = RangeWindows(10, 10, 0, "drop", lambda event: event, Gather())
+    entity = windows.new_entity()
+    assert windows.take(entity, "key", 9, 0, _fail) == []
+    assert windows.take(entity, "key", 15, 0, _fail) == [[9]]
+    with pytest.raises(Late):
+        windows.take(entity, "key", 5, 3, _fail)
+    assert windows.due_ns(entity) == 5
+    windows.take(entity, "key", 12, 3, _fail)
+    assert windows.due_ns(entity) == 8

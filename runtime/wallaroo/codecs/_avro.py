@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
+from wallaroo.codecs._avro_defaults import convert_defaults
 from wallaroo.codecs._avro_values import check_of
 from wallaroo.codecs._avro_walk import Walk
 from wallaroo.codecs._confluent import SchemaText, Subject, check_kind, header, split, text_of
@@ -172,6 +173,8 @@ class _Format:
             self.schema = fastavro.parse_schema(_loaded(text), named_schemas=named)
             self.walk = Walk(self.schema, named)
             self._check = check_of(self.schema, named)
+            self.own_defaults = convert_defaults(self.schema, named)
+            """Gives a value that was read copies of defaults that could be changed, if any."""
         except Exception as error:  # fastavro raises whatever an odd schema causes
             reason = str(error) or type(error).__name__
             msg = f"{codec}: the Avro schema {_short(text)} is invalid: {reason}"
@@ -199,6 +202,8 @@ class _Format:
             raise ValueError(msg) from error
         if stream.tell() != len(payload):
             self.walk.check(payload, start)
+        if reader is not None and reader.own_defaults is not None:
+            reader.own_defaults(value)
         return value
 
     def write(self, output: Any) -> bytes:

@@ -44,8 +44,8 @@ class _Checks:
             return self._reference(schema)
         if isinstance(schema, list):
             return self._union(schema)
-        if (check := _LOGICAL.get(schema.get("logicalType", ""))) is not None:
-            return check
+        if (make := _LOGICAL.get(schema.get("logicalType", ""))) is not None:
+            return make(schema)
         kind = schema["type"]
         if kind in _RECORDS:
             return self._record(schema)
@@ -120,21 +120,38 @@ def _of_items(check: Check | None) -> Check | None:
     return check_items
 
 
-def _check_instant(value: Any, path: str) -> str | None:
-    if isinstance(value, datetime.datetime) and value.utcoffset() is None:
-        return f"{value!r} has no time zone (tzinfo) - at `{path}`"
-    return None
+def _of_instants(_schema: Any) -> Check:
+    def check_instant(value: Any, path: str) -> str | None:
+        if isinstance(value, datetime.datetime) and value.utcoffset() is None:
+            return f"{value!r} has no time zone (tzinfo) - at `{path}`"
+        return None
+
+    return check_instant
 
 
-def _check_decimal(value: Any, path: str) -> str | None:
-    if isinstance(value, decimal.Decimal) and not value.is_finite():
-        return f"{value!r} is not a finite number - at `{path}`"
-    return None
+def _of_decimals(schema: Any) -> Check:
+    scale, precision = schema.get("scale", 0), schema["precision"]
+    limit = f"the precision is {precision}"
+
+    def check_decimal(value: Any, path: str) -> str | None:
+        if not isinstance(value, decimal.Decimal):
+            return None
+        if not value.is_finite():
+            return f"{value!r} is not a finite number - at `{path}`"
+        _, digits, exponent = value.as_tuple()
+        if (places := -int(exponent)) > scale:
+            return f"{value!r} has {places} decimal places; the scale is {scale} - at `{path}`"
+        if value and (count := len(digits) + scale - places) > precision:
+            of_scale = f" at scale {scale}" if scale else ""
+            return f"{value!r} has {count} digits{of_scale}; {limit} - at `{path}`"
+        return None
+
+    return check_decimal
 
 
-_LOGICAL: dict[str, Check] = {
-    "timestamp-millis": _check_instant,
-    "timestamp-micros": _check_instant,
-    "decimal": _check_decimal,
+_LOGICAL: dict[str, Callable[[Any], Check]] = {
+    "timestamp-millis": _of_instants,
+    "timestamp-micros": _of_instants,
+    "decimal": _of_decimals,
 }
-"""The checks of logical types."""
+"""What makes the checks of logical types of their schemas."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import datetime
 import enum
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
@@ -80,8 +80,8 @@ def csv_decoder(
 ) -> Decoder[Any]:
     """Make a decoder of rows: for sources whose messages are lines, or records of one row.
 
-    An empty cell is an empty text where the type is `str`; elsewhere it is the default of the
-    field, or None if there is no default.
+    An empty cell is an empty text where the type is `str`; elsewhere, also for `str | None`, it is
+    the default of the field, or None if there is no default.
 
     Args:
         type: A dataclass, TypedDict, NamedTuple, `msgspec.Struct` or pydantic model whose fields
@@ -157,7 +157,7 @@ def csv_encoder(
     return made_encoder("csv_encoder()", encode, framing, TEXT)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class _Column:
     name: str
     required: bool
@@ -202,11 +202,13 @@ def _columns_of(kind: Any) -> tuple[tuple[_Column, ...], Callable[[dict[str, Any
 
 def _has_text(info: Any, inspect: Any) -> bool:
     kinds = info.types if isinstance(info, inspect.UnionType) else (info,)
-    return any(isinstance(kind, (inspect.StrType, inspect.AnyType)) for kind in kinds)
+    texts = any(isinstance(kind, (inspect.StrType, inspect.AnyType)) for kind in kinds)
+    return texts and not any(isinstance(kind, inspect.NoneType) for kind in kinds)
 
 
 def _takes_text(annotation: Any) -> bool:
-    return annotation in {str, Any} or str in getattr(annotation, "__args__", ())
+    kinds = getattr(annotation, "__args__", ())
+    return annotation in {str, Any} or (str in kinds and type(None) not in kinds)
 
 
 @one_call
@@ -318,4 +320,7 @@ def _by_name(output: Any) -> dict[str, Any]:
             f"an object of class {type(output).__name__} is not a row; expected a list or a record"
         )
         raise TypeError(msg)
+    if dataclasses.is_dataclass(output):  # a decoded one has the order of its message
+        names = [field.name for field in dataclasses.fields(output) if field.name in plain]
+        return {name: plain[name] for name in names}
     return plain

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
 from wallaroo.codecs._confluent import SchemaText, Subject, named_schema, without_header
+from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._made import (
     HEADER_LENGTH,
     LENGTH_FMT,
@@ -80,6 +81,7 @@ def json_decoder(
     else:
         check_type(type, "json_decoder")
         decode = msgspec.json.Decoder(type, strict=strict, dec_hook=from_plain).decode
+        decode = with_defaults(type, decode, "json_decoder")
     if registry is not None:
         decode = without_header(decode, registry, "JSON")
     return made_decoder(f"json_decoder({name_of_type(type)})", decode, header_length, length_fmt)

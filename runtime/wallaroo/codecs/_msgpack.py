@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
+from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._made import (
     BINARY,
     HEADER_LENGTH,
@@ -70,12 +72,14 @@ def msgpack_decoder(
         assert convert is not None
 
         @one_call
-        def decode(payload: bytes) -> Any:
+        def decode_model(payload: bytes) -> Any:
             return convert(plain(payload))
 
+        decode: Callable[[Any], Any] = decode_model
     else:
         check_type(type, "msgpack_decoder")
         decode = msgspec.msgpack.Decoder(type, strict=strict, dec_hook=from_plain).decode
+        decode = with_defaults(type, decode, "msgpack_decoder")
     name = f"msgpack_decoder({name_of_type(type)})"
     return made_decoder(name, decode, header_length, length_fmt)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._made import name_of_type, required
 from wallaroo.model.callers import one_call
 
@@ -109,7 +110,7 @@ def converting(kind: Any, codec: str, *, strict: bool) -> Callable[[Any], Any] |
     def call(value: Any) -> Any:
         return convert(value, kind, strict=strict, dec_hook=from_plain)
 
-    return call
+    return with_defaults(kind, call, codec)
 
 
 @one_call
