@@ -211,7 +211,9 @@ def test_a_decimal_that_does_not_fit_is_refused(amount: str, problem: str) -> No
 def test_a_decimal_is_encoded_if_the_precision_suffices(amount: Decimal) -> None:
     fits = abs(amount) < 1000
     encode = avro_encoder({**AMOUNT, "precision": 5})
-    with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="the precision is 5"):
+    with (
+        contextlib.nullcontext() if fits else pytest.raises(ValueError, match="the precision is 5")
+    ):
         assert avro_decoder(schema={**AMOUNT, "precision": 5})(encode(amount)) == amount
 
 

@@ -187,16 +187,20 @@ class SinkThread(ABC):
     def _run(self) -> None:
         pause = RETRY_FIRST_S
         while not self._stopping.is_set():
-            taken = self._taken
+            progress = self._progress()
             try:
                 self._write()
             except BaseException as error:  # this thread continues, whatever it is
                 if (reason := self._reason(error)) is None:
                     continue
-                pause = RETRY_FIRST_S if taken != self._taken else pause
+                pause = RETRY_FIRST_S if progress != self._progress() else pause
                 self._failed(reason, pause)
                 self._stopping.wait(pause)
                 pause = min(pause * 2, RETRY_MOST_S)
+
+    def _progress(self) -> int:
+        """What grows as outputs are written."""
+        return self._taken
 
     def _settle(self, position: int, refused: Sequence[Refused] = ()) -> None:
         """Note that outputs up to *position* in the outbox are safe, or *refused*."""

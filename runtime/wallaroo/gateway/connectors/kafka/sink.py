@@ -13,6 +13,7 @@ import itertools
 import threading
 import time
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,14 @@ _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
 _STUCK_S = 15.0
 """Seconds after which a call that was given `_TURN_S` will not return."""
+_OF_ONE_RECORD = frozenset(
+    {
+        *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"),
+        *("INVALID_TIMESTAMP", "INVALID_RECORD"),
+    }
+)
+"""Errors that one record causes, and that are reported for all records sent with it."""
+_ALL = 1 << 62
 _NUMBER_PARTITION = 0
 """Partition under which the group keeps the number."""
 
@@ -73,6 +82,9 @@ class KafkaSinkWriter(SinkThread):
         """Number of the next output to write, from 0 on."""
         self._most_bytes = _TRANSACTION_BYTES
         """Bytes of outputs over which the next transaction takes no more."""
+        self._most_outputs = _ALL
+        """Outputs that the next transaction takes at most: few after one that was not accepted, so
+        that those before it are written."""
         self._gathered_bytes = 0
         """Bytes of the outputs that were gathered last."""
         self._group: Any = None
@@ -100,13 +112,15 @@ class KafkaSinkWriter(SinkThread):
                     self.problem = None
                     continue
                 if self._sink.transactions:
-                    self._write_in_transaction(producer, deliveries)
+                    self._next = self._write_in_transaction(producer, deliveries)
                 else:
-                    self._produce(producer, deliveries)
+                    reached = self._produce(producer, deliveries)
                     self._flush(producer)
-                self._settle(deliveries[-1].position)
+                    self._next = reached
+                if self._next >= _end(deliveries[-1]):
+                    self._settle(deliveries[-1].position)
                 self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
-                self._next = max(self._next, _end(deliveries[-1]))
+                self._most_outputs = min(self._most_outputs * 2, _ALL)
                 self._client.well()
 
     @contextlib.contextmanager
@@ -162,16 +176,16 @@ class KafkaSinkWriter(SinkThread):
         self._gathered_bytes = size
         return found
 
-    def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
+    def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
+        """Write outputs with the number after the last, which is returned."""
         from confluent_kafka import TopicPartition
 
         producer.begin_transaction()
         self._in_transaction = True
         fault("kafka-sink-after-begin")
-        self._produce(producer, deliveries)
+        number = self._produce(producer, deliveries)
         self._flush(producer)
         fault("kafka-sink-after-flush")
-        number = max(self._next, _end(deliveries[-1]))
         at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, number)
         send = producer.send_offsets_to_transaction
         self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
@@ -180,29 +194,48 @@ class KafkaSinkWriter(SinkThread):
         self._in_transaction = False
         fault("kafka-sink-after-commit")
         self._transactions += 1
+        return number
 
-    def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> None:
-        """Hand records to the client, except those that the topic has."""
+    def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
+        """Hand records to the client, except those that the topic has.
+
+        Returns:
+            The number of the output after the last: of one that the client does not take, unless it
+            is the first.
+        """
+        from confluent_kafka import KafkaException
+
         topic, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
+        reached, left = self._next, self._most_outputs
         value: bytes | None
         key: bytes | None
         for delivery in deliveries:
             data, ends = delivery.outputs.data, _ends(delivery)
+            reached = max(reached, delivery.number - 1)
             skipped = min(max(0, self._next - (delivery.number - 1)), len(ends))
             first = start = ends[skipped - 1] if skipped else 0
-            for end in ends[skipped:]:
+            for end in ends[skipped : skipped + left]:
                 if data[start] == VALUE_ALONE:
                     value, key, options = data[start + 1 : end], None, nothing
                 else:
                     value, key, options = _arguments(data[start:end])
-                start = end
                 while True:
                     try:
                         produce(topic, value, key, **options)
                         break
                     except BufferError:
                         self._check(producer, _TURN_S)
+                    except KafkaException:
+                        handed = bisect_right(ends, start) - skipped
+                        if reached + handed == self._next:
+                            raise
+                        self._bytes += start - first
+                        return reached + handed
+                start = end
+            handed = min(left, len(ends) - skipped)
+            reached, left = reached + handed, left - handed
             self._bytes += start - first
+        return reached
 
     def _flush(self, producer: Producer) -> None:
         """Wait until the brokers have all records.
@@ -275,6 +308,9 @@ class KafkaSinkWriter(SinkThread):
         if raised:
             raise raised[0]
 
+    def _progress(self) -> int:
+        return self._next
+
     def _on_refused(self, error: KafkaError | None, _record: object) -> None:
         self._refused = self._refused or error
 
@@ -283,6 +319,8 @@ class KafkaSinkWriter(SinkThread):
 
     def _failed(self, reason: str, next_try_s: float) -> None:
         self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
+        if self._refused is not None and self._refused.name() in _OF_ONE_RECORD:
+            self._most_outputs = 1
         super()._failed(reason, next_try_s)
 
 
