@@ -21,8 +21,7 @@ engine is the real-time one where no other is named. This runtime ("ours"), bare
 (with recovery, one snapshot per second) call the same functions of the same applications on the
 same data, in turn; results are checked. Ours runs from TCP to TCP, with senders and receiver on the
 same cores; the others read and write files. *Bare Python* is one process without any framework; *by
-hand* is the functions written out in one loop, without decoding into objects. Messages per second
-are the median of {passes} passes.
+hand* is the functions written out in one loop, without decoding into objects.
 """
 _PLOTS = {
     "throughput": {
@@ -82,7 +81,7 @@ has its recovery on, as in the other groups. Ratios are medians of single turns.
 _GROUP = """
 ## {group}
 
-{at}, load average {load:.1f} at the end.
+{at}, load average {load:.1f} at the end, {passes}.
 
 {notes}{plots}| what | value | from – to | detail |
 |---|---|---|---|
@@ -94,13 +93,16 @@ def write(history: Path) -> Path:
     kept = map(json.loads, history.read_text().splitlines())
     groups: dict[str, dict[str, Any]] = {one["group"]: one for one in kept if "group" in one}
     last = max(groups.values(), key=itemgetter("at"))
-    parts = [_HEAD.format(**last, passes=last["settings"]["passes"])]
+    parts = [_HEAD.format(**last)]
     for name in GROUPS:
         if name in groups:
             plots = "".join(f"![{what}]({file})\n\n" for file, what in _PLOTS.get(name, {}).items())
             rows = map(_row, groups[name]["figures"])
             notes = f"{_NOTES[name]}\n" if name in _NOTES else ""
-            parts += [_GROUP.format(**groups[name], notes=notes, plots=plots), *rows]
+            count = groups[name]["settings"]["passes"]
+            passes = "one pass" if count == 1 else f"medians of {count} passes"
+            group = _GROUP.format(**groups[name], notes=notes, plots=plots, passes=passes)
+            parts += [group, *rows]
     page = _DOCS / "benchmarks.md"
     page.write_text("".join(parts))
     figures = {name: group["figures"] for name, group in groups.items()}

@@ -121,3 +121,23 @@ def test_a_file_that_cannot_be_read_or_ends_within_a_frame_is_named(tmp_path: Pa
     refused = simulate(app, "--from", str(cut), "--framing", "u32")
     assert refused.exit_code == 2
     assert f"{cut} ends with an incomplete frame of 7 bytes" in refused.stderr
+
+
+def test_a_line_for_a_topic_with_envelopes_is_a_record_with_a_value_alone(tmp_path: Path) -> None:
+    app = tmp_path / "enveloped.py"
+    app.write_text("""\
+import wallaroo
+
+
+def decode(record):
+    return (record.key, record.value)
+
+
+def application_setup(args):
+    source = wallaroo.KafkaSourceConfig("orders", "127.0.0.1:1", decode, envelope=True)
+    encode = wallaroo.encoder(lambda output: repr(output).encode())
+    pipeline = wallaroo.source("Orders", source)
+    pipeline = pipeline.to_sink(wallaroo.KafkaSinkConfig("out", "127.0.0.1:1", encode))
+    return wallaroo.build_application("Enveloped", pipeline)
+""")
+    assert simulate(str(app), given=b"a\n").stdout == "(None, b'a')"

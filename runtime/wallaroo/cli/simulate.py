@@ -18,12 +18,14 @@ from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.model.application import Application
+from wallaroo.model.kafka import KafkaSource
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable, printable_lines
 from wallaroo.testing import Simulation, messages_of
 from wallaroo.testing import simulate as run
+from wallaroo.wire.kafka_records import KafkaRecord
 
 _READ_BYTES = 256 * 1024
 _SHOWN_DEAD_LETTERS = 20
@@ -74,7 +76,8 @@ def simulate(
     """Run APP over messages from files in this process, without Spark, and print its outputs.
 
     If the application has several sources, name one of them for each file: --from SOURCE=FILE.
-    Files are read one after the other. Sources that read files or generate messages need none.
+    Files are read one after the other. Sources that read files or generate messages need none. For
+    a source that reads a topic with envelope=True, each message is a record with a value alone.
 
     The outputs are those of `wallaroo run` for the same messages in the same order. Outputs, and
     what --show-state prints, go to standard output; dead letters and a summary to standard error.
@@ -117,8 +120,9 @@ def _messages(
         return itertools.chain.from_iterable(_read(application, s.name) for s in reading)
     found = [_source_and_file(application, text) for text in files or ("-",)]
     streams = [(source, _opened(file, opened), file) for source, file in found]
+    enveloped = {s.name for s in application.sources if isinstance(s, KafkaSource) and s.envelope}
     return (
-        (source, payload)
+        (source, KafkaRecord(payload) if source in enveloped else payload)
         for source, stream, file in streams
         for payload in _payloads(stream, framing, file)
     )
