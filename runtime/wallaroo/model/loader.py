@@ -125,6 +125,10 @@ class ApplicationRef:
         if path.suffix == ".py" and not path.is_file():
             msg = f"the file {self.app!r} does not exist"
             raise UsageError(msg)
+        if path.suffix == ".py" and path.stem in _TAKEN:
+            msg = f"the file {self.app!r} has the name of the module {path.stem}, which Python or "
+            msg += "this runtime imports; rename it"
+            raise UsageError(msg)
         if not path.exists() and (
             os.sep in self.app or not self.app.replace(".", "").isidentifier()
         ):
@@ -154,6 +158,8 @@ class ApplicationRef:
             raise ApplicationError(msg) from error
 
 
+_TAKEN = sys.stdlib_module_names | {"wallaroo", "pyspark", "py4j"}
+"""Modules that would be imported in place of a file of the same name, or the other way round."""
 _imported_from: list[Path] = []
 """The directory that was added to `sys.path` for the last application."""
 _frozen: list[Path] = []
@@ -175,11 +181,14 @@ def _is_done(error: BaseException) -> bool:
 
 
 def _check_parameters(setup: Callable[..., Any]) -> None:
-    """Check that *setup* can be called with the arguments of the application.
+    """Check that *setup* returns an application when it is called with its arguments.
 
     Raises:
         ApplicationError: It cannot.
     """
+    if inspect.iscoroutinefunction(setup):
+        msg = f"{place_of(setup)}: application_setup is declared with async def; write def"
+        raise ApplicationError(msg)
     try:
         inspect.signature(setup).bind([])
     except TypeError as error:
@@ -211,7 +220,7 @@ def _make_importable(directory: Path, code: Path | None) -> None:
 def _forget_other(name: str, directory: Path) -> None:
     """Unload the module *name* if user code has imported it from elsewhere than *directory*."""
     present = sys.modules.get(name)
-    if present is None or name in sys.stdlib_module_names or _is_in(directory, present):
+    if present is None or _is_in(directory, present):
         return
     del sys.modules[name]
 
