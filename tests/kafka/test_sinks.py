@@ -99,15 +99,15 @@ def test_an_output_over_the_limit_waits_and_says_so(broker: Broker) -> None:
 def test_the_outputs_before_one_over_the_limit_are_written(
     transactions: bool, refused_by: str, broker: Broker
 ) -> None:
-    limits = {"max_message_bytes": "1000"} if refused_by == "the brokers" else {}
-    topic = broker.topic(**limits)
+    by_brokers = refused_by == "the brokers"
+    topic = broker.topic(max_message_bytes="1000" if by_brokers else "1000000")
     options = f", transactions={transactions}, settings={{'message.max.bytes': 5000}}"
     with topics(
         source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
     ) as app:
         with app.running() as client:
             small = [b"%d" % number for number in range(100)]
-            large = b"x" * (2000 if refused_by == "the brokers" else 6000)
+            large = b"x" * (2000 if by_brokers else 6000)
             app.publish_these(client, *(b"\0" + value for value in (*small, large, b"after")))
             wait_until(lambda: len(broker.values(topic)) >= len(small), "the outputs before it")
             wait_until(lambda: client.status().sinks[0].problem, "a problem")

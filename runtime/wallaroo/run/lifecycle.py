@@ -16,6 +16,7 @@ from wallaroo.engine.base import Batch, EngineSettings, Launch, RunningEngine
 from wallaroo.engine.registry import engine
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.unused_addresses import unused_addresses
 from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
 from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import DashboardSettings
@@ -115,6 +116,8 @@ class Lifecycle(ABC):
         with captured_user_output():
             application = reference.load()
         self._signals.handle()  # user code may have replaced the handlers
+        for option, advice in unused_addresses(application, reference.args).items():
+            log.warning("addresses not used", option=option, advice=advice)
         return application
 
     def _check_classes(self, state: StateDirectory, application: Application) -> None:

@@ -1,0 +1,48 @@
+"""Addresses on the command line that no source or sink has are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.model.unused_addresses import unused_addresses
+
+APP = """\
+import wallaroo
+
+decode = wallaroo.decoder(header_length=4, length_fmt=">I")(lambda payload: payload)
+encode = wallaroo.encoder(lambda output: output)
+
+
+def application_setup(args):
+    host, port = {}
+    source = wallaroo.TCPSourceConfig(host, port, decode)
+    pipeline = wallaroo.source("Lines", source)
+    return wallaroo.build_application(
+        "Lines", pipeline.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", 7002, encode))
+    )
+"""
+FROM_ARGS, FIXED = "wallaroo.tcp_parse_input_addrs(args)[0]", '"127.0.0.1", 7010'
+
+
+@pytest.mark.parametrize(
+    ("address", "args", "unused"),
+    [
+        (FIXED, (), []),
+        (FIXED, ("--in", "127.0.0.1:7011"), ["--in"]),
+        (FIXED, ("--in", "127.0.0.1:99999", "--out", "nowhere"), ["--in", "--out"]),
+        (FIXED, ("--in", "Lines@127.0.0.1:7010", "--out", "127.0.0.1:7002"), []),
+        (FROM_ARGS, ("--in", "localhost:7011,127.0.0.1:7012"), []),
+    ],
+)
+def test_an_option_is_told_if_none_of_its_addresses_is_used(
+    address: str, args: tuple[str, ...], unused: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "lines.py"
+    file.write_text(APP.format(address))
+    found = unused_addresses(ApplicationRef(str(file), args).load(), args)
+    assert [*found] == unused
+    if "--in" in found:
+        assert found["--in"] == "take them from tcp_parse_input_addrs(args) in application_setup"
