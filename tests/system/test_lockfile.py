@@ -19,5 +19,9 @@ def test_a_second_holder_is_refused_until_the_first_lets_go(
     held = lockfile.hold(file, "…")
     with pytest.raises(RuntimeFailure, match="is in use by another process; is there another"):
         lockfile.hold(file, "is there another?")
+    waits: list[float] = []
+    with pytest.raises(RuntimeFailure):
+        lockfile.hold(file, "…", wait_s=0.3, on_wait=waits.append)
+    assert waits == [0.3]
     os.close(held)
     os.close(lockfile.hold(file, "…"))

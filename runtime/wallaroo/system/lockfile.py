@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure
@@ -13,13 +14,19 @@ _WAIT_S = 15.0
 """Seconds that processes of the previous owner may take to end."""
 
 
-def hold(file: Path, remedy: str, wait_s: float | None = None) -> int:
+def hold(
+    file: Path,
+    remedy: str,
+    wait_s: float | None = None,
+    on_wait: Callable[[float], None] = lambda _seconds: None,
+) -> int:
     """Lock *file* until this process ends or closes the returned descriptor.
 
     Args:
         file: A file in the directory; created if necessary.
         remedy: What to do if another process holds the lock; part of the error message.
         wait_s: Seconds to wait for the lock; by default, the time that an ending process may take.
+        on_wait: Called once if it has to wait, with the seconds that it will at most.
 
     Returns:
         File descriptor of the open file.
@@ -29,7 +36,8 @@ def hold(file: Path, remedy: str, wait_s: float | None = None) -> int:
         OSError: The file cannot be created.
     """
     opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    give_up = time.monotonic() + (_WAIT_S if wait_s is None else wait_s)
+    wait_s = _WAIT_S if wait_s is None else wait_s
+    give_up, noted = time.monotonic() + wait_s, False
     while True:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,6 +46,9 @@ def hold(file: Path, remedy: str, wait_s: float | None = None) -> int:
                 os.close(opened)
                 msg = f"{file.parent} is in use by another process; {remedy}"
                 raise RuntimeFailure(msg) from None
+            if not noted:
+                noted = True
+                on_wait(wait_s)
             time.sleep(0.1)
         else:
             return opened

@@ -121,7 +121,7 @@ class StateDirectory:
             self.path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             warn_if_open(self.path)
             remedy = "stop it, or choose another --state-dir"
-            self._lock_file = hold(self.path / "lock", remedy)
+            self._lock_file = hold(self.path / "lock", remedy, on_wait=self._note_wait)
             check_room(self.path)
         except OSError as error:
             if is_full(error):
@@ -206,6 +206,9 @@ class StateDirectory:
     def close(self) -> None:
         """Release the directory."""
         os.close(self._lock_file)
+
+    def _note_wait(self, seconds: float) -> None:
+        log.info("state directory in use", directory=str(self.path), waits_s=seconds)
 
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
         file = self.path / "application.json"
