@@ -167,8 +167,9 @@ def replay(
     with dead_letter_actions(state_dir) as actions:
         _check_origin(actions, choice)
         _check_numbers(actions, choice, state_dir, replay=True)
+        before = {letter.id for letter in actions.letters(choice, _MAX_LETTERS)}
         count = actions.replay_letters(choice)
-        kept = len(actions.letters(choice, _MAX_LETTERS))
+        kept = sum(letter.id in before for letter in actions.letters(choice, _MAX_LETTERS))
     click.echo(f"{count} replayed" + f", {kept} kept, which cannot be replayed" * bool(kept))
 
 

@@ -49,13 +49,20 @@ def profile(url: str, seconds: int, output: Path) -> None:
     Example:
       wallaroo profile --seconds 30 --output profile.svg
     """  # noqa: D301  (click reads \b)
+    if not output.parent.is_dir():
+        msg = f"--output: there is no directory {str(output.parent)!r}"
+        raise UsageError(msg)
     application = DashboardClient(url).get("application")
     stacks = by_step(_sample(application["pid"], seconds), application["functions"])
     if not stacks:
         msg = f"no batch ran in {seconds} s: send messages while the workers are sampled"
         raise RuntimeFailure(msg)
     title = f"{application['name']}: {seconds} s of all workers, by step"
-    output.write_text(flame_graph(title, stacks))
+    try:
+        output.write_text(flame_graph(title, stacks))
+    except OSError as error:
+        msg = f"cannot write {output}: {error.strerror or error}"
+        raise RuntimeFailure(msg) from error
     total = sum(stacks.values())
     shares: dict[str, int] = {}
     for (step, *_), samples in stacks.items():

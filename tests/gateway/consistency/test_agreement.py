@@ -167,7 +167,7 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     with letters() as kept:
         for _ in range(2):
             kept.keep([(0, "in", FAILED, Evidence(0, 4, U32.frame(b"bad")))])
-            replay = kept.begin_replay(Choice(), 1 << 20)
+            replay = kept.begin_replay(Choice(), 1 << 20, kept.last())
             assert replay is not None
             assert kept.end_replay(replay) == 1
     before.close()

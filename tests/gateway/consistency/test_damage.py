@@ -140,7 +140,7 @@ def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:
     check_for_damage(directory, SOURCES, skip=True)
     outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
     with outbox.dead_letters() as store:
-        assert store.begin_replay(Choice(), 1 << 30) is None
+        assert store.begin_replay(Choice(), 1 << 30, 1) is None
     outbox.close()
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -144,13 +145,31 @@ def test_what_is_replayed_arrives_once_more_and_its_letter_is_gone(databases: Da
     assert databases.actions.replay_letters(chosen) == 0
 
 
+def test_a_message_that_fails_again_at_once_is_replayed_once(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    databases.accept(b"a")
+    databases.publish(OF_ONE._replace(arrival=0))
+    submit = databases.journal.submit
+
+    def submit_and_fail(*arguments: Any) -> bool:
+        room = submit(*arguments)
+        assert databases.journal.flush(PATIENCE_S)
+        databases.publish(OF_ONE._replace(arrival=databases.journal.end - 1))
+        return room
+
+    monkeypatch.setattr(databases.journal, "submit", submit_and_fail)
+    assert databases.actions.replay_letters(ALL) == 1
+    assert [letter.id for letter in databases.actions.letters(ALL, 10)] == [2]
+
+
 @pytest.mark.parametrize("arrived", [False, True])
 def test_a_replay_that_a_kill_has_cut_short_is_done_once(tmp_path: Path, arrived: bool) -> None:
     before = Databases(tmp_path)
     before.accept(b"a")
     before.publish(OF_ONE._replace(arrival=0))
     with before.outbox.dead_letters() as letters:
-        replay = letters.begin_replay(ALL, 1000)
+        replay = letters.begin_replay(ALL, 1000, letters.last())
     assert replay is not None
     if arrived:
         position = (StreamName(0, ""), replay)

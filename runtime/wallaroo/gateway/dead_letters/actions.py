@@ -68,9 +68,11 @@ class StoredDeadLetterActions:
         """
         count = 0
         with self._replaying:
+            with self._outbox.dead_letters() as letters:
+                last = letters.last()
             while True:
                 with self._outbox.dead_letters() as letters:
-                    replay = letters.begin_replay(choice, _REPLAY_BYTES)
+                    replay = letters.begin_replay(choice, _REPLAY_BYTES, last)
                 if replay is None:
                     return count
                 count += self._finish(replay)

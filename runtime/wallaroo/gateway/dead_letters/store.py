@@ -308,8 +308,18 @@ class DeadLetterStore:
         condition, values = choice.condition()
         return self._delete(condition, values)
 
-    def begin_replay(self, choice: Choice, most_bytes: int) -> int | None:
+    def last(self) -> int:
+        """Number of the newest letter; 0 if there is none."""
+        (last,) = self._database.execute("SELECT max(id) FROM letter").fetchone()
+        return last or 0
+
+    def begin_replay(self, choice: Choice, most_bytes: int, last: int) -> int | None:
         """Note that some of the chosen letters will arrive again: the first of one source.
+
+        Args:
+            choice: The letters.
+            most_bytes: Bytes of messages over which a replay takes no more.
+            last: Number of the last letter to take: later ones are of messages that failed again.
 
         Returns:
             The number of the replay; None if there is nothing to replay.
@@ -317,8 +327,9 @@ class DeadLetterStore:
         condition, values = choice.condition()
         rows = self._database.execute(
             "SELECT id, source, bytes FROM letter "
-            f"WHERE {condition} AND header IS NOT NULL AND replay IS NULL ORDER BY source, id",
-            values,
+            f"WHERE {condition} AND header IS NOT NULL AND replay IS NULL AND id <= ? "
+            "ORDER BY source, id",
+            [*values, last],
         )
         chosen: list[int] = []
         size, of = 0, None
