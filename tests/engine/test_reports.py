@@ -95,6 +95,10 @@ org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
 26/11/24 20:21:01 ERROR MicroBatchExecution: Query Levels [id = 7029b354, runId = 802] terminated with error
 26/11/24 20:21:01 ERROR ErrorNotifier: A fatal error has occurred.
 26/11/24 20:21:01 ERROR StreamingShuffleReader: 7029b 1 Task discovery thread failed.
+26/11/25 19:26:08 ERROR TransportResponseHandler: Still have 1 requests outstanding when connection from localhost/127.0.0.1:36739 is closed
+26/11/25 19:26:08 ERROR TransportClientFactory: Exception while bootstrapping client after 115 ms
+26/11/25 19:26:08 ERROR TransportClient: Failed to send RPC RPC 4806659832801108536 to localhost/127.0.0.1:36739
+26/11/25 19:26:12 ERROR StreamingShuffleClientHandler: 8f690 7 Streaming shuffle client handler caught exception.
 """  # noqa: E501
 
 

@@ -22,11 +22,14 @@ _ECHO = re.compile(
     r" ERROR (?:Utils: Aborting task|DataWritingSparkTask: Abort(?:ing|ed) commit for partition "
     r"|WriteToDataSourceV2Exec: Data source write support .* (?:is aborting|aborted)\."
     r"|ErrorNotifier: A fatal error has occurred\."
-    r"|StreamingShuffleReader: "
+    r"|StreamingShuffleReader: |StreamingShuffleClientHandler: "
+    r"|TransportResponseHandler: Still have \d+ requests? outstanding when connection from "
+    r"|TransportClientFactory: Exception while bootstrapping client "
+    r"|TransportClient: Failed to send RPC "
     r"|MicroBatchExecution: Query .* terminated with error"
     r"|TaskSetManager: .*Task \S+ in stage \S+ failed \d+ times; aborting job)"
 )
-"""Errors of Spark that only say that a query fails: the driver logs why, when it restarts it."""
+"""Errors of Spark that only say that a query ends: if it fails, the driver logs why."""
 _FAILED_TASK = re.compile(r" ERROR Executor: Exception in task ")
 """What Spark logs of a failed task; if it runs the task again, nothing else tells."""
 
