@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from wallaroo.cli.options import STATE_DIR, application_without_addresses
 from wallaroo.cli.saved_state import saved_state_lines
+from wallaroo.gateway.connectors.kafka.client import TopicClient
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -18,6 +21,7 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
+from wallaroo.model.kafka import KafkaSink, KafkaSource
 from wallaroo.model.windowing import problem_of_accumulator
 from wallaroo.observability import logs
 from wallaroo.run.user_output import reserved_stdout
@@ -31,7 +35,8 @@ from wallaroo.system.printable import printable
 def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Validate an application: report everything that is wrong with it, or else list its parts.
 
-    With --state-dir, check also that its state classes fit the saved entities, which it loads and
+    Settings of Kafka are checked unless they are in a file that this machine does not have. With
+    --state-dir, check also that its state classes fit the saved entities, which it loads and
     migrates without changing them.
 
     \b
@@ -41,12 +46,28 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """  # noqa: D301  (click reads \b)
     with reserved_stdout() as out:
         application = application_without_addresses(app, app_args)
+        _check_topics(application)
         for line in _lines(application):
             click.echo(printable(line), file=out)
         if state_dir is not None:
             logs.configure("warning")
             for line in saved_state_lines(application, state_dir):
                 click.echo(printable(line), file=out)
+
+
+def _check_topics(application: Application) -> None:
+    """Check settings of Kafka without its brokers, as far as they are on this machine.
+
+    Raises:
+        RuntimeFailure: A setting is invalid.
+    """
+    if find_spec("confluent_kafka") is None:
+        return
+    for end in (*application.sources, *application.sinks):
+        if isinstance(end, KafkaSource | KafkaSink):
+            file = end.topic.settings_file
+            if file is None or file.exists():
+                TopicClient(end.topic, threading.Event()).check()
 
 
 def _lines(application: Application) -> Iterator[str]:

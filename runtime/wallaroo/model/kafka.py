@@ -131,7 +131,7 @@ def problems_of(config: KafkaSourceConfig[Any] | KafkaSinkConfig[Any]) -> Iterat
         if start.tzinfo is None:
             yield f"start is {start!r}, which has no time zone"
     elif start not in {"earliest", "latest"} and (
-        isinstance(start, bool) or type(start) is not int
+        isinstance(start, bool) or type(start) is not int or start < 0
     ):
         yield f"start is {start!r}; expected 'earliest', 'latest', a datetime or milliseconds"
 
