@@ -11,6 +11,7 @@ import click
 
 from wallaroo.cli.options import STATE_DIR, application_without_addresses
 from wallaroo.cli.saved_state import saved_state_lines
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connectors.kafka.client import TopicClient
 from wallaroo.model.application import (
     Application,
@@ -66,8 +67,13 @@ def _check_topics(application: Application) -> None:
     for end in (*application.sources, *application.sinks):
         if isinstance(end, KafkaSource | KafkaSink):
             file = end.topic.settings_file
-            if file is None or file.exists():
+            if file is not None and not file.exists():
+                continue
+            try:
                 TopicClient(end.topic, threading.Event()).check()
+            except RuntimeFailure as error:
+                msg = f"{end.place}: {error}"
+                raise RuntimeFailure(msg) from error
 
 
 def _lines(application: Application) -> Iterator[str]:
