@@ -9,9 +9,15 @@ def decode(value):
 
 
 ORDERS = wallaroo.KafkaSourceConfig("orders", "127.0.0.1:9092", decode)
-ENCODE = wallaroo.encoder(bytes)
+
+
+@wallaroo.encoder
+def encode(output):
+    return output
+
+
 SINK = wallaroo.KafkaSinkConfig(
-    "results", "127.0.0.1:9092", ENCODE, settings={"compression.type": "zzz"}
+    "results", "127.0.0.1:9092", encode, settings={"compression.type": "zzz"}
 )
 
 
