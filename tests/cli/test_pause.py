@@ -51,7 +51,7 @@ def test_a_refusal_is_told_with_its_reason(token: Path) -> None:
 def test_the_token_is_required() -> None:
     ended = CliRunner().invoke(main, ["resume"])
     assert ended.exit_code == 2
-    assert "--dashboard-token-file is missing: to resume requires the dashboard's token" in (
+    assert "--dashboard-token-file is missing: name the file that `wallaroo run` was given" in (
         ended.output
     )
 

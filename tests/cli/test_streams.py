@@ -226,7 +226,7 @@ def test_an_interrupted_receiver_tells_what_it_has() -> None:
         receiving.process.send_signal(signal.SIGINT)
         code, _, err = receiving.end()
     assert code == 0
-    assert "received 1 messages, 5 bytes" in err
+    assert "received 1 message, 5 bytes" in err
 
 
 def test_a_last_line_needs_no_end() -> None:
@@ -246,7 +246,7 @@ def test_a_terminated_receiver_tells_what_it_has_and_what_was_cut_off() -> None:
         receiving.process.send_signal(signal.SIGTERM)
         code, _, err = receiving.end()
     assert code == 0
-    assert "received 1 messages, 9 bytes" in err
+    assert "received 1 message, 9 bytes" in err
     assert "an incomplete frame of 9 bytes" in err
 
 

@@ -98,6 +98,7 @@ org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
 26/11/25 19:26:08 ERROR TransportResponseHandler: Still have 1 requests outstanding when connection from localhost/127.0.0.1:36739 is closed
 26/11/25 19:26:08 ERROR TransportClientFactory: Exception while bootstrapping client after 115 ms
 26/11/25 19:26:08 ERROR TransportClient: Failed to send RPC RPC 4806659832801108536 to localhost/127.0.0.1:36739
+26/11/25 19:15:18 ERROR TransportRequestHandler: Error sending result RpcResponse[requestId=7036479185394378757,body=NioManagedBuffer[buf=java.nio.HeapByteBuffer[pos=0 lim=108 cap=108]]] to /127.0.0.1:53858; closing connection
 26/11/25 19:26:12 ERROR StreamingShuffleClientHandler: 8f690 7 Streaming shuffle client handler caught exception.
 """  # noqa: E501
 

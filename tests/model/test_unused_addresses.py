@@ -31,18 +31,24 @@ FROM_ARGS, FIXED = "wallaroo.tcp_parse_input_addrs(args)[0]", '"127.0.0.1", 7010
     ("address", "args", "unused"),
     [
         (FIXED, (), []),
-        (FIXED, ("--in", "127.0.0.1:7011"), ["--in"]),
-        (FIXED, ("--in", "127.0.0.1:99999", "--out", "nowhere"), ["--in", "--out"]),
+        (FIXED, ("--in", "127.0.0.1:7011"), ["--in 127.0.0.1:7011"]),
+        (
+            FIXED,
+            ("--in", "127.0.0.1:99999", "--out", "nowhere"),
+            ["--in 127.0.0.1:99999", "--out nowhere"],
+        ),
         (FIXED, ("--in", "Lines@127.0.0.1:7010", "--out", "127.0.0.1:7002"), []),
-        (FROM_ARGS, ("--in", "localhost:7011,127.0.0.1:7012"), []),
+        (FROM_ARGS, ("--in", "localhost:7011"), []),
+        (FROM_ARGS, ("--in", "localhost:7011,127.0.0.1:7012"), ["--in 127.0.0.1:7012"]),
     ],
 )
-def test_an_option_is_told_if_none_of_its_addresses_is_used(
+def test_addresses_that_are_not_used_are_told(
     address: str, args: tuple[str, ...], unused: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "lines.py"
     file.write_text(APP.format(address))
-    found = unused_addresses(ApplicationRef(str(file), args).load(), args)
-    assert [*found] == unused
-    if "--in" in found:
-        assert found["--in"] == "take them from tcp_parse_input_addrs(args) in application_setup"
+    found = [*unused_addresses(ApplicationRef(str(file), args).load(), args)]
+    assert [f"{one.option} {','.join(one.addresses)}" for one in found] == unused
+    for one in found:
+        function = {"--in": "tcp_parse_input_addrs", "--out": "tcp_parse_output_addrs"}[one.option]
+        assert one.advice == f"take them from {function}(args) in application_setup"

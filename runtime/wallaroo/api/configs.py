@@ -140,7 +140,7 @@ class TCPSourceConfig(Generic[Result_co]):
         framing: StreamFraming = "frames",
     ) -> None:
         self.name = name
-        self.host = host
+        self.host = host_of(host)
         self.port = port_of(port)
         self.decoder = decoder
         self.max_size = max_size
@@ -178,7 +178,7 @@ class HTTPSourceConfig(Generic[Result_co]):
         path: str = "/",
         max_size: int | None = None,
     ) -> None:
-        self.host = host
+        self.host = host_of(host)
         self.port = port_of(port)
         self.decoder = decoder
         self.path = path
@@ -299,7 +299,7 @@ class TCPSinkConfig(Generic[In_contra]):
         *,
         sequenced: bool = False,
     ) -> None:
-        self.host = host
+        self.host = host_of(host)
         self.port = port_of(port)
         self.encoder = encoder
         self.sequenced = sequenced
@@ -332,6 +332,18 @@ class FileSinkConfig(Generic[In_contra]):
         self.encoder = encoder
         self.framing = framing
         self.place = calling_place()
+
+
+def host_of(host: Any) -> str:
+    """Return *host*.
+
+    Raises:
+        TypeError: It is not text.
+    """
+    if not isinstance(host, str):
+        msg = f"the host is {host!r}; expected a name or an address, such as '127.0.0.1'"
+        raise TypeError(msg)
+    return host
 
 
 def port_of(port: Any) -> int:

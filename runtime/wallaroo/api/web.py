@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal
 
 from wallaroo.api.class_api import EncoderClass
-from wallaroo.api.configs import port_of
+from wallaroo.api.configs import host_of, port_of
 from wallaroo.api.functions import Encoder, In_contra
 from wallaroo.api.places import calling_place
 
@@ -54,7 +54,7 @@ class SSESinkConfig(Generic[In_contra]):
         viewers: int = 100,
         keep_bytes: int = 8 * 1024**2,
     ) -> None:
-        self.host = host
+        self.host = host_of(host)
         self.port = port_of(port)
         self.encoder = encoder
         self.path = path

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from wallaroo.cli.option_tree import Option, Options
-from wallaroo.cli.option_types import FILE
+from wallaroo.cli.option_types import FILE, NumberType
 from wallaroo.cli.options import (
     ACCEPT_LOST_JOURNAL,
     DASHBOARD,
@@ -35,7 +35,7 @@ OPTIONS = Options(
     gateway=GATEWAY_ACCESS.but(
         patience_s=Option(
             "--gateway-patience",
-            type=click.FloatRange(0),
+            type=NumberType(),
             help="Seconds for which to retry while the gateway is unavailable.",
         )
     ),

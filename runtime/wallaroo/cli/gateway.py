@@ -82,9 +82,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 @click.command()
 @OPTIONS
-@click.option(
-    "--child", is_flag=True, hidden=True, help="Report to the parent on stdout; exit with it."
-)
+@click.option("--child", is_flag=True, hidden=True, help="Exit with the parent process.")
 def gateway(child: bool, **options: Any) -> None:
     """Run an application's sources and sinks: journal its messages and deliver its outputs.
 

@@ -15,6 +15,23 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 """A file, as a click type."""
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
 """A directory, as a click type."""
+_MOST = 1_000_000_000
+
+
+class NumberType(click.FloatRange):
+    """A number from 0 on that, in seconds, clocks can count up to, as a click type."""
+
+    def __init__(self, *, positive: bool = False) -> None:
+        super().__init__(0, min_open=positive)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Check *value*."""
+        number = float(super().convert(value, param, ctx))
+        if not number <= _MOST:  # or it is NaN
+            self.fail(f"{value!r} is not a number up to {_MOST:,}", param, ctx)
+        return number
 
 
 class AddressType(click.ParamType):  # type: ignore[type-arg]

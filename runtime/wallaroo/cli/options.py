@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from wallaroo.cli.option_tree import Command, Decorator, Option, Options, Part
-from wallaroo.cli.option_types import DIRECTORY, FILE, AddressType, LevelsType, SettingType
+from wallaroo.cli.option_types import (
+    DIRECTORY,
+    FILE,
+    AddressType,
+    LevelsType,
+    NumberType,
+    SettingType,
+)
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.registry import ENGINES, VARIABLE
@@ -30,7 +37,7 @@ _PLACEHOLDERS = ",".join(["127.0.0.1:0"] * 16)
 _MIB, _GIB = 1024**2, 1024**3
 _DAY_S = 24 * 3600.0
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = NumberType(positive=True)
 
 
 def together(*decorators: Decorator) -> Callable[[Command], Command]:
@@ -168,7 +175,7 @@ MASTER = Option("--master", help="Spark master URL.")
 DRIVER_MEMORY = Option("--driver-memory", help="Java heap of the driver, as in 1g.")
 FUNCTION_TIMEOUT = Option(
     "--function-timeout",
-    type=click.FloatRange(0),
+    type=NumberType(),
     help="Seconds that a function of the application may take for one message before the "
     "message becomes a dead letter; 0 for no limit.",
 )
@@ -254,12 +261,12 @@ SOURCE_LIMITS = Options(
     ),
     idle_s=Option(
         "--idle-timeout",
-        type=click.FloatRange(0),
+        type=NumberType(),
         help="Seconds after which an idle sender is disconnected; 0 for never.",
     ),
     frame_s=Option(
         "--frame-timeout",
-        type=click.FloatRange(0),
+        type=NumberType(),
         help="Seconds within which a frame, or each 64 KiB of a large one, must arrive "
         "completely; otherwise its sender is disconnected. 0 for no limit.",
     ),

@@ -48,7 +48,10 @@ def resume(url: str, token_file: Path | None) -> None:
 
 def _ask(url: str, token_file: Path | None, action: str) -> bool:
     if token_file is None:
-        msg = f"--dashboard-token-file is missing: to {action} requires the dashboard's token"
+        msg = (
+            "--dashboard-token-file is missing: name the file that `wallaroo run` was given as "
+            f"--ui-token-file; whoever is to {action} a run must have its token"
+        )
         raise UsageError(msg)
     answer: dict[str, Any] = DashboardClient(url, read_token(token_file)).post(action)
     return bool(answer["changed"])

@@ -41,7 +41,7 @@ _READ_BYTES = 256 * 1024
 @click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @click.option(
     "--to",
-    type=click.File("wb"),
+    type=click.File("wb", lazy=False),
     help="File to write the outputs to.  [default: standard output for lines, otherwise none]",
 )
 def receive(

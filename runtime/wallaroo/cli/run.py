@@ -9,7 +9,7 @@ import click
 
 from wallaroo.cli.gateway import command_line
 from wallaroo.cli.option_tree import Option, Options
-from wallaroo.cli.option_types import FILE
+from wallaroo.cli.option_types import FILE, NumberType
 from wallaroo.cli.options import (
     ACCEPT_LOST_JOURNAL,
     DASHBOARD,
@@ -54,7 +54,7 @@ OPTIONS = Options(
     accept_lost_journal=ACCEPT_LOST_JOURNAL,
     drain_timeout_s=Option(
         "--drain-timeout",
-        type=click.FloatRange(0),
+        type=NumberType(),
         help="Seconds to continue after a stop signal until everything is processed and delivered. "
         "Anything left after that is kept for the next start, and the exit code is 1.",
     ),

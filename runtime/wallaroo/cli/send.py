@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.option_types import FILE, AddressType
+from wallaroo.cli.option_types import FILE, AddressType, NumberType
 from wallaroo.cli.streams import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure
@@ -40,7 +40,7 @@ _CONNECT_TIMEOUT_S = 10.0
     "raw-lines: lines of text, sent unchanged, to a source of lines. "
     "raw: bytes, sent unchanged; each piece read counts as one message.",
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second.")
+@click.option("--rate", type=NumberType(positive=True), help="Messages per second.")
 @click.option("--repeat", default=1, type=click.IntRange(1), help="How often to send FILE.")
 @click.option(
     "--acked",

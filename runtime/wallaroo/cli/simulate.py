@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import click
 
 from wallaroo.api.places import Place
+from wallaroo.cli.option_types import NumberType
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
@@ -51,14 +52,14 @@ _SHOWN_DEAD_LETTERS = 20
 @click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0),
+    type=NumberType(),
     default=0.0,
     show_default=True,
     help="Seconds between two messages, on the simulation's clock, which starts at 0.",
 )
 @click.option(
     "--until",
-    type=click.FloatRange(0),
+    type=NumberType(),
     help="Seconds to which the clock advances after the last message, so that windows close.",
 )
 @click.option("--show-state", is_flag=True, help="Print the entities afterwards, as JSON lines.")

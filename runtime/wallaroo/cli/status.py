@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from wallaroo.cli.option_types import NumberType
 from wallaroo.run.kubernetes.release import MAX_LAG_S, ReleaseStatus, load_api, release_status
 from wallaroo.system.printable import printable
 
@@ -26,7 +27,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 )
 @click.option(
     "--max-lag",
-    type=click.FloatRange(0),
+    type=NumberType(),
     default=MAX_LAG_S,
     show_default=True,
     metavar="SECONDS",

@@ -84,11 +84,12 @@ class Progress:
 
     def line(self) -> str:
         """The counts and the rate so far."""
+        unit = "message" if self.messages == 1 else "messages"
+        counts = f"{self.messages:,} {unit}, {self.bytes:,} bytes"
         if not self._rates:
-            return f"{self._verb} {self.messages:,} messages, {self.bytes:,} bytes"
+            return f"{self._verb} {counts}"
         duration = time.monotonic() - self._started if self._started is not None else 0.0
         rate = f", {self.messages / duration:,.0f} messages/s" if duration > 0 else ""
-        counts = f"{self.messages:,} messages, {self.bytes:,} bytes"
         return f"{self._verb} {counts} in {duration:.1f} s{rate}"
 
     def close(self) -> None:

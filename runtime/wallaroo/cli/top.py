@@ -9,6 +9,7 @@ import urllib.request
 from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from rich.console import Console
@@ -80,6 +81,11 @@ class DashboardClient:
     def __init__(self, url: str, token: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             url = f"http://{url}"
+        try:
+            urlsplit(url)
+        except ValueError as error:
+            msg = f"{url!r} is not the address of a dashboard: {error}"
+            raise UsageError(msg) from error
         self._url = url.rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.failure: str | None = None

@@ -25,7 +25,7 @@ _ECHO = re.compile(
     r"|StreamingShuffleReader: |StreamingShuffleClientHandler: "
     r"|TransportResponseHandler: Still have \d+ requests? outstanding when connection from "
     r"|TransportClientFactory: Exception while bootstrapping client "
-    r"|TransportClient: Failed to send RPC "
+    r"|TransportClient: Failed to send RPC |TransportRequestHandler: Error sending result "
     r"|MicroBatchExecution: Query .* terminated with error"
     r"|TaskSetManager: .*Task \S+ in stage \S+ failed \d+ times; aborting job)"
 )

@@ -118,12 +118,18 @@ class ApplicationRef:
             return resolve(declared, self.max_frame, _serialization(module))
 
     def _check(self) -> None:
+        if not self.app:
+            msg = "the name of the application is empty"
+            raise UsageError(msg)
         path = Path(self.app)
         if path.is_dir() and not (path / "application.py").is_file():
             msg = f"the directory {self.app} has no application.py"
             raise UsageError(msg)
         if path.suffix == ".py" and not path.is_file():
             msg = f"the file {self.app!r} does not exist"
+            raise UsageError(msg)
+        if path.is_file() and path.suffix != ".py":
+            msg = f"the file {self.app!r} is not an application: its name does not end with .py"
             raise UsageError(msg)
         if path.suffix == ".py" and path.stem in _TAKEN:
             msg = f"the file {self.app!r} has the name of the module {path.stem}, which Python or "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
@@ -10,24 +11,32 @@ from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 
 
-def unused_addresses(application: Application, args: Sequence[str]) -> dict[str, str]:
-    """The options of *args* none of whose addresses is one of the application's.
+@dataclass(frozen=True)
+class Unused:
+    """Addresses of one option that no source, or no sink, has."""
 
-    Returns:
-        What to write in `application_setup`, by option.
-    """
-    ends: dict[str, Sequence[Any]] = {"--in": application.sources, "--out": application.sinks}
-    parse = {"--in": tcp_parse_input_addrs, "--out": tcp_parse_output_addrs}
-    found = {}
-    for option, of_option in ends.items():
+    option: str
+    addresses: tuple[str, ...]
+    """`HOST:PORT`, or the whole value of an option that is not one."""
+    advice: str
+    """How `application_setup` would use them."""
+
+
+def unused_addresses(application: Application, args: Sequence[str]) -> Iterator[Unused]:
+    """Yield the addresses of `--in` and `--out` in *args* that *application* does not use."""
+    of_options: dict[str, tuple[Any, Sequence[Any]]] = {
+        "--in": (tcp_parse_input_addrs, application.sources),
+        "--out": (tcp_parse_output_addrs, application.sinks),
+    }
+    for option, (parse, ends) in of_options.items():
         if option not in args:
             continue
+        used = {(getattr(end, "host", None), str(getattr(end, "port", ""))) for end in ends}
         try:
-            given = {(address.host, address.port) for address in parse[option](args)}
+            given = [(address.host, address.port) for address in parse(args)]
+            unused = tuple(f"{host}:{port}" for host, port in given if (host, port) not in used)
         except UsageError:
-            given = set()
-        if given.isdisjoint(
-            (getattr(end, "host", None), str(getattr(end, "port", ""))) for end in of_option
-        ):
-            found[option] = f"take them from {parse[option].__name__}(args) in application_setup"
-    return found
+            unused = (args[args.index(option) + 1],)
+        if unused:
+            advice = f"take them from {parse.__name__}(args) in application_setup"
+            yield Unused(option, unused, advice)

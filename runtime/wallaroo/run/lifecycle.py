@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -116,8 +117,8 @@ class Lifecycle(ABC):
         with captured_user_output():
             application = reference.load()
         self._signals.handle()  # user code may have replaced the handlers
-        for option, advice in unused_addresses(application, reference.args).items():
-            log.warning("addresses not used", option=option, advice=advice)
+        for unused in unused_addresses(application, reference.args):
+            log.warning("addresses not used", **asdict(unused))
         return application
 
     def _check_classes(self, state: StateDirectory, application: Application) -> None:

@@ -267,8 +267,7 @@ class Java:
         if code in _OUT_OF_MEMORY:
             return (
                 f"Spark's Java ran out of memory{when} (-Xmx{self._memory}): give it more with "
-                "--driver-memory or --conf spark.driver.memory, then start again with the same "
-                "--state-dir"
+                "--conf spark.driver.memory=2g or more, then start again with the same --state-dir"
             )
         how, remedy = how_ended(code, self._kills), what_to_do(code, self._kills)
         return f"Spark's Java {how}{when}: {remedy}"

@@ -65,8 +65,8 @@ def failure_of(error: str) -> Failure:
     reason = cause_of(error)
     if _OUT_OF_MEMORY in reason:
         reason = (
-            "Spark's Java ran out of memory; give it more with --driver-memory, or on executors "
-            f"with --conf spark.executor.memory ({reason})"
+            "Spark's Java ran out of memory; give it more with --conf spark.driver.memory, or on "
+            f"executors with --conf spark.executor.memory ({reason})"
         )
     return Failure(reason, damage=is_damage(error))
 
