@@ -30,6 +30,8 @@ _WARM_UP_TURNS = 4
 _REMOVAL_S = 10.0
 """Seconds for the processes of a killed run to end."""
 _REMOVAL_CHECK_S = 0.05
+_NOT_USED = "addresses not used"
+"""What is logged where sources read topics: there are addresses for all sources."""
 _TERMINATED = 128 + signal.SIGTERM
 """Exit code after SIGTERM, as of a shell."""
 
@@ -140,6 +142,8 @@ def _application_directory(app: str) -> Path:
 
 
 def _show(event: dict[str, object]) -> None:
+    if event["event"] == _NOT_USED:
+        return
     if event.get("level") in ("warning", "error"):
         click.echo(f"{event}", err=True)
 
