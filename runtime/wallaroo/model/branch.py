@@ -234,9 +234,10 @@ class BranchResolver:
             return None
         name = getattr(computation, "name", "")
         is_computation = isinstance(computation, (AnyComputation, AnyStateComputation, *GATHERED))
-        if is_computation and not isinstance(name, str):
+        if is_computation and not (isinstance(name, str) and name):
+            due = "a text" if name == "" else "a str"
             self._problems.add(
-                step.place, f"{where}: the name of a step is {describe(name)}; expected a str"
+                step.place, f"{where}: the name of a step is {describe(name)}; expected {due}"
             )
             return None
         return computation
@@ -264,6 +265,8 @@ class BranchResolver:
             due = "windows with an aggregation, such as range_windows(…).over(…)"
         is_sink = type(computation).__name__.endswith("SinkConfig")
         remedy = "; write to_sink(…)" if is_sink else ""
+        if inspect.isclass(computation):
+            remedy = "; it has no method compute"
         self._problems.add(
             step.place, f"{where}: {kind} expects {due}, but got {describe(computation)}{remedy}"
         )

@@ -170,7 +170,8 @@ class SinkResolver:
             )
             encode = encode.function
         else:
-            problem = not_a("encoder", encode, "decorate it with @encoder")
+            remedy = "decorate it with @encoder" if callable(encode) else "it has no method encode"
+            problem = not_a("encoder", encode, remedy)
             self._problems.add(config.place, f"{where}: {problem}")
         return encode, place
 

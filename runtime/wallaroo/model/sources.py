@@ -251,7 +251,8 @@ class SourceResolver:
                     made.function, 1, f"{where}: decoder {name_of(made)}", "payload"
                 )
                 return framing, made.function
-            problem = not_a("decoder", made, "decorate it with @decoder")
+            remedy = "decorate it with @decoder" if callable(made) else "it has no method decode"
+            problem = not_a("decoder", made, remedy)
         except ValueError as error:
             problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
             if missing_instance(decoder, "decode") is not None:

@@ -15,7 +15,7 @@ from wallaroo.model.application import (
     StatePartition,
 )
 from wallaroo.model.keys.buckets import stable_hash
-from wallaroo.model.problems import IMMUTABLE, Problems, describe, name_of
+from wallaroo.model.problems import IMMUTABLE, Problems, describe, missing_instance, name_of
 from wallaroo.model.state_timing import DeclaredTimings
 from wallaroo.model.versions import Versions
 from wallaroo.model.windows import Windows
@@ -47,6 +47,9 @@ class StateResolver:
         self, step: DeclaredStep, state: Any, label: str
     ) -> tuple[object, Callable[[], Any]]:
         """Return the class of the entities, or of their builder, and a factory for them."""
+        if (problem := missing_instance(state, "build")) is not None:
+            self._problems.add(step.place, f"{label}: state builder: {problem}")
+            return object, object
         if callable(getattr(state, "build", None)):  # a state builder of the first generation
             return (state if inspect.isclass(state) else type(state)), state.build
         if inspect.isclass(state):
@@ -60,7 +63,7 @@ class StateResolver:
                     "each entity keeps its first value; use a class with attributes",
                 )
             return state, entity_factory(state)
-        due = "expected a class"
+        due = "expected a class, or an object with a method build"
         if state is None:
             due = "name its class in the decorator: state=…"
         self._problems.add(step.place, f"{label}: the state is {describe(state)}; {due}")
