@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import collections
 import importlib
+import os
 import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -32,8 +32,6 @@ _REMOVAL_S = 10.0
 _REMOVAL_CHECK_S = 0.05
 _NOT_USED = "addresses not used"
 """What is logged where sources read topics: there are addresses for all sources."""
-_TERMINATED = 128 + signal.SIGTERM
-"""Exit code after SIGTERM, as of a shell."""
 
 
 class DemoData(Protocol):
@@ -88,14 +86,19 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
     rounds = list(data.rounds(messages, seed))
     expected = list(data.expected(rounds))
     state = Path(tempfile.mkdtemp(prefix="wallaroo-demo-"))
-    terminated = threading.Event()
 
-    def terminate(*_signal: object) -> None:
-        terminated.set()
-        kill_children()  # because Python ignores an exit that is raised in some of its callbacks
-        sys.exit(_TERMINATED)
+    def end(number: int, _frame: object) -> None:
+        """End at once: what a handler raises is lost in some callbacks, and Arrow prints it."""
+        kill_children()
+        _remove(state)
+        if number == signal.SIGINT:
+            click.echo("interrupted", err=True)
+        os._exit(128 + number)  # as a shell reports a signal
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    ending = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        ending.append(signal.SIGINT)
+    before = {number: signal.signal(number, end) for number in ending}
     try:
         senders = Senders(application)
         with Outputs(application, data.OUTPUT_FRAMING) as outputs:
@@ -111,10 +114,9 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
                 running.stop()
         table = _Result(data, rounds, expected, sent_at, outputs.received)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         _remove(state)
-        if terminated.is_set():
-            sys.exit(_TERMINATED)
     table.show(application.name)
     if table.problems:
         sys.exit(1)
