@@ -71,6 +71,9 @@ class _Resolver:
                 self._problem(
                     place, f"two pipelines are named {name!r}: the other is at {seen[name]}"
                 )
+            if not isinstance(name, str):
+                what = f"the name of a pipeline is {describe(name)}; expected a str"
+                self._problem(place, what)
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
         self._check_ends(declared.pipelines)

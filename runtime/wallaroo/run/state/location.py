@@ -29,6 +29,8 @@ def default_state_dir(application: ApplicationRef, name: str) -> Path:
         ...     found = default_state_dir(ApplicationRef(directory), "Word Count")
         ...     str(found.relative_to(Path(directory).resolve()))
         '.wallaroo/word-count'
+        >>> _file_name("..")  # and not the directory of the application
+        'application'
     """
     directory, own = application.directory, _file_name(name)
     if directory is not None:
@@ -47,4 +49,4 @@ def state_here(used: Path, name: str) -> Path | None:
 
 
 def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-").lower() or "application"
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.").lower() or "application"
