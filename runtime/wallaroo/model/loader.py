@@ -158,8 +158,6 @@ class ApplicationRef:
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
         except (Exception, SystemExit) as error:
-            if _is_done(error):
-                raise
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
 
@@ -261,7 +259,8 @@ def _describe_error(error: BaseException, directory: Path | None) -> str:
         if frames_of_app
         else ""
     )
-    return f"{type(error).__name__}: {printable(error)}{_remedy(error)}{place}"
+    text = printable(error)
+    return f"{type(error).__name__}{f': {text}' if text else ''}{_remedy(error)}{place}"
 
 
 def _remedy(error: BaseException) -> str:
