@@ -13,7 +13,8 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-_RECORDS = {"record", "error"}
+from wallaroo.codecs._avro_walk import RECORDS, resolved
+
 _OF_JSON: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
     "boolean": (bool,),
@@ -84,7 +85,7 @@ class _Values:
         """The value of *schema* that *default* stands for."""
         schema = self._definition(schema, default)
         kind = schema["type"]
-        if kind in _RECORDS:
+        if kind in RECORDS:
             return {
                 field["name"]: self.of(
                     field["type"],
@@ -111,10 +112,8 @@ class _Values:
         return schema
 
     def _fits(self, schema: Any, default: Any) -> bool:
-        kind = schema
-        while not isinstance(kind, str) or kind in self._named:
-            kind = self._named[kind] if isinstance(kind, str) else kind["type"]
-        kinds = _OF_JSON[kind]
+        schema = resolved(schema, self._named)
+        kinds = _OF_JSON[schema if isinstance(schema, str) else schema["type"]]
         return isinstance(default, kinds) and (bool in kinds or not isinstance(default, bool))
 
 

@@ -11,9 +11,10 @@ import decimal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from wallaroo.codecs._avro_walk import RECORDS
+
 Check = Callable[[Any, str], str | None]
 """From a value and its path to what is wrong with it."""
-_RECORDS = {"record", "error"}
 
 
 def check_of(schema: Any, named: Mapping[str, Any]) -> Check | None:
@@ -47,7 +48,7 @@ class _Checks:
         if (make := _LOGICAL.get(schema.get("logicalType", ""))) is not None:
             return make(schema)
         kind = schema["type"]
-        if kind in _RECORDS:
+        if kind in RECORDS:
             return self._record(schema)
         if kind in {"array", "map"}:
             return _of_items(self.of(schema["items" if kind == "array" else "values"]))
@@ -98,7 +99,7 @@ class _Checks:
             return lambda value: isinstance(value, datetime.datetime)
         if logical == "decimal":
             return lambda value: isinstance(value, decimal.Decimal)
-        if schema["type"] in _RECORDS:
+        if schema["type"] in RECORDS:
             needed = [field["name"] for field in schema["fields"] if "default" not in field]
             return lambda value: isinstance(value, dict) and all(n in value for n in needed)
         kinds = {"array": (list, tuple), "map": (dict,)}.get(schema["type"], ())

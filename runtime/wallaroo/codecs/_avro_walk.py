@@ -7,6 +7,7 @@ before it is decoded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 Parsed = Any
@@ -18,7 +19,7 @@ _MAX_VARINT = 10
 _FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _NUMBERS = {"int", "long"}
 _TEXTS = {"bytes", "string"}
-_RECORDS = {"record", "error"}
+RECORDS = {"record", "error"}
 _DEFINED = ("record", "error", "array", "map", "fixed", "enum")
 
 
@@ -57,7 +58,7 @@ class Walk:
 
     def _least(self, schema: Parsed, inside: tuple[str, ...]) -> int:
         """The least bytes that a value takes; notes what values have to be checked for."""
-        schema = _resolved(schema, self._named)
+        schema = resolved(schema, self._named)
         if isinstance(schema, str):
             return _FIXED_SIZES.get(schema, 1)
         if isinstance(schema, list):
@@ -65,7 +66,7 @@ class Walk:
         kind, name = schema["type"], schema.get("name", "")
         if name:
             self._named.setdefault(name, schema)
-        if kind in _RECORDS:
+        if kind in RECORDS:
             if name in inside:
                 self._recursive = True
                 return 1
@@ -97,14 +98,14 @@ class _Walker:
         Raises:
             Damaged: There is none.
         """
-        schema = _resolved(schema, self._named)
+        schema = resolved(schema, self._named)
         if isinstance(schema, str):
             return self._plain(schema, at, path)
         if isinstance(schema, list):
             branch, at = self._index(len(schema), "branches", at, path)
             return self.value(schema[branch], at, path, depth)
         kind = schema["type"]
-        if kind in _RECORDS:
+        if kind in RECORDS:
             return self._record(schema, at, path, depth)
         if kind == "fixed":
             return self._bytes(int(schema["size"]), at, path)
@@ -183,7 +184,7 @@ class _Walker:
         raise _damaged("the message is truncated" if ended else "no number", path, at)
 
 
-def _resolved(schema: Parsed, named: dict[str, Any]) -> Parsed:
+def resolved(schema: Parsed, named: Mapping[str, Any]) -> Parsed:
     """A union, the name of a primitive type, or the definition of another one."""
     while True:
         if isinstance(schema, str):

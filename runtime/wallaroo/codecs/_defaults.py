@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from wallaroo.codecs._made import required
+from wallaroo.codecs._type_walk import types_in
 from wallaroo.model.callers import one_call
 
+_COLLECTIONS = {list, tuple, set, frozenset}
 _Fields = tuple[tuple[tuple[str, Any], ...], tuple[str, ...]]
 """Names and defaults that may be missing in objects of a class, and fields that hold objects."""
 
@@ -35,14 +37,14 @@ def with_defaults(kind: Any, make: Callable[[Any], Any], codec: str) -> Callable
     """
     inspect = required("msgspec", codec).inspect
     classes: dict[type, _Fields] = {}
-    for info in _with_fields(inspect.type_info(kind), set()):
+    for info in _with_fields(inspect.type_info(kind)):
         defaults = (
             (field.name, field.default)
             for field in info.fields
             if isinstance(info, inspect.DataclassType)
             and getattr(info.cls, field.name, inspect) is field.default
         )
-        nested = (field.name for field in info.fields if any(_with_fields(field.type, set())))
+        nested = (field.name for field in info.fields if any(_with_fields(field.type)))
         classes[info.cls] = tuple(defaults), tuple(nested)
     if not any(defaults for defaults, _ in classes.values()):
         return make
@@ -57,22 +59,9 @@ def with_defaults(kind: Any, make: Callable[[Any], Any], codec: str) -> Callable
     return call
 
 
-def _with_fields(info: Any, seen: set[int]) -> Iterator[Any]:
+def _with_fields(info: Any) -> Iterator[Any]:
     """Yield the types in *info* that have fields."""
-    if id(info) in seen:
-        return
-    seen.add(id(info))
-    fields = getattr(info, "fields", None)
-    if fields is not None:
-        yield info
-    for field in fields or ():
-        yield from _with_fields(field.type, seen)
-    for name in ("item_type", "key_type", "value_type", "type"):
-        if (part := getattr(info, name, None)) is not None:
-            yield from _with_fields(part, seen)
-    for name in ("types", "item_types"):
-        for part in getattr(info, name, ()):
-            yield from _with_fields(part, seen)
+    return (part for _, part in types_in(info) if hasattr(part, "fields"))
 
 
 def _completing(classes: dict[type, _Fields]) -> Callable[[Any], None]:
@@ -95,6 +84,3 @@ def _completing(classes: dict[type, _Fields]) -> Callable[[Any], None]:
                 complete(item)
 
     return complete
-
-
-_COLLECTIONS = {list, tuple, set, frozenset}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._made import name_of_type, required
+from wallaroo.codecs._type_walk import types_in
 from wallaroo.model.callers import one_call
 
 _SHOWN = 3
@@ -38,8 +39,8 @@ def check_type(kind: Any, codec: str) -> None:
     except Exception as error:  # whatever annotations raise when they are resolved
         msg = f"{codec}: messages cannot be of type {kind!r}: {error}"
         raise TypeError(msg) from None
-    for where, custom in _customs(info, "", set()):
-        if not is_model(custom):
+    for where, part in types_in(info):
+        if isinstance(part, msgspec.inspect.CustomType) and not is_model(custom := part.cls):
             found = f"the class {custom.__name__}" if isinstance(custom, type) else repr(custom)
             msg = (
                 f"{codec}: {where}{found} says nothing about its fields; expected a dataclass, a "
@@ -47,23 +48,6 @@ def check_type(kind: Any, codec: str) -> None:
                 "such as int, list[int] or datetime"
             )
             raise TypeError(msg)
-
-
-def _customs(info: Any, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the types in *info* that msgspec does not know, each with the field that has it."""
-    if id(info) in seen:
-        return
-    seen.add(id(info))
-    if type(info).__name__ in {"CustomType", "RawType"} and hasattr(info, "cls"):
-        yield where, info.cls
-    for field in getattr(info, "fields", ()):
-        yield from _customs(field.type, f"its field {field.name}: ", seen)
-    for name in ("item_type", "key_type", "value_type", "type"):
-        if (part := getattr(info, name, None)) is not None:
-            yield from _customs(part, where, seen)
-    for name in ("types", "item_types"):
-        for part in getattr(info, name, ()):
-            yield from _customs(part, where, seen)
 
 
 @one_call
