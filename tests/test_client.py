@@ -187,7 +187,7 @@ def test_send_goes_on_behind_what_is_accepted(running: Running, tmp_path: Path) 
     file.write_bytes(b"a\nb\nc\n")
     second = CliRunner().invoke(main, [*arguments, "--acked", "day"])
     assert "2 messages of 'day' were already accepted" in second.output
-    assert "sent 1 message" in second.output
+    assert "sent 1 message, " in second.output
     assert payloads(running) == [b"a", b"b", b"c"]
 
 

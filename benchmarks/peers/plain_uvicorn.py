@@ -11,6 +11,8 @@ from typing import Any
 
 import uvicorn
 
+from wallaroo.gateway.connectors.http.serving import OPTIONS
+
 _Message = MutableMapping[str, Any]
 
 
@@ -30,15 +32,4 @@ async def answer(
 if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         print("{}:{}".format(*listener.getsockname()), flush=True)
-        config = uvicorn.Config(
-            answer,
-            http="h11",
-            log_config=None,
-            access_log=False,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
-        )
-        uvicorn.Server(config).run([listener])
+        uvicorn.Server(uvicorn.Config(answer, http="h11", **OPTIONS)).run([listener])

@@ -1,4 +1,4 @@
-"""Addresses on the command line that no source or sink has are told."""
+"""`wallaroo run` reports addresses on its command line that no source or sink uses."""
 
 from __future__ import annotations
 

@@ -74,12 +74,16 @@ def _check_numbers(
     for number in choice.ids:
         if number not in by_number:
             raise UsageError(_no_letter(number, where, state_dir))
-        if replay and by_number[number].payload is None:
-            msg = f"{_no_payload(number)}; it cannot be replayed"
+        if replay and (reason := _not_replayable(by_number[number])) is not None:
+            msg = f"{reason}; it cannot be replayed"
             raise UsageError(msg)
-        if replay and not by_number[number].pipeline:
-            msg = f"dead letter {number} was damaged on disk; it cannot be replayed"
-            raise UsageError(msg)
+
+
+def _not_replayable(letter: DeadLetter) -> str | None:
+    """Why *letter* cannot be replayed; None if it can."""
+    if letter.payload is None:
+        return _no_payload(letter.id)
+    return None if letter.pipeline else f"dead letter {letter.id} was damaged on disk"
 
 
 def _no_letter(number: int, where: str, state_dir: Path) -> str:
@@ -167,9 +171,9 @@ def replay(
     with dead_letter_actions(state_dir) as actions:
         _check_origin(actions, choice)
         _check_numbers(actions, choice, state_dir, replay=True)
-        before = {letter.id for letter in actions.letters(choice, _MAX_LETTERS)}
         count = actions.replay_letters(choice)
-        kept = sum(letter.id in before for letter in actions.letters(choice, _MAX_LETTERS))
+        left = actions.letters(choice, _MAX_LETTERS)  # with those that have failed again
+        kept = sum(_not_replayable(letter) is not None for letter in left)
     click.echo(f"{count} replayed" + f", {kept} kept, which cannot be replayed" * bool(kept))
 
 

@@ -55,6 +55,15 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
         if output is None:
             out.buffer.write(picture)
             return
+    write_picture(output, picture)
+
+
+def write_picture(output: Path, picture: bytes) -> None:
+    """Write *picture* to the file *output*.
+
+    Raises:
+        RuntimeFailure: It cannot be written.
+    """
     try:
         output.write_bytes(picture)
     except OSError as error:

@@ -50,7 +50,7 @@ def _ask(url: str, token_file: Path | None, action: str) -> bool:
     if token_file is None:
         msg = (
             "--dashboard-token-file is missing: name the file that `wallaroo run` was given as "
-            f"--ui-token-file; whoever is to {action} a run must have its token"
+            f"--ui-token-file, which is required to {action} it"
         )
         raise UsageError(msg)
     answer: dict[str, Any] = DashboardClient(url, read_token(token_file)).post(action)

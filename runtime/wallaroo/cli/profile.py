@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.flame_graph import ENGINE, by_step, flame_graph
+from wallaroo.cli.graph import write_picture
 from wallaroo.cli.option_types import FILE
 from wallaroo.cli.top import DashboardClient
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -50,7 +51,7 @@ def profile(url: str, seconds: int, output: Path) -> None:
       wallaroo profile --seconds 30 --output profile.svg
     """  # noqa: D301  (click reads \b)
     if not output.parent.is_dir():
-        msg = f"--output: there is no directory {str(output.parent)!r}"
+        msg = f"--output: the directory {str(output.parent)!r} does not exist"
         raise UsageError(msg)
     application = DashboardClient(url).get("application")
     stacks = by_step(_sample(application["pid"], seconds), application["functions"])
@@ -58,11 +59,7 @@ def profile(url: str, seconds: int, output: Path) -> None:
         msg = f"no batch ran in {seconds} s: send messages while the workers are sampled"
         raise RuntimeFailure(msg)
     title = f"{application['name']}: {seconds} s of all workers, by step"
-    try:
-        output.write_text(flame_graph(title, stacks))
-    except OSError as error:
-        msg = f"cannot write {output}: {error.strerror or error}"
-        raise RuntimeFailure(msg) from error
+    write_picture(output, flame_graph(title, stacks).encode())
     total = sum(stacks.values())
     shares: dict[str, int] = {}
     for (step, *_), samples in stacks.items():

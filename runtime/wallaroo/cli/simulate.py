@@ -23,7 +23,7 @@ from wallaroo.model.kafka import KafkaSource
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reserved_stdout
-from wallaroo.system.printable import printable, printable_lines
+from wallaroo.system.printable import counted, printable, printable_lines
 from wallaroo.testing import Simulation, messages_of
 from wallaroo.testing import simulate as run
 from wallaroo.wire.kafka_records import KafkaRecord
@@ -211,16 +211,14 @@ def _report(application: Application, messages: int, result: Simulation) -> None
     if (more := len(result.set_aside) - _SHOWN_DEAD_LETTERS) > 0:
         click.echo(f"and {more:,} more dead letters", err=True)
     counts = (
-        (messages, "message", "messages"),
-        (len(result.outputs), "output", "outputs"),
-        (len(result.set_aside), "dead letter", "dead letters"),
-        (len(result.late), "late message", "late messages"),
-        (len(result.unknown_keys), "unlisted key", "unlisted keys"),
+        (messages, "message"),
+        (len(result.outputs), "output"),
+        (len(result.set_aside), "dead letter"),
+        (len(result.late), "late message"),
+        (len(result.unknown_keys), "unlisted key"),
     )
     parts = [
-        f"{number:,} {one if number == 1 else several}"
-        for place, (number, one, several) in enumerate(counts)
-        if number or place <= 1
+        counted(number, noun) for place, (number, noun) in enumerate(counts) if number or place <= 1
     ]
     click.echo(", ".join(parts), err=True)
 

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Literal
 
+from wallaroo.system.printable import counted
 from wallaroo.wire.framing import Framing
 
 FramingName = Literal["u32", "lines", "raw"]
@@ -84,8 +85,7 @@ class Progress:
 
     def line(self) -> str:
         """The counts and the rate so far."""
-        unit = "message" if self.messages == 1 else "messages"
-        counts = f"{self.messages:,} {unit}, {self.bytes:,} bytes"
+        counts = f"{counted(self.messages, 'message')}, {self.bytes:,} bytes"
         if not self._rates:
             return f"{self._verb} {counts}"
         duration = time.monotonic() - self._started if self._started is not None else 0.0

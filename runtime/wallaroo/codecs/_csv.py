@@ -80,8 +80,8 @@ def csv_decoder(
 ) -> Decoder[Any]:
     """Make a decoder of rows: for sources whose messages are lines, or records of one row.
 
-    An empty cell is an empty text where the type is `str`; elsewhere, also for `str | None`, it is
-    the default of the field, or None if there is no default.
+    An empty cell is an empty string for a field of type `str`. For any other type, including
+    `str | None`, it is the default of the field, or None if the field has no default.
 
     Args:
         type: A dataclass, TypedDict, NamedTuple, `msgspec.Struct` or pydantic model whose fields

@@ -12,6 +12,7 @@ from wallaroo.model.callers import one_call, time_limited
 from wallaroo.model.gathering import Failed, Gathering
 from wallaroo.model.raised import short_repr
 from wallaroo.model.retrying import retrying
+from wallaroo.system.printable import counted
 
 
 @dataclass  # not frozen: it takes the name of its function
@@ -98,13 +99,9 @@ class Batching(Gathering):
         results = list(result)
         if len(results) != len(messages):
             msg = (
-                f"computation_batch {self.name!r} returned {_counted(len(results), 'result')} for "
-                f"{_counted(len(messages), 'message')}; return one for each, in order, or None in "
+                f"computation_batch {self.name!r} returned {counted(len(results), 'result')} for "
+                f"{counted(len(messages), 'message')}; return one for each, in order, or None in "
                 "its place"
             )
             raise ValueError(msg)
         return results
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -260,13 +260,13 @@ class BranchResolver:
             )
             self._problems.add(step.place, f"{sentence} pipelines; write left.join(right, …)")
             return
-        due = f"a function decorated with {decorator}"
+        due, remedy = f"a function decorated with {decorator}", ""
         if kind == "to_windows":
             due = "windows with an aggregation, such as range_windows(…).over(…)"
-        is_sink = type(computation).__name__.endswith("SinkConfig")
-        remedy = "; write to_sink(…)" if is_sink else ""
-        if inspect.isclass(computation):
+        elif inspect.isclass(computation):
             remedy = "; it has no method compute"
+        if type(computation).__name__.endswith("SinkConfig"):
+            remedy = "; write to_sink(…)"
         self._problems.add(
             step.place, f"{where}: {kind} expects {due}, but got {describe(computation)}{remedy}"
         )

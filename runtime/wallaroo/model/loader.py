@@ -132,8 +132,10 @@ class ApplicationRef:
             msg = f"the file {self.app!r} is not an application: its name does not end with .py"
             raise UsageError(msg)
         if path.suffix == ".py" and path.stem in _TAKEN:
-            msg = f"the file {self.app!r} has the name of the module {path.stem}, which Python or "
-            msg += "this runtime imports; rename it"
+            msg = (
+                f"the file {self.app!r} has the name of the module {path.stem}, which Python or "
+                "this runtime imports; rename it"
+            )
             raise UsageError(msg)
         if not path.exists() and (
             os.sep in self.app or not self.app.replace(".", "").isidentifier()

@@ -178,6 +178,19 @@ def not_a(kind: str, thing: Any, expected: str) -> str:
     return f"{describe(thing)} is not {'an' if kind[0] in 'aeiou' else 'a'} {kind}; {expected}"
 
 
+def not_decorated(kind: str, thing: Any, method: str) -> str:
+    """Return a message that *thing* has neither the decorator @*kind* nor, as an object, *method*.
+
+    Example:
+        >>> not_decorated("decoder", len, "decode")
+        'the function len is not a decoder; decorate it with @decoder'
+        >>> not_decorated("decoder", object(), "decode")
+        'an object of class object is not a decoder; it has no method decode'
+    """
+    due = f"decorate it with @{kind}" if callable(thing) else f"it has no method {method}"
+    return not_a(kind, thing, due)
+
+
 def _with_name(thing: Any) -> str:
     """The decorator whose inner function *thing* is, with a name for the function it was given."""
     decorator = thing.__qualname__.partition(".")[0]

@@ -34,7 +34,7 @@ from wallaroo.model.problems import (
     described_with,
     missing_instance,
     name_of,
-    not_a,
+    not_decorated,
 )
 
 
@@ -170,8 +170,7 @@ class SinkResolver:
             )
             encode = encode.function
         else:
-            remedy = "decorate it with @encoder" if callable(encode) else "it has no method encode"
-            problem = not_a("encoder", encode, remedy)
+            problem = not_decorated("encoder", encode, "encode")
             self._problems.add(config.place, f"{where}: {problem}")
         return encode, place
 

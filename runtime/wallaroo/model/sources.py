@@ -41,6 +41,7 @@ from wallaroo.model.problems import (
     missing_instance,
     name_of,
     not_a,
+    not_decorated,
     url_path,
     whole_number,
 )
@@ -251,8 +252,7 @@ class SourceResolver:
                     made.function, 1, f"{where}: decoder {name_of(made)}", "payload"
                 )
                 return framing, made.function
-            remedy = "decorate it with @decoder" if callable(made) else "it has no method decode"
-            problem = not_a("decoder", made, remedy)
+            problem = not_decorated("decoder", made, "decode")
         except ValueError as error:
             problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
             if missing_instance(decoder, "decode") is not None:

@@ -24,6 +24,16 @@ def printable(text: object) -> str:
     return _ONE_LINE.sub(_escaped, str(text))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return *number* with *noun*, in the plural unless it is one.
+
+    Example:
+        >>> counted(1, "message"), counted(2_000, "message")
+        ('1 message', '2,000 messages')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def printable_lines(text: str) -> str:
     r"""Escape *text* except for its line feeds.
 

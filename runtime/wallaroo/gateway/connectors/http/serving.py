@@ -6,6 +6,8 @@ import re
 import socket
 import ssl
 import threading
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
 import uvicorn
@@ -15,6 +17,16 @@ from wallaroo.gateway.connectors.http.heads import timed_heads
 
 _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
+OPTIONS: Mapping[str, Any] = {
+    "log_config": None,
+    "access_log": False,
+    "interface": "asgi3",
+    "lifespan": "off",
+    "ws": "none",
+    "proxy_headers": False,
+    "server_header": False,
+}
+"""Options of uvicorn that a plain one is compared with in benchmarks."""
 HEAD_S = 10.0
 """As many as a sender has to begin TLS."""
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
@@ -47,13 +59,7 @@ class Serving:
         config = uvicorn.Config(
             _with_paths(app),
             http=timed_heads(head_s),
-            log_config=None,
-            access_log=False,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
+            **OPTIONS,
             limit_concurrency=connections,
             timeout_keep_alive=idle_s,
             timeout_graceful_shutdown=_STOP_S,

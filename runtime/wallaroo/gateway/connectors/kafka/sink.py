@@ -51,6 +51,7 @@ _OF_ONE_RECORD = frozenset(
 )
 """Errors that one record causes, and that are reported for all records sent with it."""
 _ALL = 1 << 62
+"""More outputs than there will ever be."""
 _NUMBER_PARTITION = 0
 """Partition under which the group keeps the number."""
 
