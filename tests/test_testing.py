@@ -56,8 +56,9 @@ def test_one_encoder_that_raises_does_not_keep_the_other_from_sending() -> None:
 
 
 def test_an_encoder_that_returns_no_bytes_is_told() -> None:
-    ((_, _, _, error),) = simulate(application(lambda n: n), [("words", b"a")]).set_aside
-    assert str(error) == "the encoder returned int; expected bytes or a str"
+    ((_, _, message, error),) = simulate(application(lambda n: -n), [("words", b"a")]).set_aside
+    assert str(error) == "the encoder returned -1 (int); expected bytes or a str"
+    assert message == 1
 
 
 def test_a_source_that_is_not_there_is_refused_with_those_that_are() -> None:

@@ -141,3 +141,12 @@ def application_setup(args):
     return wallaroo.build_application("Enveloped", pipeline)
 """)
     assert simulate(str(app), given=b"a\n").stdout == "(None, b'a')"
+
+
+def test_code_that_ends_the_process_is_told_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "ends.py"
+    file.write_text("import os\n\nos._exit(0)\n")
+    command = [sys.executable, "-m", "wallaroo", "simulate", str(file)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "Error: ends.py:3: os._exit(0) ended this command\n"

@@ -313,6 +313,13 @@ def test_text_that_is_no_utf_8_is_set_aside_by_the_encoder() -> None:
     assert [example.step for example in driven.tally.examples] == ["encoder"]
 
 
+def test_the_dead_letter_of_an_encoder_that_returns_no_bytes_has_the_message() -> None:
+    length: Any = wallaroo.encoder(len)
+    (letter,) = drive(application_of(sink=length), b"a1").tally.letters
+    assert letter.error == "TypeError: the encoder returned 2 (int); expected bytes or a str"
+    assert letter.message == "('a', 1)"
+
+
 def test_a_message_that_does_not_pickle_is_set_aside_and_the_stream_goes_on() -> None:
     lambdas: Any = wallaroo.computation(name="lambda")(
         lambda m: (m[0], m[1]) if m[1] != 5 else (m[0], lambda: 0)

@@ -220,7 +220,8 @@ def test_a_step_needs_a_pipeline() -> None:
 def test_an_application_needs_a_pipeline() -> None:
     builder, at = ApplicationBuilder("app"), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{at}: the application has no pipeline; call new_pipeline(…)"
+        f"{HERE}:{at}: the application has no pipeline; call new_pipeline(…), "
+        "or pass pipelines to build_application(…)"
     )
 
 

@@ -33,7 +33,7 @@ def test_the_batch_goes_on_without_the_messages_that_kill_or_hang(tmp_path: Path
         assert running.stop() == 0
     letters = [json.loads(line) for line in listing.stdout.splitlines()]
     assert sorted((letter["step"], letter["error"]) for letter in letters) == [
-        ("add", "KeyboardInterrupt: "),
+        ("add", "KeyboardInterrupt"),
         ("add", "SkippedCall: the call ended its process (exit code 1)"),
         ("add", "SkippedCall: the call took longer than 2 s"),
         ("decoder", "SkippedCall: the call killed its process (SIGABRT)"),

@@ -188,14 +188,14 @@ def computation_multi(
     return lambda function: MultiComputation(function, name, retry)
 
 
-def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
+def key_extractor(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
     """Declare a key extractor, from message to key: a str, a number, a tuple and many other types.
 
     Messages with equal keys share one state entity. If the returned value is not a valid key, the
     message is dead-lettered; see "Keys" in the documentation.
 
     Example:
-        >>> @partition
+        >>> @key_extractor
         ... def first_letter(word):
         ...     return word[0]
         >>> first_letter("acorn")
@@ -204,8 +204,15 @@ def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
     return KeyExtractor(function)
 
 
-key_extractor = partition
-"""The third generation's name for `partition`."""
+def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
+    """Declare a key extractor: the second generation's name for `key_extractor`.
+
+    Example:
+        >>> @partition
+        ... def first_letter(word):
+        ...     return word[0]
+    """
+    return KeyExtractor(function)
 
 
 def encoder(function: Callable[[In], Encoded]) -> Encoder[In, Encoded]:

@@ -25,7 +25,7 @@ from wallaroo.model.application import (
 from wallaroo.model.kafka import KafkaSink, KafkaSource
 from wallaroo.model.windowing import problem_of_accumulator
 from wallaroo.observability import logs
-from wallaroo.run.user_output import reserved_stdout
+from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import printable
 
 
@@ -45,7 +45,7 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
       wallaroo check apps/market_spread
       wallaroo check apps/market_spread --state-dir apps/market_spread/.wallaroo/market-spread
     """  # noqa: D301  (click reads \b)
-    with reserved_stdout() as out:
+    with reserved_stdout() as out, reported_exits():
         application = application_without_addresses(app, app_args)
         _check_topics(application)
         for line in _lines(application):

@@ -22,7 +22,7 @@ from wallaroo.model.application import Application
 from wallaroo.model.kafka import KafkaSource
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
-from wallaroo.run.user_output import reserved_stdout
+from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
 from wallaroo.testing import Simulation, messages_of
 from wallaroo.testing import simulate as run
@@ -88,7 +88,7 @@ def simulate(
       printf 'ada\\ngrace\\nada\\n' | wallaroo simulate votes.py
       wallaroo simulate votes.py --from monday.txt --from tuesday.txt --show-state
     """  # noqa: D301  (click reads \b)
-    with reserved_stdout() as out, ExitStack() as opened:
+    with reserved_stdout() as out, reported_exits(), ExitStack() as opened:
         application = application_without_addresses(app, app_args)
         found = _messages(application, files, framing, opened)
         numbers = itertools.count()
@@ -140,8 +140,9 @@ def _read(application: Application, source: str) -> Iterator[tuple[str, Any]]:
     except WallarooError:
         raise
     except Exception as error:
-        where = place_of_failure(error)
-        msg = f"source {source!r} failed{f' at {where}' if where else ''}: {describe_error(error)}"
+        declared = next(one for one in application.pipelines if one.source.name == source)
+        where = place_of_failure(error) or declared.place
+        msg = f"{where}: source {source!r} failed: {describe_error(error)}"
         raise RuntimeFailure(msg) from error
 
 

@@ -25,6 +25,7 @@ from wallaroo.model.application import Compute, KeyBy
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.endpoints import Sink
 from wallaroo.model.gathering import Failed, Gathering
+from wallaroo.model.raised import short_repr
 
 At = int | Stamp | None
 """The origin of a message: its offset or its stamp; None if neither is known."""
@@ -303,7 +304,6 @@ class Paths:
                 elif output is None:
                     dropped += 1
                 else:
-                    message = output
                     add(as_bytes(output))
             except (Exception, SystemExit) as error:
                 dropped += 1
@@ -344,7 +344,8 @@ def as_bytes(encoded: Any) -> bytes:
         return encoded.encode()
     if isinstance(encoded, (bytes, bytearray, memoryview)):
         return bytes(encoded)
-    msg = f"the encoder returned {type(encoded).__name__}; expected bytes or a str"
+    kind = type(encoded).__name__
+    msg = f"the encoder returned {short_repr(encoded)} ({kind}); expected bytes or a str"
     raise TypeError(msg)
 
 

@@ -54,10 +54,11 @@ class BranchResolver:
 
     Args:
         problems: Collects problems.
+        pickles: Whether entities are saved by pickle.
     """
 
-    def __init__(self, problems: Problems) -> None:
-        self.states = StateResolver(problems)
+    def __init__(self, problems: Problems, *, pickles: bool) -> None:
+        self.states = StateResolver(problems, pickles=pickles)
         self._problems = problems
         self.hints = problems.hints
 
@@ -146,8 +147,8 @@ class BranchResolver:
             f"{where}, step {name!r}",
             "message",
             if_async="decorate it with @computation_async",
+            if_generator=None if multi else "decorate it with @computation_multi",
         )
-        self._hint_at_other_function(function, f"{where}, step {name!r}", multi=multi)
         function = returning_list(function, name) if multi else function
         if not isinstance(computation.retry, Retries | None):
             retry = describe(computation.retry)
@@ -156,11 +157,6 @@ class BranchResolver:
             return Compute(name, function, multi, place_of(step.computation))
         function = retrying(function, computation.retry)
         return Compute(name, function, multi, place_of(step.computation))
-
-    def _hint_at_other_function(self, function: Any, label: str, *, multi: bool) -> None:
-        if inspect.isgeneratorfunction(function) and not multi:
-            what = "it contains yield; decorate it with @computation_multi"
-            self._problems.add_hint(place_of(function), f"{label}: {what}")
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         is_windows = isinstance(step.computation, (Windowing, JoinInput))

@@ -40,7 +40,7 @@ def resolve_gathered(computation: Any, where: str, problems: Problems) -> Comput
         timeout_s = computation.timeout_ns / 1e9
         gathering = Awaiting(function, computation.concurrency, timeout_s, retry)
     else:
-        problems.check_arity(function, 1, label, "list of messages")
+        problems.check_arity(function, 1, label, "list of messages", if_generator=None)
         gathering = Batching(function, name, computation.max, computation.wait_ns, retry)
     return Compute(name, gathering, multi=False, place=place, gathers=True)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import importlib
 import inspect
 import os
@@ -115,7 +116,7 @@ class ApplicationRef:
                         raise
                     msg = f"application_setup raised {_describe_error(error, self.directory)}"
                     raise ApplicationError(msg) from error
-            return resolve(declared, self.max_frame, _serialization(module))
+            return resolve(declared, self.max_frame, _serialization(module), place_of(setup))
 
     def _check(self) -> None:
         if not self.app:
@@ -192,8 +193,13 @@ def _check_parameters(setup: Callable[..., Any]) -> None:
     Raises:
         ApplicationError: It cannot.
     """
-    if inspect.iscoroutinefunction(setup):
-        msg = f"{place_of(setup)}: application_setup is declared with async def; write def"
+    problem = None
+    if inspect.iscoroutinefunction(setup) or inspect.isasyncgenfunction(setup):
+        problem = "is declared with async def; write def"
+    elif inspect.isgeneratorfunction(setup):
+        problem = "contains yield; return the application"
+    if problem is not None:
+        msg = f"{place_of(setup)}: application_setup {problem}"
         raise ApplicationError(msg)
     try:
         inspect.signature(setup).bind([])
@@ -266,7 +272,11 @@ def _describe_error(error: BaseException, directory: Path | None) -> str:
 
 
 def _remedy(error: BaseException) -> str:
-    """What to write instead, if *error* is a wrong call of a name for which that is known."""
+    """What to write instead, if *error* is a wrong use of the API for which that is known."""
+    if isinstance(error, AttributeError) and type(error.obj).__module__.startswith("wallaroo."):
+        public = [name for name in dir(error.obj) if not name.startswith("_")]
+        near = difflib.get_close_matches(str(error.name), public, 1)
+        return f"; did you mean {near[0]!r}?" if near else ""
     called = _WRONG_CALL.match(str(error)) if isinstance(error, TypeError) else None
     form = _FORMS.get(called[1]) if called else None
     return f"; write {form}" if form else ""

@@ -19,7 +19,7 @@ _DECORATORS: dict[type, str] = {
     state_functions.MultiStateComputation: "state_computation_multi",
     state_functions.TimedStateComputation: "state_computation",
     state_functions.TimedMultiStateComputation: "state_computation_multi",
-    functions.KeyExtractor: "partition",
+    functions.KeyExtractor: "key_extractor",
     functions.Encoder: "encoder",
     joins.TableJoin: "table_join",
     joins.AsOfJoin: "asof_join",
@@ -31,6 +31,7 @@ _MODULES = tuple(
 """Modules of the decorators."""
 
 
+_WRITE_RETURN = "write return"
 _WRITE_DEF = "write def, and await what it needs in a step with @computation_async"
 IMMUTABLE = frozenset({bool, bytes, complex, float, frozenset, int, str, type(None)})
 """Classes whose objects cannot change."""
@@ -69,10 +70,12 @@ class Problems:
         takes: str,
         *,
         if_async: str | None = _WRITE_DEF,
+        if_generator: str | None = _WRITE_RETURN,
     ) -> None:
         """Record a problem if *function* cannot be called with *count* positional arguments.
 
-        It is a problem as well if it is declared with async def, unless *if_async* is None.
+        It is a problem as well if it is declared with async def, unless *if_async* is None. A hint
+        says if it is a generator function, unless *if_generator* is None.
 
         Args:
             function: Function or class to check.
@@ -80,9 +83,12 @@ class Problems:
             label: How the message refers to the function.
             takes: How the message refers to the arguments.
             if_async: What to do if it is declared with async def; None if its result is awaited.
+            if_generator: What to do if it contains yield; None if its result is iterated over.
         """
         if if_async is not None:
             self.check_not_async(function, label, if_async)
+        if if_generator is not None and inspect.isgeneratorfunction(function):
+            self.add_hint(place_of(function), f"{label}: it contains yield; {if_generator}")
         try:
             inspect.signature(function).bind(*[None] * count)
         except TypeError as error:

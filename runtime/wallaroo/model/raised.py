@@ -57,8 +57,8 @@ def describe_error(error: BaseException) -> str:
     """Return class and text of *error*, as in a traceback.
 
     Example:
-        >>> describe_error(ValueError("no"))
-        'ValueError: no'
+        >>> describe_error(ValueError("no")), describe_error(StopIteration())
+        ('ValueError: no', 'StopIteration')
     """
     error = raised(error)
     try:
@@ -66,7 +66,7 @@ def describe_error(error: BaseException) -> str:
     except BaseException as unprintable:
         pass_interrupt(unprintable)
         text = f"(its __str__ raises {type(unprintable).__name__})"
-    return f"{type(error).__name__}: {text}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def describe_unpicklable(error: BaseException) -> str:
@@ -77,8 +77,18 @@ def describe_unpicklable(error: BaseException) -> str:
         'Inner is defined inside the function made; define it at the top level of a module'
     """
     text = describe_error(error)
+    return describe_local(text) or text
+
+
+def describe_local(text: str) -> str | None:
+    """Return what is wrong with the class or function that *text* names, if a function defines it.
+
+    Example:
+        >>> describe_local("made.<locals>.Inner")
+        'Inner is defined inside the function made; define it at the top level of a module'
+    """
     if (local := _LOCAL.search(text)) is None:
-        return text
+        return None
     function, name = local.groups()
     where = f"{name} is defined inside the function {function}"
     return f"{where}; define it at the top level of a module"

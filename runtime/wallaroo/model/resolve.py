@@ -14,11 +14,15 @@ from wallaroo.model.sinks import SinkResolver
 from wallaroo.model.sources import SourceResolver
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
+_LONGEST_NAME = 200
+"""Bytes of the name of an application or pipeline in UTF-8: directories bear it."""
+
 
 def resolve(
     declared: object,
     max_frame: int = DEFAULT_MAX_FRAME,
     serialization: Serialization | None = None,
+    place: Place | None = None,
 ) -> Application:
     """Resolve *declared*, the result of `application_setup`.
 
@@ -26,14 +30,16 @@ def resolve(
         declared: Result of `ApplicationBuilder.build()` or `build_application`.
         max_frame: Maximum length of a payload that its sources accept, in bytes.
         serialization: Custom serialization of the application; None for pickle.
+        place: Where `application_setup` is defined, for messages.
 
     Raises:
         ApplicationError: The application is invalid; `problems` lists all problems, each with the
             pipeline, the step and the line of user code.
     """
     if not isinstance(declared, DeclaredApplication):
+        where = "" if place is None else f"{place}: "
         msg = (
-            f"application_setup returned {describe(declared)}; expected an application: "
+            f"{where}application_setup returned {describe(declared)}; expected an application: "
             "end it with `return wallaroo.build_application(…)` or `return builder.build()`"
         )
         raise ApplicationError(msg)
@@ -55,14 +61,19 @@ class _Resolver:
         self._problem = problems.add
         self._sources = SourceResolver(problems, max_frame, serialization)
         self._sinks = SinkResolver(problems)
-        self._branches = BranchResolver(problems)
+        self._branches = BranchResolver(problems, pickles=serialization is None)
 
     def application(self, declared: DeclaredApplication) -> Application:
         """Return the normal form, which is valid only if no problem was found."""
         for place in declared.before_pipeline:
             self._problem(place, "there is a step before the first new_pipeline(…)")
         if not declared.pipelines:
-            self._problem(declared.place, "the application has no pipeline; call new_pipeline(…)")
+            what = (
+                "the application has no pipeline; call new_pipeline(…), or pass pipelines to "
+                "build_application(…)"
+            )
+            self._problem(declared.place, what)
+        self._check_name("the application", declared.name, declared.place)
         pipelines: list[Pipeline] = []
         seen: dict[str, Place] = {}
         for declared_pipeline in declared.pipelines:
@@ -71,9 +82,7 @@ class _Resolver:
                 self._problem(
                     place, f"two pipelines are named {name!r}: the other is at {seen[name]}"
                 )
-            if not isinstance(name, str):
-                what = f"the name of a pipeline is {describe(name)}; expected a str"
-                self._problem(place, what)
+            self._check_name("a pipeline", name, place)
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
         self._check_ends(declared.pipelines)
@@ -87,6 +96,16 @@ class _Resolver:
                 )
         hints = tuple(self._branches.hints)
         return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
+
+    def _check_name(self, of: str, name: object, place: Place) -> None:
+        shown = None
+        if not isinstance(name, str) or not name.strip():
+            shown = describe(name)
+        elif (length := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_NAME:
+            shown = f"{length:,} bytes long"
+        if shown is not None:
+            due = f"expected a str that is not blank, of up to {_LONGEST_NAME} bytes"
+            self._problem(place, f"the name of {of} is {shown}; {due}")
 
     def _check_ends(self, pipelines: Sequence[DeclaredPipeline]) -> None:
         """Report the first call after the end of each pipeline, once for merged ones."""

@@ -17,19 +17,20 @@ def check_computation(
 ) -> None:
     """Check the functions of a state computation, which messages call *label*."""
     timing = computation.timing
-    if timing.on_timer is None:
-        problems.check_arity(computation.function, 2, label, "message, state")
-    else:
-        problems.check_arity(computation.function, 3, label, "message, state, timers")
-    for name, function, takes in (
-        ("on_timer", timing.on_timer, ("name", "state", "timers")),
-        ("event_time", timing.event_time, ("message",)),
+    several = None if computation.multi else "decorate it with @state_computation_multi"
+    timers = () if timing.on_timer is None else ("timers",)
+    for place, function, takes, if_generator in (
+        (label, computation.function, ("message", "state", *timers), several),
+        (f"{label}: on_timer", timing.on_timer, ("name", "state", "timers"), several),
+        (f"{label}: event_time", timing.event_time, ("message",), "write return"),
     ):
         if function is not None and not callable(function):
-            sentence = f"{label}: {name} is {describe(function)}; expected a function"
+            sentence = f"{place} is {describe(function)}; expected a function"
             problems.add(place_of(computation), sentence)
         elif function is not None:
-            problems.check_arity(function, len(takes), f"{label}: {name}", ", ".join(takes))
+            problems.check_arity(
+                function, len(takes), place, ", ".join(takes), if_generator=if_generator
+            )
 
 
 @dataclass(frozen=True)

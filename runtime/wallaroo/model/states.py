@@ -11,11 +11,10 @@ from typing import Any, get_args
 
 from wallaroo.api.builder import DeclaredStep, OtherKeys
 from wallaroo.api.places import Place
-from wallaroo.model.application import (
-    StatePartition,
-)
+from wallaroo.model.application import StatePartition
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.problems import IMMUTABLE, Problems, describe, missing_instance, name_of
+from wallaroo.model.raised import describe_local
 from wallaroo.model.state_timing import DeclaredTimings
 from wallaroo.model.versions import Versions
 from wallaroo.model.windows import Windows
@@ -26,9 +25,11 @@ class StateResolver:
 
     Args:
         problems: Collects problems.
+        pickles: Whether entities are saved by pickle, which finds their classes by name.
     """
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, *, pickles: bool) -> None:
+        self._pickles = pickles
         self.partitions: dict[str, StatePartition] = {}
         self._problems = problems
         self._kinds: dict[str, object] = {}
@@ -62,6 +63,9 @@ class StateResolver:
                     f"{label}: an object of the state class {state.__name__} cannot be changed, so "
                     "each entity keeps its first value; use a class with attributes",
                 )
+            by_name = self._pickles and state.__reduce_ex__ is object.__reduce_ex__
+            if by_name and (local := describe_local(state.__qualname__)) is not None:
+                self._problems.add_hint(step.place, f"{label}: its state cannot be saved: {local}")
             return state, entity_factory(state)
         due = "expected a class, or an object with a method build"
         if state is None:

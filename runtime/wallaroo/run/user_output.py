@@ -6,8 +6,11 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from typing import NoReturn, TextIO
 
+import click
+
+from wallaroo.api.places import Place
 from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.observability import log_channel
 from wallaroo.observability.logs import kept_apart, relay
@@ -48,3 +51,23 @@ def reserved_stdout() -> Iterator[TextIO]:
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         yield stream
         stream.flush()
+
+
+@contextlib.contextmanager
+def reported_exits() -> Iterator[None]:
+    """Inside the block, report where user code calls `os._exit`, and never exit with code 0."""
+    exit_at_once, process = os._exit, os.getpid()
+
+    def exit_and_tell(status: int) -> NoReturn:
+        if os.getpid() == process:
+            caller = sys._getframe(1)  # noqa: SLF001
+            place = Place(caller.f_code.co_filename, caller.f_lineno)
+            click.echo(f"Error: {place}: os._exit({status}) ended this command", err=True)
+            exit_at_once(status or 1)
+        exit_at_once(status)
+
+    os._exit = exit_and_tell
+    try:
+        yield
+    finally:
+        os._exit = exit_at_once

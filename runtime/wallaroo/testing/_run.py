@@ -328,7 +328,7 @@ class Run:
                 encoded = self._call(pipeline, "encoder", sink.encode, message)
                 if encoded is None:
                     continue
-                output = self._call(pipeline, "encoder", as_bytes, encoded)
+                output = self._call(pipeline, "encoder", as_bytes, encoded, about=message)
                 value = sink.value(output)
                 self.result.outputs.append(value)
                 self.result.by_sink[sink.name].append(value)

@@ -191,6 +191,6 @@ def _bytes(part: Any) -> bytes | None:
         return bytes(part)
     msg = (
         f"the encoder returned {type(part).__name__} for a part of a record; expected bytes, "
-        "text or None"
+        "a str or None"
     )
     raise TypeError(msg)

@@ -1,4 +1,5 @@
 # A state class that is defined in a function.
+# $ wallaroo check application.py
 # $ wallaroo simulate application.py
 # < ada
 import wallaroo
