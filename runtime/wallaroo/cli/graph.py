@@ -19,7 +19,17 @@ from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
 from wallaroo.run.user_output import reserved_stdout
 
-_SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
+_SUFFIXES = {
+    ".svg": "svg",
+    ".png": "png",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".md": "mermaid",
+    ".txt": "mermaid",
+    "": "mermaid",
+}
 _PNG_DPI = 144
 """Dots per inch: twice the usual resolution, so that text is readable on any screen."""
 _TIMEOUT_S = 60.0
@@ -33,7 +43,7 @@ _TIMEOUT_S = 60.0
     "form",
     type=click.Choice(["mermaid", "svg", "png", "dot"]),
     help="Output format. mermaid: text that Markdown renderers show as a diagram. dot: text for "
-    "Graphviz.  [default: by the suffix of FILE, or else mermaid]",
+    "Graphviz.  [default: by the suffix of FILE; without one, mermaid]",
 )
 @click.option(
     "--output",
@@ -49,7 +59,10 @@ def graph(app: str, app_args: tuple[str, ...], form: str | None, output: Path | 
     Example:
       wallaroo graph apps/market_spread --output market-spread.svg
     """  # noqa: D301  (click reads \b)
-    form = form or _SUFFIXES.get(output.suffix if output else "") or "mermaid"
+    form = form or _SUFFIXES.get(suffix := output.suffix.lower() if output else "")
+    if form is None:
+        msg = f"--output: no format has the suffix {suffix!r}; use .svg, .png, .dot or .mmd"
+        raise UsageError(msg)
     with reserved_stdout() as out:
         picture = _PICTURES[form](graph_of(application_without_addresses(app, app_args)))
         if output is None:

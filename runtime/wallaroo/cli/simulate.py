@@ -222,6 +222,17 @@ def _report(application: Application, messages: int, result: Simulation) -> None
         counted(number, noun) for place, (number, noun) in enumerate(counts) if number or place <= 1
     ]
     click.echo(", ".join(parts), err=True)
+    if waiting := sum(_waiting(application, result)):
+        have = f"{counted(waiting, 'key')} {'has' if waiting == 1 else 'have'}"
+        hint = f"hint: {have} windows or joins that emit more as time passes"
+        click.echo(f"{hint}; --until moves the clock on", err=True)
+
+
+def _waiting(application: Application, result: Simulation) -> Iterator[bool]:
+    """For each entity of windows and joins, whether time alone makes it emit something."""
+    for name, partition in application.partitions.items():
+        if (windows := partition.windows) is not None:
+            yield from (windows.due_ns(one) is not None for one in result.state[name].values())
 
 
 def _places(application: Application) -> Iterator[tuple[tuple[str, str], Place]]:

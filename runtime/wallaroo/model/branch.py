@@ -261,6 +261,8 @@ class BranchResolver:
             due = "windows with an aggregation, such as range_windows(…).over(…)"
         elif inspect.isclass(computation):
             remedy = "; it has no method compute"
+        elif (outer := _decorated_again(computation)) is not None:
+            remedy = f"; move {decorator} above @{outer}"
         if type(computation).__name__.endswith("SinkConfig"):
             remedy = "; write to_sink(…)"
         self._problems.add(
@@ -310,6 +312,16 @@ class BranchResolver:
             problem = f"{describe(step.key)} is not a key function; decorate it with {decorator}"
         self._problems.add(step.place, f"{where}: {problem}")
         return None
+
+
+def _decorated_again(function: Any) -> str | None:
+    """The decorator that made *function* of what a decorator of the API had made."""
+    if not inspect.isfunction(function):
+        return None
+    declared = (AnyComputation, AnyStateComputation, *GATHERED)
+    enclosed = inspect.getclosurevars(function).nonlocals.values()
+    is_wrapper = any(isinstance(thing, declared) for thing in enclosed)
+    return function.__qualname__.partition(".")[0] if is_wrapper else None
 
 
 def _is_late(branch: DeclaredBranch) -> bool:
