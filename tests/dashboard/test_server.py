@@ -406,3 +406,15 @@ def test_an_address_that_is_in_use_is_an_error(dashboard: Dashboard) -> None:
     port = dashboard.server.url.rstrip("/").rpartition(":")[2]
     with pytest.raises(OSError, match="in use"):
         DashboardServer(Address("127.0.0.1", port), dashboard.watch, None)
+
+
+def test_a_head_that_is_never_complete_ends_its_connection(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "HEAD_S", 0.1)
+    with (
+        serving(feed) as dashboard,
+        contextlib.closing(dashboard.viewer.connect()) as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
+        assert connection.recv(1) == b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
@@ -46,6 +47,11 @@ class Viewer:
 
     def __init__(self, url: str) -> None:
         self._at = urlsplit(url)
+
+    def connect(self) -> socket.socket:
+        """Open a connection for bytes of any kind."""
+        assert self._at.hostname is not None
+        return socket.create_connection((self._at.hostname, self._at.port or 0), PATIENCE_S)
 
     def ask(
         self,

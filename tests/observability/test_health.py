@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import select
 import socket
 import struct
 import threading
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.addresses import Address
 from wallaroo.cli.main import main
 from wallaroo.errors import RuntimeFailure
@@ -83,3 +85,17 @@ def test_a_client_that_resets_its_connection_is_not_worth_a_trace(
     assert get(server, "/healthz") == (200, "well\n")
     wait_until(lambda: not any("process_request" in one.name for one in threading.enumerate()))
     assert capfd.readouterr().err == ""
+
+
+def test_a_flood_from_one_address_ends_its_own_connections(server: HealthServer) -> None:
+    address = ("127.0.0.1", server.port)
+    with contextlib.ExitStack() as opened:
+        probe = opened.enter_context(
+            socket.create_connection(address, PATIENCE_S, source_address=("127.0.0.2", 0))
+        )
+        flood = [
+            opened.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in range(80)
+        ]
+        wait_until(lambda: select.select(flood, [], [], 0)[0] == flood[:17], "an end of the oldest")
+        probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert probe.recv(12) == b"HTTP/1.1 200"

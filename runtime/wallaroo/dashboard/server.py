@@ -36,6 +36,9 @@ from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connectors.http.connection import Admission, limited
+from wallaroo.gateway.connectors.http.serving import HEAD_S
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
 from wallaroo.system.binding import listening_socket
 
@@ -46,6 +49,8 @@ _CLOSE_S = 1
 """Seconds that open pages have to notice that the server stops."""
 _MOST_STREAMS = 200
 """Event streams at a time; further pages ask for each snapshot."""
+_LIMITS = SourceLimits(connections=1_000, connections_per_peer=500)
+"""A page has a connection for its events, and up to five for all else."""
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
@@ -112,6 +117,7 @@ class DashboardServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 application,
+                http=limited(HEAD_S, Admission(_LIMITS, {"server": "dashboard"})),
                 log_config=None,
                 access_log=False,
                 lifespan="off",

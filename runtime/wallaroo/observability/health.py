@@ -6,7 +6,10 @@ returns metrics in Prometheus's format.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +18,10 @@ from typing import Any, NamedTuple, Self
 from wallaroo.api.addresses import Address
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.binding import why_not_bound
+from wallaroo.system.strangers import Strangers
+
+_MOST_CALLERS = 64
+"""Connections at a time, each with a thread; a flood from one address ends its own."""
 
 
 class Health(NamedTuple):
@@ -100,12 +107,34 @@ class HealthServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self._callers = Strangers(_MOST_CALLERS)
+        self._numbers: dict[socket.socket, int] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a caller in a thread of its own; if there are too many, one of them is cut off."""
+        end = functools.partial(_cut_off, request)
+        self._numbers[request] = self._callers.admit(client_address[0], end)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, which counts no more."""
+        self._callers.dismiss(self._numbers.pop(request))
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log nothing: a client that resets its connection, or sends no HTTP, is not our failure.
 
         Python's own method prints a trace of each to standard error.
         """
+
+
+def _cut_off(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended by itself
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

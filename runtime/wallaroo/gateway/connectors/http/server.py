@@ -14,6 +14,7 @@ from typing import NamedTuple
 import structlog
 from starlette.types import Receive, Scope, Send
 
+from wallaroo.gateway.connectors.http.connection import Admission
 from wallaroo.gateway.connectors.http.requests import (
     Unacceptable,
     check_head,
@@ -114,7 +115,7 @@ class HTTPServer:
             listener,
             tls,
             f"HTTP {source.name}",
-            limits.connections,
+            Admission(limits, {"source": source.name}),
             int(limits.idle_s) or IDLE_S,
             limits.frame_s or None,
         )

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wallaroo.gateway.connectors.http.heads import timed_heads
+from wallaroo.gateway.connectors.http.connection import Admission, limited
 
 _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
@@ -41,7 +41,7 @@ class Serving:
         listener: The socket.
         tls: Encrypts connections; None for plain HTTP.
         name: Name of the thread.
-        connections: Connections that may be open; further ones get the answer 503.
+        admission: Admits connections; further ones get the answer 503.
         idle_s: Seconds that a connection stays open between requests.
         head_s: Seconds until the head of a request must be complete; None for no limit.
     """
@@ -52,15 +52,14 @@ class Serving:
         listener: socket.socket,
         tls: ssl.SSLContext | None,
         name: str,
-        connections: int,
+        admission: Admission,
         idle_s: int,
         head_s: float | None = HEAD_S,
     ) -> None:
         config = uvicorn.Config(
             _with_paths(app),
-            http=timed_heads(head_s),
+            http=limited(head_s, admission),
             **OPTIONS,
-            limit_concurrency=connections,
             timeout_keep_alive=idle_s,
             timeout_graceful_shutdown=_STOP_S,
         )

@@ -14,10 +14,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from wallaroo.gateway.connectors.http.connection import Admission
 from wallaroo.gateway.connectors.http.requests import Unacceptable
 from wallaroo.gateway.connectors.http.serving import Serving
 from wallaroo.gateway.connectors.sse.access import Access
 from wallaroo.gateway.connectors.sse.history import History
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.model.sse import SSESink
 from wallaroo.observability.logs import Repeats
 
@@ -78,12 +80,13 @@ class Viewers:
         self._repeats = Repeats()
         self.disconnected = 0
         """Viewers that did not keep up with the outputs."""
+        most = sink.viewers + _OTHER_CONNECTIONS
         self._serving = Serving(
             self._answer,
             listener,
             tls,
             f"SSE {sink.name}",
-            sink.viewers + _OTHER_CONNECTIONS,
+            Admission(SourceLimits(most, most), {"sink": sink.name}),
             _IDLE_S,
         )
 
