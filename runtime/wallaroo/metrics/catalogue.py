@@ -154,7 +154,8 @@ KAFKA_SOURCE_BYTES = _metric(
 KAFKA_SOURCE_ERRORS = _metric(
     "wallaroo_kafka_source_errors_total",
     "counter",
-    "Errors that the source's Kafka client reported since the gateway started.",
+    "Errors that the source's Kafka client reported, and failed attempts to read, since the "
+    "gateway started.",
     "source",
 )
 KAFKA_SINK_BYTES = _metric(
@@ -166,7 +167,8 @@ KAFKA_SINK_BYTES = _metric(
 KAFKA_SINK_ERRORS = _metric(
     "wallaroo_kafka_sink_errors_total",
     "counter",
-    "Errors that the sink's Kafka client reported since the gateway started.",
+    "Errors that the sink's Kafka client reported, and failed attempts to write, since the "
+    "gateway started.",
     "sink",
 )
 KAFKA_TRANSACTIONS = _metric(

@@ -150,7 +150,6 @@ class TopicClient:
                 if self.last_error is not None:
                     raise self.problem(self.last_error) from None
             except KafkaException as error:
-                self.errors += 1
                 raise self.problem(error.args[0]) from None
         self.well()
         return str(found.topic_id), sorted(partition.id for partition in found.partitions)

@@ -92,6 +92,8 @@ class KafkaSinkWriter(SinkThread):
         self._topic_id = ""
         """ID of the topic that the current producer writes."""
         self._in_transaction = self._stuck = False
+        self._size = 0
+        """Bytes of the output that was written last, if it was written alone."""
         self._refused: KafkaError | None = None
         """Why a record could not be written."""
         self._bytes = self._transactions = 0
@@ -215,6 +217,8 @@ class KafkaSinkWriter(SinkThread):
             reached = max(reached, delivery.number - 1)
             skipped = min(max(0, self._next - (delivery.number - 1)), len(ends))
             first = start = ends[skipped - 1] if skipped else 0
+            if left == 1 and skipped < len(ends):
+                self._size = ends[skipped] - first
             for end in ends[skipped : skipped + left]:
                 if data[start] == VALUE_ALONE:
                     value, key, options = data[start + 1 : end], None, nothing
@@ -226,9 +230,10 @@ class KafkaSinkWriter(SinkThread):
                         break
                     except BufferError:
                         self._check(producer, _TURN_S)
-                    except KafkaException:
+                    except KafkaException as error:
                         handed = bisect_right(ends, start) - skipped
                         if reached + handed == self._next:
+                            self._on_refused(error.args[0], None)
                             raise
                         self._bytes += start - first
                         return reached + handed
@@ -319,8 +324,11 @@ class KafkaSinkWriter(SinkThread):
         return None if self._stopping.is_set() else self._client.reason(error)
 
     def _failed(self, reason: str, next_try_s: float) -> None:
+        self._client.errors += 1
         self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
         if self._refused is not None and self._refused.name() in _OF_ONE_RECORD:
+            if self._most_outputs == 1:
+                reason = f"output {self._next + 1:,} ({self._size:,} bytes): {reason}"
             self._most_outputs = 1
         super()._failed(reason, next_try_s)
 

@@ -353,7 +353,6 @@ class KafkaReader(SourceThread[Positions]):
             msg = f"{self.where}: {fetch.problem}"
             raise KafkaProblem(msg)
         if fetch.problem is not None:
-            self._client.errors += 1
             raise self._client.problem(fetch.problem)
 
     def _submit(self, count: int, data: bytes, positions: Positions) -> None:
@@ -367,6 +366,11 @@ class KafkaReader(SourceThread[Positions]):
         """Note that reading goes on."""
         self._client.well()
         super()._well()
+
+    def _failed(self, reason: str, next_try_s: float | None = 0.0) -> None:
+        """Note a failure, and count it with those that the client reports."""
+        self._client.errors += 1
+        super()._failed(reason, next_try_s)
 
     def _reason(self, error: BaseException) -> str | None:
         return None if self._stopping.is_set() else self._client.reason(error)
