@@ -35,7 +35,7 @@ from wallaroo.engine.spark.supervised_query import Query
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
-from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.leases import Leases

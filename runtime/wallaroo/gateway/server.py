@@ -25,8 +25,8 @@ from wallaroo.gateway.connectors.registry import SourceConnectors, open_sink
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.control import Control
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.policy import policies
-from wallaroo.gateway.dead_letters.store import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases

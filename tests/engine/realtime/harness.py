@@ -26,7 +26,7 @@ from wallaroo.errors import DamagedFile
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.server import ChunkServer
-from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits

@@ -16,7 +16,8 @@ from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
 from wallaroo.gateway.database import claim
-from wallaroo.gateway.dead_letters.store import Choice, Evidence
+from wallaroo.gateway.dead_letters.evidence import Evidence
+from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits

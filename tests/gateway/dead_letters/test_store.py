@@ -20,8 +20,9 @@ from wallaroo.cli.main import main
 from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
 from wallaroo.engine.gateway_api import Stopped
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits, EvidenceFinder
+from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits

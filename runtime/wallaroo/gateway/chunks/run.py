@@ -51,7 +51,7 @@ from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.spacing import Spacing
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
-from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
 from wallaroo.system.failpoints import fault

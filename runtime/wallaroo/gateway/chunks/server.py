@@ -21,7 +21,7 @@ from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.run import ChunkRun
 from wallaroo.gateway.chunks.tail import JournalTail
-from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox

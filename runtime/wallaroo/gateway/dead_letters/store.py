@@ -10,18 +10,14 @@ from __future__ import annotations
 import base64
 import sqlite3
 import time
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import structlog
 
-from wallaroo.dataflow.records import Chunk, FailedMessage
-from wallaroo.engine.gateway_api import Stopped
-from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.journal.journal import NEVER, Journal
+from wallaroo.dataflow.records import FailedMessage
+from wallaroo.gateway.dead_letters.evidence import Evidence
 from wallaroo.model.application import Application
 
 SCHEMA = """
@@ -125,90 +121,6 @@ class Origins(NamedTuple):
 
     sources: list[str]
     pipelines: list[str]
-
-
-class Evidence(NamedTuple):
-    """What the journal has of a failed message."""
-
-    arrived_ns: int
-    header: int
-    """Bytes of the header."""
-    frame: bytes
-
-
-class EvidenceFinder:
-    """Decides which failed messages become dead letters, and finds what the journal has of them.
-
-    Args:
-        application: The application.
-        journal: Where messages arrived.
-        policies: What to do, by the source's name; messages of other sources are kept.
-    """
-
-    def __init__(
-        self, application: Application, journal: Journal, policies: Mapping[str, Policy]
-    ) -> None:
-        self._journal = journal
-        self._policies = policies
-        self._sources = application.sources
-        self._source_of = {
-            pipeline.name: self._sources.index(pipeline.source)
-            for pipeline in application.pipelines
-        }
-
-    def kept(
-        self, letters: Sequence[FailedMessage], end: int | None
-    ) -> list[tuple[int, str, FailedMessage, Evidence | None]]:
-        """The *letters* to keep, with index and name of their source.
-
-        Args:
-            letters: The failed messages.
-            end: Offset after their batch, if that is known.
-
-        Raises:
-            Stopped: One of them is of a source whose policy is to stop.
-        """
-        chosen: list[tuple[int, str, FailedMessage]] = []
-        for letter in letters:
-            source = self._source_of[letter.pipeline]
-            name = self._sources[source].name
-            policy = self._policies.get(name, Policy.SET_ASIDE)
-            if policy is Policy.STOP:
-                msg = (
-                    f"stopped because of --on-error: a message of source {name!r}, "
-                    f"pipeline {letter.pipeline!r}, step {letter.step!r}, {letter.place}: "
-                    f"{letter.error}; the message: {letter.message}"
-                )
-                raise Stopped(" ".join(msg.split()))
-            if policy is Policy.SET_ASIDE:
-                chosen.append((source, name, letter))
-        found = self._evidence(chosen, NEVER if end is None else end)
-        return [(*choice, found.get(number)) for number, choice in enumerate(chosen)]
-
-    def _evidence(
-        self, chosen: Sequence[tuple[int, str, FailedMessage]], end: int
-    ) -> dict[int, Evidence]:
-        """What the journal has before offset *end*, by the place in *chosen*."""
-        of_arrival: dict[int, list[int]] = defaultdict(list)
-        for number, (_, _, letter) in enumerate(chosen):
-            if letter.arrival is not None:
-                of_arrival[letter.arrival].append(number)
-        found: dict[int, Evidence] = {}
-        arrivals = sorted(of_arrival)
-        last = max(arrivals, default=-1)
-        for chunk in self._journal.unprocessed():
-            if chunk.first >= end or chunk.first > last:
-                break
-            if _has_one_of(chunk, arrivals):
-                for arrival, evidence in self._messages(chunk):
-                    for number in of_arrival.get(arrival, ()):
-                        found[number] = evidence
-        return found
-
-    def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence]]:
-        pieces = self._sources[chunk.source].framing.pieces(chunk.data)
-        for number, (header, frame) in enumerate(pieces, chunk.first):
-            yield number, Evidence(chunk.arrived_ns, header, frame)
 
 
 class DeadLetterStore:
@@ -402,8 +314,3 @@ def _letter(row: Sequence[Any]) -> DeadLetter:
     *fields, header, frame = row
     values = [*fields, None if frame is None else frame[header:]]
     return DeadLetter(*values)
-
-
-def _has_one_of(chunk: Chunk, arrivals: Sequence[int]) -> bool:
-    place = bisect_left(arrivals, chunk.first)
-    return place < len(arrivals) and arrivals[place] < chunk.first + chunk.messages

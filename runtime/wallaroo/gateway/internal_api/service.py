@@ -23,7 +23,7 @@ from wallaroo.dataflow.records import JOURNAL, Outputs, Position, Tally
 from wallaroo.engine.gateway_api import Latest, Range, StateChange, Stopped
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.database import lacks_room
-from wallaroo.gateway.dead_letters.store import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.door import Door
 from wallaroo.gateway.internal_api.leases import LeaseHeld

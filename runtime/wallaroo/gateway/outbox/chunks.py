@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.database import transaction
-from wallaroo.gateway.dead_letters.store import DeadLetterLimits, EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.staging import (
     INSERT_CHANGE,

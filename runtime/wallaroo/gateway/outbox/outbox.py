@@ -20,7 +20,8 @@ from typing import NamedTuple
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.database import connect, transaction, unsynced
-from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore, EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
 from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
