@@ -19,6 +19,7 @@ from wallaroo.model.resolve import resolve
 from wallaroo.testing import Simulation, simulate
 
 MS = 1_000_000
+S = 1_000 * MS
 
 
 class Message(NamedTuple):
@@ -146,8 +147,10 @@ class WrittenOut:
     def take(self, message: Message, now: int) -> None:
         self.silent(now)
         event = message.event if self.by_event else now
+        if self.time is not None and event <= self.time:  # it does not end the silence
+            event = max(self.time, self.latest + now - self.seen)
         self._until(event)
-        self.latest = event if self.time is None else max(event, self.latest)
+        self.latest = event
         self.time = event if self.time is None else max(event, self.time)
         self.seen, self.calls = now, self.calls + 1
         if message.action in "sf":
@@ -401,3 +404,30 @@ def test_a_state_that_lost_its_time_to_live_keeps_its_entities() -> None:
 def _framed(message: Message) -> bytes:
     data = message.payload()
     return len(data).to_bytes(4, "big") + data
+
+
+def test_a_late_message_does_not_set_the_time_of_its_key_back() -> None:
+    def beat(name: str, _beats: Entity, timers: wallaroo.Timers) -> str:
+        timers.set_after(wallaroo.seconds(60))
+        return f"{name} {timers.now // S}"
+
+    @wallaroo.state_computation(
+        name="beat", state=Entity, on_timer=beat, event_time=lambda message: int(message) * S
+    )
+    def start(message: bytes, beats: Entity, timers: wallaroo.Timers) -> str:
+        if timers.due() is None:
+            timers.set_after(wallaroo.seconds(60))
+        return f"message {timers.now // S}"
+
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes)
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", 0, decoder))
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
+    keyed = source.key_by(wallaroo.key_extractor(lambda _message: "k")).to(start)
+    application = resolve(wallaroo.build_application("beats", keyed.to_sink(sink)))
+    late = [("in", b"1000", 1000 * S), ("in", b"990", 1310 * S)]
+    assert simulate(application, late, until_ns=1370 * S).outputs == [
+        b"message 1000",
+        *(b"timer %d" % at for at in range(1060, 1301, 60)),
+        b"message 1310",
+        b"timer 1360",
+    ]

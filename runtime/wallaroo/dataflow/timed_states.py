@@ -127,7 +127,7 @@ class TimedStates:
             self._results.failed(stage, step, message, error, Origin.of(key, arrival))
             self._note(timing, where)
             return
-        time = timing.arrived(self._bucket.times.get(where), arrived_ns, event, now)
+        time = timing.arrived(self._bucket.times.get(where), arrived_ns, now)
         self._bucket.times[where] = time
         timers = CallTimers(key, time.watermark, time.timers, in_timer=False)
         arguments = (timers,) if step.on_timer is not None else ()

@@ -59,8 +59,8 @@ class SimulatedTimes:
         if (time := self._times[state].get(key)) is not None:
             self._settle(state, key, time.reached(now_ns))
 
-    def begin(self, step: StateCompute, key: Any, message: Any, now_ns: int) -> Any:
-        """Call what is due before *message*, which arrives at *step*; returns its event time.
+    def begin(self, step: StateCompute, key: Any, message: Any, now_ns: int) -> int:
+        """Call what is due before *message*, which arrives at *step*; returns the key's time then.
 
         Raises:
             Exception: The function for the event time raised.
@@ -69,15 +69,19 @@ class SimulatedTimes:
         self.tick(name, key, now_ns)
         event = None if step.event_time is None else checked_event_time(step.event_time(message))
         time = self._times[name].get(key)
+        now = self._timings[name].time_of(time, now_ns, event)
         if time is not None:
-            self._settle(name, key, self._timings[name].time_of(time, now_ns, event))
-        return event
+            self._settle(name, key, now)
+        return now
 
-    def arrived(self, step: StateCompute, key: Any, event: int | None, now_ns: int) -> CallTimers:
-        """Note that the message of `begin` is processed; returns the timers for its call."""
+    def arrived(self, step: StateCompute, key: Any, now: int, now_ns: int) -> CallTimers:
+        """Note that the message of `begin`, at the time *now* of its key, is processed.
+
+        Returns:
+            The timers for its call.
+        """
         timing, times = self._timings[step.partition], self._times[step.partition]
-        now = timing.time_of(times.get(key), now_ns, event)
-        time = times[key] = timing.arrived(times.get(key), now_ns, event, now)
+        time = times[key] = timing.arrived(times.get(key), now_ns, now)
         return CallTimers(key, time.watermark, time.timers, in_timer=False)
 
     def end(self, state: str, key: Any) -> None:

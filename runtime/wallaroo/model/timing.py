@@ -109,33 +109,32 @@ class Timing:
     keeps_time: bool = False
     """Whether the time of a key must be kept although nothing is due, as event time must."""
 
-    def arrived(
-        self, time: KeyTime | None, arrived_ns: int, event: int | None, now: int
-    ) -> KeyTime:
+    def arrived(self, time: KeyTime | None, arrived_ns: int, now: int) -> KeyTime:
         """The time of a key after a message.
 
         Args:
             time: The time before; None if there is none.
             arrived_ns: Clock at its arrival.
-            event: Its event time; None if its arrival counts.
             now: Result of `time_of` for it.
         """
         if time is None:
             return KeyTime(now, now, arrived_ns)
-        if time.latest is None:
-            time.watermark = time.latest = now
-        else:
-            time.watermark = max(time.watermark, now)
-            time.latest = now if event is None else max(time.latest, event)
+        time.watermark = now if time.latest is None else max(time.watermark, now)
+        time.latest = now
         time.seen_ns = max(time.seen_ns, arrived_ns)
         return time
 
     def time_of(self, time: KeyTime | None, arrived_ns: int, event: int | None) -> int:
-        """To what a message sets the time of its key, if that is later."""
-        if event is not None:
-            return event
+        """To what a message sets the time of its key.
+
+        A message with an event time that the key has had does not end its silence: its time is what
+        the clock has made of it.
+        """
         if time is None or time.latest is None:
-            return arrived_ns
+            return arrived_ns if event is None else event
+        if event is not None:
+            late = event <= time.watermark
+            return max(time.watermark, time.reached(arrived_ns)) if late else event
         return max(arrived_ns, time.seen_ns)  # clocks can run backwards, times must not
 
     def pop_due(self, time: KeyTime, until: int) -> Due | None:

@@ -251,9 +251,9 @@ class Run:
     ) -> Iterator[Any]:
         """Run *message* through *step* of a timed state, and what is due before and after it."""
         begin = functools.partial(self._times.begin, step, key, message, self._now_ns)
-        event = self._call(pipeline, step.name, begin, about=message)
+        now = self._call(pipeline, step.name, begin, about=message)
         self._find_or_create(pipeline, step, key, message)
-        timers = self._times.arrived(step, key, event, self._now_ns)
+        timers = self._times.arrived(step, key, now, self._now_ns)
         with contextlib.suppress(_Raised):
             passed = (timers,) if step.on_timer is not None else ()
             yield from self._compute(pipeline, step, key, message, *passed)
