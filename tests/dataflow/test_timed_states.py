@@ -422,7 +422,7 @@ def test_a_late_message_does_not_set_the_time_of_its_key_back() -> None:
     decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes)
     source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", 0, decoder))
     sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
-    keyed = source.key_by(wallaroo.key_extractor(lambda _message: "k")).to(start)
+    keyed = source.key_by(lambda _message: "k").to(start)
     application = resolve(wallaroo.build_application("beats", keyed.to_sink(sink)))
     late = [("in", b"1000", 1000 * S), ("in", b"990", 1310 * S)]
     assert simulate(application, late, until_ns=1370 * S).outputs == [

@@ -21,7 +21,7 @@ APP, NAME, SOURCE = APPS / "word_count", "Word Count Application", "Split and Co
 WORDS = b"a b c d e f g"
 SOON = "epoch_first_s=0.3,epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
 _NOT_OWN = (
-    r"the state in (the checkpoint|\S+) (is damaged: the log|cannot be loaded: .*STATE_STORE).*"
+    r"the state in (the checkpoint|\S+) (is damaged: the log|cannot be loaded, .*STATE_STORE).*"
 )
 """Told of a log that is not the newest: by us, or by Spark where its own files name each other."""
 _CHANGELOG = re.compile(r"(\d+)(_.*)?\.changelog")
@@ -59,6 +59,13 @@ def flip_a_bit(state: Path) -> None:
     file.write_bytes(data)
 
 
+def flip_a_bit_of_a_table(state: Path) -> None:
+    file = max((state / "checkpoint/state/0/0/SSTs").iterdir())
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
 def replace_the_newest_by_older_ones(state: Path) -> None:
     for partition in (0, 1):
         older, newest = changelogs(state, partition)[-2:]
@@ -73,6 +80,7 @@ def replace_one_by_that_of_another_partition(state: Path) -> None:
     ("damage", "told"),
     [
         (flip_a_bit, r"state/0/0/\S+\.changelog is damaged: the block at byte 0 .*"),
+        (flip_a_bit_of_a_table, r"state/0/0/SSTs/\S+\.sst is damaged: block checksum mismatch.*"),
         (replace_the_newest_by_older_ones, _NOT_OWN),
         (replace_one_by_that_of_another_partition, _NOT_OWN),
     ],

@@ -46,6 +46,11 @@ def reserved_bytes(place: Path) -> int:
     return min(_MOST_RESERVED_BYTES, disk.f_blocks * disk.f_frsize // _RESERVED_PART)
 
 
+def shortage(*places: Path) -> str | None:
+    """Return which disk of *places* has too little free space to go on; None if none has."""
+    return next((full(place) for place in places if free_bytes(place) < LEAST_BYTES), None)
+
+
 def check_room(place: Path) -> None:
     """Check that the disk of *place* has enough free space for a start.
 

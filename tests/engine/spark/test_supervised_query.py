@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark import supervised_query
+from wallaroo.engine.spark.checkpoint.damage import Diagnosis
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery, failure_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
@@ -185,7 +187,10 @@ def test_a_query_that_cannot_read_its_state_is_given_up_soon_with_one_sentence()
         return Query("Stream is corrupted", damage=True)
 
     engine = SupervisedQuery(
-        start, lambda: None, lambda _batch: None, describe=lambda why: f"a file is damaged: {why}"
+        start,
+        lambda: None,
+        lambda _batch: None,
+        diagnose=lambda why: Diagnosis(f"a file is damaged: {why}", is_sure=True),
     )
     told: list[str] = []
     for _ in range(20):
@@ -195,6 +200,51 @@ def test_a_query_that_cannot_read_its_state_is_given_up_soon_with_one_sentence()
             break
     assert told == ["a file is damaged: Stream is corrupted"]
     assert len(batches) == 2
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_state_without_a_damaged_file_is_tried_as_often_as_anything() -> None:
+    starts: list[OnBatch] = []
+
+    def start(on_batch: OnBatch) -> Query:
+        starts.append(on_batch)
+        return Query("it cannot be loaded", damage=True)
+
+    engine = SupervisedQuery(
+        start,
+        lambda: None,
+        lambda _batch: None,
+        diagnose=lambda why: Diagnosis(f"no file is damaged, but {why}", is_sure=False),
+    )
+    told = [failure for _ in range(20) if (failure := engine.failure()) is not None]
+    assert told[0] == "no file is damaged, but it cannot be loaded"
+    assert len(starts) == 1 + Restarts.MOST
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_waits_for_room_on_its_disk_and_counts_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
+    starts: list[OnBatch] = []
+    full: list[str] = []
+
+    def start(on_batch: OnBatch) -> Query:
+        starts.append(on_batch)
+        return Query("no such file" if full else None, damage=bool(full))
+
+    full.append("the disk of /state is full")
+    engine = SupervisedQuery(
+        start, lambda: None, lambda _batch: None, shortage=lambda: full[0] if full else None
+    )
+    with capture_logs() as logs:
+        assert [engine.failure() for _ in range(50)] == [None] * 50
+    assert len(starts) == 1
+    assert (engine.lack, engine.interruption()) == (full[0], f"the query waits: {full[0]}")
+    assert [(log["event"], log["reason"]) for log in logs] == [("query waits", full[0])]
+    full.clear()
+    assert engine.failure() is None
+    assert (len(starts), engine.lack, engine.interruption()) == (2, None, None)
 
 
 def test_a_damaged_file_that_a_worker_finds_ends_the_query_at_once() -> None:

@@ -22,11 +22,13 @@ from wallaroo.engine.microbatch.job import Job, Readers
 from wallaroo.engine.microbatch.metrics import BATCH
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
-from wallaroo.engine.spark.checkpoint.damage import describe
+from wallaroo.engine.spark.checkpoint.damage import diagnose
 from wallaroo.engine.spark.checkpoint.leftovers import remove_uncommitted_state
 from wallaroo.engine.spark.checkpoint.partitions import unfinished_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.checkpoint.schemas import note_schemas
+from wallaroo.engine.spark.checkpoint.tables import table_problem
 from wallaroo.engine.spark.executors import (
     Executors,
     local_workers,
@@ -42,6 +44,7 @@ from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.tracing import BatchId, Span, traces_for
+from wallaroo.system.disk_space import shortage
 
 if TYPE_CHECKING:
     from wallaroo.observability.spans import Traces
@@ -82,6 +85,7 @@ class RunningMicroBatch(RunningOnSpark):
         def report(batch: Batch) -> None:
             self._reports.batch(batch)
             self.figures.on_batch(batch)
+            note_schemas(layout.checkpoint)
             on_batch(batch)
 
         self._traces = traces_for(program.application.name)
@@ -132,7 +136,8 @@ class RunningMicroBatch(RunningOnSpark):
                 self._spark.ended,
                 report,
                 timed,
-                partial(describe, layout.checkpoint),
+                partial(diagnose, layout.checkpoint, partial(table_problem, self._spark.session)),
+                partial(shortage, layout.checkpoint, scratch),
                 lambda: running_tasks(self._spark.session),
             )
 

@@ -26,8 +26,10 @@ from wallaroo.engine.realtime.settings import OPERATORS, slots_of
 from wallaroo.engine.realtime.shared_files import fresh_directory
 from wallaroo.engine.reports import Reports
 from wallaroo.engine.spark import shipping
-from wallaroo.engine.spark.checkpoint.damage import describe
+from wallaroo.engine.spark.checkpoint.damage import diagnose
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.checkpoint.schemas import note_schemas
+from wallaroo.engine.spark.checkpoint.tables import table_problem
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
@@ -36,6 +38,7 @@ from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.system.disk_space import shortage
 
 _LOOK_EVERY_S = 0.05
 """Pause between looks at a query that is started again."""
@@ -76,6 +79,7 @@ class RunningRealTime(RunningOnSpark):
         def report(batch: Batch) -> None:
             self._reports.batch(batch)
             self.figures.on_batch(batch)
+            note_schemas(layout.checkpoint)
             on_batch(batch)
 
         def start(committed: OnBatch) -> RealTimeQuery:
@@ -121,8 +125,13 @@ class RunningRealTime(RunningOnSpark):
                 settings.call_limit_s,
                 settings.entity_limit_bytes,
             )
+            tables = partial(table_problem, self._spark.session)
             self._query = SupervisedQuery(
-                start, self._spark.ended, report, describe=partial(describe, layout.checkpoint)
+                start,
+                self._spark.ended,
+                report,
+                diagnose=partial(diagnose, layout.checkpoint, tables),
+                shortage=partial(shortage, layout.checkpoint, scratch),
             )
 
     def failure(self) -> str | None:
@@ -157,7 +166,7 @@ class RunningRealTime(RunningOnSpark):
             try:
                 return self._query.finish_batch()
             except RuntimeFailure:  # the query has failed: what is published is safe, not in Spark
-                if (reason := self.failure()) is not None:
+                if (reason := self.failure() or self._query.lack) is not None:
                     raise RuntimeFailure(reason) from None
                 time.sleep(_LOOK_EVERY_S)
 

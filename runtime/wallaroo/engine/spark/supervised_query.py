@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
-from wallaroo.engine.spark.checkpoint.damage import damaged_file_in, is_damage
+from wallaroo.engine.spark.checkpoint.damage import Diagnosis, damaged_file_in, is_damage
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restart, Restarts
@@ -19,8 +19,8 @@ from wallaroo.system.restarts import Restart, Restarts
 log = structlog.get_logger("wallaroo")
 
 _MOST_DAMAGED = 2
-"""Failures to read the state within some minutes after which the query is given up: the first may
-be a disk's hiccup. Batches that succeed in between may be of other partitions."""
+"""Failures to read the state within some minutes after which a damaged file ends the run: the first
+may be a disk's hiccup. Batches that succeed in between may be of other partitions."""
 _DAMAGED_S = 600.0
 """Seconds within which these failures count together."""
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
@@ -79,7 +79,8 @@ class SupervisedQuery:
         ended: Returns how the process under the engine ended; None while it runs.
         on_batch: Called after each committed batch.
         on_progress: Called, by `failure`, with the progress of each batch.
-        describe: From why the state cannot be read to a sentence with the file and what to do.
+        diagnose: Finds out why the state cannot be read, from what Spark says.
+        shortage: Says which disk is full; None if none is. The query waits until there is room.
         unfinished: Returns how many tasks of the last run have not ended. The query is started
             again when there are none: they could write state under that of the next run.
     """
@@ -90,14 +91,16 @@ class SupervisedQuery:
         ended: Callable[[], str | None],
         on_batch: OnBatch,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
-        describe: Callable[[str], str] = str,
+        diagnose: Callable[[str], Diagnosis] = lambda reason: Diagnosis(reason, True),
+        shortage: Callable[[], str | None] = lambda: None,
         unfinished: Callable[[], int] = lambda: 0,
     ) -> None:
         self._start = start
         self._ended = ended
         self._on_batch = on_batch
         self._on_progress = on_progress
-        self._describe = describe
+        self._diagnose = diagnose
+        self._shortage = shortage
         self._unfinished = unfinished
         self._damaged: deque[float] = deque(maxlen=_MOST_DAMAGED)
         """When the last failures to read the state were."""
@@ -144,10 +147,17 @@ class SupervisedQuery:
         """Decide whether to start again after *failure*; returns why not, or None."""
         if failure.final:
             return failure.reason
+        if (lack := self._shortage()) is not None:
+            self._wait(NotYet(lack))
+            return None
         if failure.damage and self._is_given_up():
-            return self._describe(failure.reason)
+            found = self._diagnose(failure.reason)
+            if found.is_sure:
+                return found.sentence
         pause = self._restarts.pause(failure.reason)
         if pause is None:
+            if failure.damage:
+                return self._diagnose(failure.reason).sentence
             return f"the query failed {self._restarts.failures} times in a row: {failure.reason}"
         log.warning("query restarts", reason=failure.reason, pause_s=pause)
         self._restart_at = time.monotonic() + pause
@@ -185,13 +195,20 @@ class SupervisedQuery:
         if unfinished := self._unfinished():
             msg = f"{unfinished} tasks of its last run have not ended"
             raise NotYet(msg)
+        if (lack := self._shortage()) is not None:
+            raise NotYet(lack)
         return self._start(self._batch)
 
     def _wait(self, reason: NotYet) -> None:
         self._restart_at = time.monotonic() + _LOOK_AGAIN_S
         if str(reason) != self._lacks:
             self._lacks = str(reason)
-            log.info("query waits", reason=str(reason))
+            log.warning("query waits", reason=str(reason))
+
+    @property
+    def lack(self) -> str | None:
+        """What it waits for; None if it runs, or restarts."""
+        return self._lacks or None
 
     def last_restarts(self) -> Sequence[Restart]:
         """Its last restarts after failures, the oldest first."""

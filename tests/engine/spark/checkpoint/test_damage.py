@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from wallaroo.engine.spark.checkpoint.damage import damaged_files, describe
+from wallaroo.engine.spark.checkpoint.damage import damaged_files, diagnose
 from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
 from wallaroo.errors import RESTORE
 
@@ -23,6 +23,7 @@ def block(content: bytes) -> bytes:
     return header + bytes(packed)
 
 
+TABLE = "000008-5e1f.sst"
 END = b"LZ4Block\x15" + bytes(12)
 
 
@@ -39,8 +40,15 @@ def checkpoint(tmp_path: Path) -> Path:
             content = block(b"record " * 100) + block(b"more") + END
             (directory / f"{version}.changelog").write_bytes(content)
         with zipfile.ZipFile(directory / "2.zip", "w") as archive:
-            archive.writestr("metadata", "v1 " * 50)
+            tables = [{"dfsSstFileName": TABLE, "sizeBytes": 5}]
+            archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": tables}))
+        (directory / "SSTs").mkdir()
+        (directory / "SSTs" / TABLE).write_bytes(b"table")
     return tmp_path
+
+
+def no_problem(_file: Path) -> None:
+    """No table is damaged."""
 
 
 def flip(file: Path, place: int) -> None:
@@ -58,9 +66,10 @@ def test_a_flipped_bit_of_a_changelog_is_found(checkpoint: Path, place: int) -> 
     file = checkpoint / "state/0/1/3.changelog"
     flip(file, place)
     assert [found for found, _ in damaged_files(checkpoint)] == [file]
-    told = describe(checkpoint, "Stream is corrupted")
+    told, is_sure = diagnose(checkpoint, no_problem, "Stream is corrupted")
     assert told.startswith(f"{file} is damaged: ")
     assert told.endswith(RESTORE)
+    assert is_sure
 
 
 @pytest.mark.parametrize("left", [0, 5, 40, -1, -30])
@@ -83,7 +92,7 @@ def test_a_gap_between_a_snapshot_and_the_newest_changelog_is_found(
     checkpoint: Path, names: str
 ) -> None:
     directory = checkpoint / "state/0/1"
-    for file in list(directory.iterdir()):
+    for file in directory.glob("[0-9]*"):
         file.unlink()
     unique = {"stateUniqueIds": {"0": [[], ["5d-1a"]]}} if "_" in names else {}
     for version in (3, 4):
@@ -101,7 +110,26 @@ def test_files_that_the_last_commit_does_not_need_are_not_looked_at(checkpoint: 
     assert list(damaged_files(checkpoint)) == []
 
 
-def test_damage_that_is_not_found_is_told_with_what_spark_says(checkpoint: Path) -> None:
-    told = describe(checkpoint, "Corruption: block checksum mismatch in 000008.sst")
-    assert f"{checkpoint / 'state'} cannot be loaded: Corruption: block checksum" in told
-    assert told.endswith(RESTORE)
+def test_a_damaged_table_of_a_snapshot_is_found(checkpoint: Path) -> None:
+    missing, short, bad = (
+        (checkpoint / "state" / "0" / partition / "SSTs" / TABLE, problem)
+        for partition, problem in (
+            ("0", "it is missing"),
+            ("1", "it has 4 bytes instead of 5"),
+            ("1", "a block does not match its checksum"),
+        )
+    )
+    missing[0].unlink()
+    assert list(damaged_files(checkpoint)) == [missing]
+    assert list(damaged_files(checkpoint, lambda _file: bad[1])) == [missing, bad]
+    short[0].write_bytes(b"tabl")
+    assert list(damaged_files(checkpoint)) == [missing, short]
+
+
+def test_where_no_file_is_damaged_nothing_is_to_be_deleted(checkpoint: Path) -> None:
+    advice = "Please create a new checkpoint location or clear the existing checkpoint location."
+    told, is_sure = diagnose(checkpoint, no_problem, f"[CANNOT_LOAD] An error occurred. {advice}")
+    assert not is_sure
+    assert "although no file of it is damaged by itself: [CANNOT_LOAD] An error occurred." in told
+    assert "checkpoint location" not in told
+    assert told.endswith(f"start again, and if that does not help, {RESTORE}")

@@ -8,7 +8,7 @@ import pytest
 
 from wallaroo.engine.registry import VARIABLE, engine_of
 from wallaroo.engine.spark.checkpoint.owner import check, owner_of, take
-from wallaroo.errors import UsageError
+from wallaroo.errors import DamagedFile, UsageError
 
 
 def test_a_checkpoint_has_an_owner_once_spark_has_used_it(tmp_path: Path) -> None:
@@ -43,3 +43,13 @@ def test_commands_use_the_engine_of_the_state(
     assert engine_of(tmp_path).name == "micro-batch"
     with pytest.raises(UsageError, match="is of the micro-batch engine"):
         engine_of(tmp_path, "real-time")
+
+
+@pytest.mark.parametrize("name", ["", "real", "rmal-time"])
+def test_a_damaged_name_is_not_taken_for_an_option(tmp_path: Path, name: str) -> None:
+    take(tmp_path, name)
+    (tmp_path / "metadata").touch()
+    for used in (None, "real-time"):
+        with pytest.raises(DamagedFile) as refused:
+            engine_of(tmp_path, used)
+        assert str(refused.value).startswith(f"{tmp_path / 'engine'} is damaged: '{name}' is no")

@@ -1,7 +1,8 @@
 """Damage to a checkpoint: how a failure of Spark shows it, and which file it is.
 
-Spark says that it cannot load a state store, and not which of its files it cannot read. Only the
-files that the last commit needs are examined, the newest first: Spark reads no others.
+Spark says that it cannot load a state store, and not which of its files it cannot read, nor whether
+one is damaged: it says the same if a disk is full. Only the files that the last commit needs are
+examined, the newest first: Spark reads no others.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
 from wallaroo.errors import RESTORE
 
+TableProblem = Callable[[Path], str | None]
+"""Returns what is wrong with a table of RocksDB; None if nothing is."""
 _SIGNS = re.compile(
     r"CANNOT_LOAD_STATE_STORE(?!\.UNRELEASED_THREAD)|STATE_STORE_CHECKSUM|CHECKSUM_VERIFICATION"
     r"|FAILED_TO_READ|Stream is corrupted|Corruption: |CANNOT_READ_(?:DELTA|SNAPSHOT|CHECKPOINT)"
@@ -24,6 +28,8 @@ _SIGNS = re.compile(
 """What Spark and RocksDB write where they cannot read a file of the state."""
 _OURS = re.compile(r"\b(?:DamagedFile|OtherVersion): (.+)")
 _VERSION = re.compile(r"(\d+)(?:_[-\w]+)?\.(changelog|zip)")
+_SPARKS_ADVICE = re.compile(r"[^.]*\bcheckpoint location\b[^.]*\.?")
+"""It suggests deleting the checkpoint."""
 _BLOCK = struct.Struct("<8sBIII")
 _MAGIC, _SEED, _SUM_BITS = b"LZ4Block", 0x9747B28C, 0x0FFFFFFF
 _LZ4 = 0x20
@@ -54,24 +60,45 @@ def damaged_file_in(error: str) -> str | None:
     return None if found is None else found[1].strip()
 
 
-def describe(checkpoint: Path, reason: str) -> str:
-    """The sentence on a *checkpoint* whose state Spark cannot load for *reason*."""
-    for file, problem in damaged_files(checkpoint):
-        return f"{file} is damaged: {problem}; {RESTORE}"
-    return f"the state in {checkpoint / 'state'} cannot be loaded: {reason}; {RESTORE}"
+class Diagnosis(NamedTuple):
+    """Why Spark cannot load the state of a checkpoint."""
+
+    sentence: str
+    """With what to do."""
+    is_sure: bool
+    """Whether a damaged file was found."""
 
 
-def damaged_files(checkpoint: Path) -> Iterator[tuple[Path, str]]:
+def diagnose(checkpoint: Path, table_problem: TableProblem, reason: str) -> Diagnosis:
+    """Find out why Spark cannot load the state of *checkpoint*.
+
+    Args:
+        checkpoint: Its directory.
+        table_problem: Examines tables.
+        reason: What Spark says.
+    """
+    for file, problem in damaged_files(checkpoint, table_problem):
+        return Diagnosis(f"{file} is damaged: {problem}; {RESTORE}", is_sure=True)
+    where, said = checkpoint / "state", _SPARKS_ADVICE.sub("", reason).strip()
+    what = f"the state in {where} cannot be loaded, although no file of it is damaged by itself"
+    return Diagnosis(f"{what}: {said}; start again, and if that does not help, {RESTORE}", False)
+
+
+def damaged_files(
+    checkpoint: Path, table_problem: TableProblem = lambda _file: None
+) -> Iterator[tuple[Path, str]]:
     """The damaged or missing files that the last commit of *checkpoint* needs, and what is wrong.
 
-    Tables of RocksDB are not examined: RocksDB itself names one that it cannot read.
+    Args:
+        checkpoint: Its directory.
+        table_problem: Examines tables.
     """
     commits = [int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdecimal()]
     version = max(commits, default=-1) + 1
     named = _names(checkpoint, version - 1)
     for partition in sorted(checkpoint.glob("state/*/[0-9]*")):
         needed = named.get((partition.parent.name, partition.name))
-        yield from _damaged_in(partition, version, needed)
+        yield from _damaged_in(partition, version, needed, table_problem)
 
 
 def _names(checkpoint: Path, batch: int) -> dict[tuple[str, str], str]:
@@ -89,7 +116,9 @@ def _names(checkpoint: Path, batch: int) -> dict[tuple[str, str], str]:
     }
 
 
-def _damaged_in(directory: Path, version: int, name: str | None) -> Iterator[tuple[Path, str]]:
+def _damaged_in(
+    directory: Path, version: int, name: str | None, table_problem: TableProblem
+) -> Iterator[tuple[Path, str]]:
     found: dict[int, list[Path]] = {}
     for file in directory.iterdir():
         if (matched := _VERSION.fullmatch(file.name)) is not None and int(matched[1]) <= version:
@@ -107,6 +136,8 @@ def _damaged_in(directory: Path, version: int, name: str | None) -> Iterator[tup
             check = _zip_problem if file.suffix == ".zip" else _changelog_problem
             if (problem := check(file)) is not None:
                 yield file, problem
+            elif file.suffix == ".zip":
+                yield from _damaged_tables(file, table_problem)
         if any(file.suffix == ".zip" for file in found[number]):
             return  # Spark reads nothing older
 
@@ -118,6 +149,20 @@ def _zip_problem(file: Path) -> str | None:
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         return str(error)
     return None if bad is None else f"its part {bad} does not match its checksum"
+
+
+def _damaged_tables(snapshot: Path, table_problem: TableProblem) -> Iterator[tuple[Path, str]]:
+    """The damaged or missing tables of a *snapshot*."""
+    with zipfile.ZipFile(snapshot) as archive:
+        _, text = archive.read("metadata").decode().split("\n", 1)
+    for table in json.loads(text)["sstFiles"]:
+        file = snapshot.parent / "SSTs" / table["dfsSstFileName"]
+        if not file.exists():
+            yield file, "it is missing"
+        elif (size := file.stat().st_size) != table["sizeBytes"]:
+            yield file, f"it has {size:,} bytes instead of {table['sizeBytes']:,}"
+        elif (problem := table_problem(file)) is not None:
+            yield file, problem
 
 
 def _changelog_problem(file: Path) -> str | None:

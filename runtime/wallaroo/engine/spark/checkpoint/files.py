@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from wallaroo.engine.spark.checkpoint.schemas import check_schemas
 from wallaroo.errors import RESTORE, DamagedFile
 
 _LEGIBLE = re.compile(r"v[1-9]\d*")
@@ -31,6 +32,7 @@ def check_files(checkpoint: Path) -> None:
     if not planned and not committed:
         return
     _check(checkpoint / "metadata", _id_problem)
+    check_schemas(checkpoint)
     last = max([*planned, *committed])
     # the last batch may be unfinished; Spark continues from the one before
     for number in range(max(0, last - 1), last + 1):

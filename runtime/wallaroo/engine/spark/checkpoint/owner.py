@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wallaroo.errors import UsageError
+from wallaroo.errors import RESTORE, DamagedFile, UsageError
 
 _FILE = "engine"
 """File with the engine's name; a checkpoint without it is of the engine that came first."""
 _FIRST = "micro-batch"
+_ENGINES = (_FIRST, "real-time")
 
 
 def take(checkpoint: Path, engine: str) -> None:
@@ -18,11 +19,21 @@ def take(checkpoint: Path, engine: str) -> None:
 
 
 def owner_of(checkpoint: Path) -> str | None:
-    """Name of the engine that *checkpoint* belongs to; None if it is new."""
+    """Name of the engine that *checkpoint* belongs to; None if it is new.
+
+    Raises:
+        DamagedFile: The file with the name is damaged.
+    """
     if not (checkpoint / "metadata").exists():
         return None
     file = checkpoint / _FILE
-    return file.read_text() if file.exists() else _FIRST
+    if not file.exists():
+        return _FIRST
+    name = file.read_bytes().decode(errors="replace")
+    if name not in _ENGINES:
+        msg = f"{file} is damaged: {name!r:.50} is no engine; {RESTORE}"
+        raise DamagedFile(msg)
+    return name
 
 
 def check(checkpoint: Path, engine: str) -> None:

@@ -1,0 +1,54 @@
+"""Schemas of the state in a checkpoint: Spark writes them once, and without checksums."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from pathlib import Path
+
+from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.sealed import sealed, unsealed
+
+_SUMS = "schemas"
+"""File with their checksums, by path in the checkpoint."""
+
+
+def note_schemas(checkpoint: Path) -> None:
+    """Keep the checksums of the schemas in *checkpoint*, if they are not kept yet.
+
+    Args:
+        checkpoint: Its directory, after a batch was committed.
+    """
+    file = checkpoint / _SUMS
+    if file.exists():
+        return
+    found = [one for one in checkpoint.glob("state/*/_stateSchema/*/*") if one.name[0] != "."]
+    sums = {str(one.relative_to(checkpoint)): zlib.crc32(one.read_bytes()) for one in found}
+    with contextlib.suppress(OSError):  # its disk is full: the next start tries again
+        write_durably(file, sealed(sums))
+
+
+def check_schemas(checkpoint: Path) -> None:
+    """Refuse a *checkpoint* with a schema that is not as Spark wrote it.
+
+    Raises:
+        DamagedFile: One is damaged or missing; the message names it and says what to do.
+    """
+    try:
+        sums = unsealed((checkpoint / _SUMS).read_text())
+    except FileNotFoundError:
+        return  # no batch was committed, or the run was killed right after the first
+    except (OSError, ValueError) as error:
+        msg = f"{checkpoint / _SUMS} is damaged: {error}; {RESTORE}"
+        raise DamagedFile(msg) from error
+    for name, due in sums.items():
+        file, problem = checkpoint / name, None
+        try:
+            if zlib.crc32(file.read_bytes()) != due:
+                problem = "it does not match its checksum"
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem is not None:
+            msg = f"{file} is damaged: {problem}; {RESTORE}"
+            raise DamagedFile(msg)
