@@ -26,7 +26,7 @@ from tests.chaos.receiver import Receiver
 from tests.chaos.shim import Machine, compiled
 from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
 from tests.chaos.traffic import traffic_of
-from tests.chaos.turn import APART, Turn
+from tests.chaos.turn import APART, WITH_TIME, Turn
 from tests.helpers import processes_below, wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
@@ -153,8 +153,11 @@ class System:
 
     @property
     def _stops_early(self) -> bool:
-        """Whether a stop does not wait for all outputs: only `wallaroo run` waits for its own."""
-        return self.network is not None
+        """Whether a stop does not wait for all outputs.
+
+        Only `wallaroo run` waits for those that are due, and for none that come with time.
+        """
+        return self.network is not None or self.turn.application in WITH_TIME
 
     def finish(self) -> int:
         """End the senders, then the application in good order; its exit code, the highest."""

@@ -16,6 +16,8 @@ APPLICATIONS = {
 """Their files, by name."""
 WITH_LEVELS = frozenset({"levels", "windows", "sessions", "asking", "joins"})
 """Applications with several states in a path."""
+WITH_TIME = frozenset({"windows", "timers", "sessions", "joins"})
+"""Applications with outputs that come as time passes."""
 WORD_COUNT, MARKET_SPREAD = "word-count", "market-spread"
 TOGETHER, APART = "together", "apart"
 KAFKA_TO_KAFKA, TCP_TO_KAFKA, KAFKA_TO_TCP = "kafka-to-kafka", "tcp-to-kafka", "kafka-to-tcp"

@@ -150,3 +150,18 @@ def test_code_that_ends_the_process_is_told_with_its_place(tmp_path: Path) -> No
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "Error: ends.py:3: os._exit(0) ended this command\n"
+
+
+def test_the_arguments_of_the_application_come_first_as_with_run(tmp_path: Path) -> None:
+    file = tmp_path / "reads.py"
+    file.write_text(
+        "import wallaroo\n\n"
+        "def application_setup(args):\n"
+        "    source = wallaroo.FileSourceConfig(args[0], bytes.decode, framing='lines')\n"
+        "    (out, *_) = wallaroo.tcp_parse_output_addrs(args)\n"
+        "    sink = wallaroo.TCPSinkConfig(*out, wallaroo.encoder(str))\n"
+        "    return wallaroo.build_application('r', wallaroo.source('r', source).to_sink(sink))\n"
+    )
+    (tmp_path / "lines").write_text("ada\n")
+    done = simulate(str(file), "--", str(tmp_path / "lines"))
+    assert (done.exit_code, done.stdout) == (0, "ada")

@@ -177,6 +177,33 @@ def test_a_call_that_goes_wrong_affects_its_message_alone() -> None:
     assert again.outputs["p"] == [b"e"]
 
 
+async def _late(text: str) -> Any:
+    if text == "forgets":
+        return asyncio.sleep(0, text)
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        if text == "raises":
+            raise KeyError(text) from None
+    return text
+
+
+def test_what_a_call_does_after_its_time_limit_does_not_count() -> None:
+    made = application(_late, timeout=wallaroo.milliseconds(50))
+    driven = drive_all(made, sent("swallows", "raises", "forgets"), [0] * 3)
+    late = "TimeoutError: the call took longer than its timeout, 0.05 s"
+    assert errors_of(driven) == [
+        (0, late),
+        (1, late),
+        (
+            2,
+            "TypeError: the function returned a coroutine, which nothing awaits; "
+            "write return await …",
+        ),
+    ]
+    assert not driven.outputs.get("p")
+
+
 def test_a_call_that_does_not_end_when_it_is_cancelled_is_left_to_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

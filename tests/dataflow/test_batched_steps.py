@@ -15,7 +15,9 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.model.application import Application
+from wallaroo.model.batching import Batching
 from wallaroo.model.gathered_steps import awaits, longest_wait
+from wallaroo.model.gathering import Failed
 from wallaroo.model.graph import graph_of
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -179,3 +181,16 @@ def test_the_step_is_drawn_and_says_how_long_the_engine_may_wait() -> None:
 def test_wrong_options_are_refused(options: Any, sentence: str) -> None:
     with pytest.raises((ValueError, TypeError), match=sentence):
         wallaroo.computation_batch(name="score", **options)
+
+
+def test_what_a_failed_call_did_to_messages_is_forgotten() -> None:
+    def count(messages: list[dict[str, int]]) -> list[dict[str, int]]:
+        for message in messages:
+            message["calls"] = message.get("calls", 0) + 1
+        if any(message["number"] == 1 for message in messages):
+            raise ValueError
+        return messages
+
+    results = Batching(count, "count", 8).run([{"number": number} for number in range(5)])
+    assert isinstance(results.pop(1), Failed)
+    assert results == [{"number": number, "calls": 1} for number in (0, 2, 3, 4)]

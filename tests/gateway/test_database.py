@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from tests.gateway.harness import outputs, undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Tally
-from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.database import claim, connect, lacks_room
+from wallaroo.errors import RESTORE, RuntimeFailure
+from wallaroo.gateway.database import DamagedDatabase, claim, connect, lacks_room, reading
 from wallaroo.gateway.journal import journal as journal_module
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -136,3 +137,18 @@ def test_what_was_written_half_is_as_if_it_had_not_been(tmp_path: Path) -> None:
     assert again.flush(PATIENCE_S)
     assert again.end == 2
     again.close()
+
+
+@pytest.mark.parametrize("error", ["UnicodeDecodeError", "OperationalError"])
+def test_a_schema_that_is_no_text_is_damage_of_the_file(tmp_path: Path, error: str) -> None:
+    file = tmp_path / "journal.db"
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE chunk (first INTEGER)")
+    statement = b"CREATE TABLE chunk" if error == "OperationalError" else b"chunk"
+    data = file.read_bytes()
+    flipped = statement[:-1] + bytes([statement[-1] ^ 0x80])
+    file.write_bytes(data.replace(statement, flipped))
+    with pytest.raises(DamagedDatabase) as told, reading(file) as database:
+        database.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    assert str(told.value).startswith(f"{file} is damaged: ")
+    assert str(told.value).endswith(RESTORE)

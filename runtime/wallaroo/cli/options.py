@@ -92,7 +92,7 @@ class ApplicationOptions(Part):
         args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
         max_frame = self._max_frame.fill(values)
         code = self._code.fill(values)
-        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
+        return ApplicationRef(values["app"], (*values["app_args"], *args), max_frame, code)
 
     def arguments(self, value: ApplicationRef) -> list[str]:
         """See `Part.arguments`."""
@@ -374,7 +374,7 @@ def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Applic
         UsageError: There is no such application.
         ApplicationError: It does not load, or is not well formed.
     """
-    args = ("--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS, *app_args)
+    args = (*app_args, "--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS)
     return ApplicationRef(app, args, DEFAULT_MAX_FRAME).load()
 
 

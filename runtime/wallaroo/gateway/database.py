@@ -27,7 +27,8 @@ class DamagedDatabase(DamagedFile, sqlite3.DatabaseError):
     """A database does not contain what was written to it."""
 
     def __init__(self, file: Path | str, problem: object, remedy: str = RESTORE) -> None:
-        super().__init__(f"{file} is damaged: {problem}; {remedy}")
+        told = " ".join(str(problem).split())  # SQLite cites statements, which have lines
+        super().__init__(f"{file} is damaged: {told}; {remedy}")
 
 
 @contextlib.contextmanager
@@ -39,10 +40,13 @@ def named(file: Path | str) -> Iterator[None]:
     """
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise DamagedDatabase(file, error) from error
     except sqlite3.DatabaseError as error:
         # an extended code has the code in its last byte
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if isinstance(error, DamagedFile) or code not in _MALFORMED:
+        is_malformed = code in _MALFORMED or str(error).startswith("Could not decode")
+        if isinstance(error, DamagedFile) or not is_malformed:
             raise
         raise DamagedDatabase(file, error) from error
 

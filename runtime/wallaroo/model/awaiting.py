@@ -128,46 +128,53 @@ class _Calls:
         if not self._left and not self._finished.done():
             self._finished.set_result(None)
 
-    @time_limited
     async def _result(self, number: int, message: Any, task: asyncio.Task[None]) -> Any:
         """Call the function for a message, and again if that is due; returns its result."""
-        function, retry = self._awaiting.function, self._awaiting.retry
-        attempt = 0
+        retry, attempt = self._awaiting.retry, 0
         while True:
-            deadline = self._deadlines[number] = self._loop.time() + self._awaiting.timeout_s
-            if self._timer is None:
-                self._timer = self._loop.call_at(deadline, self._end_overdue)
-            error: BaseException
-            try:
-                return await function(message)
-            except (Exception, SystemExit) as raised:
-                error = raised
-            except asyncio.CancelledError as cancelled:
-                error = self._cause(number, cancelled)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as raised:
-                if asyncio.current_task(self._loop) is not task:
-                    raise  # a GeneratorExit: the coroutine is closed, and runs no longer
-                error = _as_raised(raised)
-            finally:
-                self._deadlines.pop(number, None)
-                if number in self._expired:
-                    self._expired.discard(number)
-                    task.uncancel()
-            if retry is None or not isinstance(error, retry.on):
-                return Failed(error)
+            result = await self._called(number, message, task)
+            if type(result) is not Failed:
+                return result
+            if retry is None or not isinstance(result.error, retry.on):
+                return result
             if attempt == retry.times:
-                error.add_note(f"attempts: {attempt + 1}")
-                return Failed(error)
+                result.error.add_note(f"attempts: {attempt + 1}")
+                return result
             if self._awaiting.pauses:
                 await asyncio.sleep(retry.pause_s(attempt))
             attempt += 1
 
+    @time_limited
+    async def _called(self, number: int, message: Any, task: asyncio.Task[None]) -> Any:
+        """Call the function once; what it does after its time limit does not count."""
+        deadline = self._deadlines[number] = self._loop.time() + self._awaiting.timeout_s
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._end_overdue)
+        try:
+            result = await self._awaiting.function(message)
+            if hasattr(type(result), "__await__"):
+                result = Failed(_not_awaited(result))
+        except (Exception, SystemExit) as error:
+            result = Failed(error)
+        except asyncio.CancelledError as cancelled:
+            result = Failed(self._cause(number, cancelled))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if asyncio.current_task(self._loop) is not task:
+                raise  # a GeneratorExit: the coroutine is closed, and runs no longer
+            result = Failed(_as_raised(error))
+        finally:
+            self._deadlines.pop(number, None)
+            if late := number in self._expired:
+                self._expired.discard(number)
+                task.uncancel()
+        return Failed(self._timeout()) if late else result
+
     def _cause(self, number: int, cancelled: asyncio.CancelledError) -> BaseException:
         """What a call that ended with *cancelled* has failed of."""
         if number in self._expired:
-            return self._timeout()
+            return cancelled  # its time limit, which is told instead
         if self._left and not self._finished.done():
             return _as_raised(cancelled)  # the function has raised it itself
         raise cancelled
@@ -198,6 +205,13 @@ class _Calls:
             del self._tasks[number]
             self._note(number, Failed(self._timeout()))
             self._begin()
+
+
+def _not_awaited(result: Any) -> TypeError:
+    if asyncio.iscoroutine(result):
+        result.close()
+    kind = type(result).__name__
+    return TypeError(f"the function returned a {kind}, which nothing awaits; write return await …")
 
 
 def _as_raised(error: BaseException) -> Raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from wallaroo.api.retries import Retries
 from wallaroo.model.callers import one_call, time_limited
 from wallaroo.model.gathering import Failed, Gathering
+from wallaroo.model.problems import IMMUTABLE
 from wallaroo.model.raised import short_repr
 from wallaroo.model.retrying import retrying
 from wallaroo.system.printable import counted
@@ -65,11 +67,13 @@ class Batching(Gathering):
     @time_limited
     def _results(self, messages: list[Any], call: Callable[[list[Any]], list[Any]]) -> list[Any]:
         """Return the results for a batch; if it fails, call again with halves of it."""
+        saved = _saved(messages)
         try:
             return call(messages)
         except (Exception, SystemExit) as error:
             if len(messages) == 1:
                 return [Failed(error)]
+        messages = _restored(saved, messages)
         middle = len(messages) // 2
         results: list[Any] = []
         for part in (messages[:middle], messages[middle:]):
@@ -105,3 +109,29 @@ class Batching(Gathering):
             )
             raise ValueError(msg)
         return results
+
+
+@time_limited
+def _saved(messages: list[Any]) -> bytes | None:
+    """The *messages* of a batch as they are before a call that may change them, and fail.
+
+    None if they cannot change, there is one alone, or they cannot be saved.
+    """
+    if len(messages) == 1 or IMMUTABLE.issuperset(map(type, messages)):
+        return None
+    try:
+        return pickle.dumps(messages, protocol=5)
+    except Exception:  # of a class of the application, which may raise anything
+        return None
+
+
+@time_limited
+def _restored(saved: bytes | None, messages: list[Any]) -> list[Any]:
+    """The *messages* as they were *saved*, if they were."""
+    if saved is None:
+        return messages
+    try:
+        restored: list[Any] = pickle.loads(saved)
+    except Exception:
+        return messages
+    return restored

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
 from wallaroo.run.state.directory import StateDirectory, readable_checkpoint
 from wallaroo.system import lockfile
 
@@ -98,3 +98,14 @@ def test_looking_at_a_directory_that_was_moved_settles_it_unless_it_is_in_use(
         assert file.read_text() == there
     readable_checkpoint(tmp_path)
     assert f"file:{tmp_path}/checkpoint/{schema}" in file.read_text()
+
+
+def test_a_used_directory_without_its_settings_is_damaged(tmp_path: Path) -> None:
+    StateDirectory(tmp_path, "Votes", 2).close()
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").touch()
+    (tmp_path / "application.json").unlink()
+    with pytest.raises(DamagedFile) as refused:
+        StateDirectory(tmp_path, "Votes", 2)
+    file = tmp_path / "application.json"
+    assert str(refused.value) == f"{file} is damaged: it is missing; {RESTORE}"

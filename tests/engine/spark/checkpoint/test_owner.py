@@ -53,3 +53,13 @@ def test_a_damaged_name_is_not_taken_for_an_option(tmp_path: Path, name: str) ->
         with pytest.raises(DamagedFile) as refused:
             engine_of(tmp_path, used)
         assert str(refused.value).startswith(f"{tmp_path / 'engine'} is damaged: '{name}' is no")
+
+
+@pytest.mark.parametrize("mark", ["begun", "noted"])
+def test_a_missing_name_is_not_taken_for_that_of_the_first_engine(
+    tmp_path: Path, mark: str
+) -> None:
+    for name in ("metadata", mark):
+        (tmp_path / name).touch()
+    with pytest.raises(DamagedFile, match="engine is damaged: it is missing"):
+        owner_of(tmp_path)

@@ -129,3 +129,30 @@ def test_a_connection_that_has_ended_makes_room(opened: list[http.client.HTTPCon
     assert [ask(first), ask(second), ask(third)] == [200, 200, 503]
     first.close()
     wait_until(lambda: ask(third) == 200, "room")
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_sender_that_closes_its_side_gets_the_answer_to_what_was_complete(
+    complete: bool,
+) -> None:
+    body = b"{}" if complete else b"{"
+    asked = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n" + body
+
+    async def answer_slowly(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await asyncio.sleep(0.05)  # the other side is closed by then
+        await answer(scope, receive, send)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        admission = Admission(SourceLimits(), {"source": "In"})
+        serving = Serving(
+            answer_slowly, listener, None, "HTTP In", admission, 60, answers_half_closed=True
+        )
+        with socket.create_connection(listener.getsockname(), PATIENCE_S) as client:
+            client.sendall(asked)
+            client.shutdown(socket.SHUT_WR)
+            with client.makefile("rb") as answers:
+                said = answers.read()
+        serving.stop()
+    assert said.startswith(b"HTTP/1.1 200 OK\r\n") is complete

@@ -99,7 +99,9 @@ class Viewer:
         self._answer = answer
         self.headers = answer.headers
         self.last = ""
-        assert self.event() == {"retry": "2000"}
+        greeting = self.event()
+        assert greeting.pop("retry") == "2000"
+        assert set(greeting) <= {"id"}
 
     def event(self) -> dict[str, str]:
         """The fields of the next event; empty at the end."""
@@ -241,7 +243,18 @@ def test_a_viewer_that_has_nothing_to_read_gets_a_sign_of_life(
 ) -> None:
     monkeypatch.setattr(module, "_HEARTBEAT_S", 0.01)
     with contextlib.closing(serving.ask()) as answer:
-        assert [answer.readline() for _ in range(4)] == [b"retry: 2000\n", b"\n", b":\n", b"\n"]
+        retry, known, *rest = [answer.readline() for _ in range(5)]
+        assert (retry, known[:4], rest) == (b"retry: 2000\n", b"id: ", [b"\n", b":\n", b"\n"])
+
+
+def test_a_viewer_that_had_no_event_yet_misses_nothing_when_it_reconnects(
+    serving: Serving,
+) -> None:
+    with serving.viewer() as viewer:
+        known = viewer.last
+    serving.publish(b"meanwhile")
+    with serving.viewer(**{"Last-Event-ID": known}) as viewer:
+        assert viewer.texts(1) == ["meanwhile"]
 
 
 def test_there_is_a_limit_of_viewers(tmp_path: Path) -> None:

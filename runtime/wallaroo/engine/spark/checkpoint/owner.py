@@ -9,6 +9,8 @@ from wallaroo.errors import RESTORE, DamagedFile, UsageError
 _FILE = "engine"
 """File with the engine's name; a checkpoint without it is of the engine that came first."""
 _FIRST = "micro-batch"
+_NOT_OF_FIRST = ("begun", "noted")
+"""Marks in checkpoints of the other engine."""
 _ENGINES = (_FIRST, "real-time")
 
 
@@ -28,6 +30,9 @@ def owner_of(checkpoint: Path) -> str | None:
         return None
     file = checkpoint / _FILE
     if not file.exists():
+        if any((checkpoint / name).exists() for name in _NOT_OF_FIRST):
+            msg = f"{file} is damaged: it is missing; {RESTORE}"
+            raise DamagedFile(msg)
         return _FIRST
     name = file.read_bytes().decode(errors="replace")
     if name not in _ENGINES:

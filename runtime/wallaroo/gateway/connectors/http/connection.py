@@ -55,8 +55,12 @@ class Connection(H11Protocol):
     """Seconds for a head; None for no limit."""
     admission: Admission | None = None
     """Admits it; None for no limit."""
+    answers_half_closed = False
+    """Whether a sender that sends no more still gets its answer, as it may have gone."""
     _admitted: str | None = None
     """Address of its peer, if it was admitted."""
+    _half_closed = False
+    """Whether its sender sends no more."""
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -75,6 +79,22 @@ class Connection(H11Protocol):
         """Take *data*, which may complete a head or begin one."""
         super().data_received(data)
         self._time_head()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Answer a request that was complete before its sender closed its side."""
+        cycle = self.cycle
+        waits = cycle is not None and not (cycle.more_body or cycle.response_complete)
+        by_tls = self.transport.get_extra_info("sslcontext") is not None  # asyncio closes it
+        if by_tls or not waits or not self.answers_half_closed:
+            return None
+        self._half_closed = True
+        return True
+
+    def on_response_complete(self) -> None:
+        """Take the next request, or end a connection whose sender has closed its side."""
+        super().on_response_complete()
+        if self._half_closed and (self.cycle is None or self.cycle.response_complete):
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
@@ -116,11 +136,15 @@ _TOO_MANY = (
 )
 
 
-def limited(head_s: float | None, admission: Admission | None = None) -> type[Connection]:
+def limited(
+    head_s: float | None, admission: Admission | None = None, *, answers_half_closed: bool = False
+) -> type[Connection]:
     """The class of the connections of a server.
 
     Args:
         head_s: Seconds for a head; None for no limit.
         admission: Admits connections; None for no limit.
+        answers_half_closed: Whether a sender that sends no more still gets its answer.
     """
-    return type("Limited", (Connection,), {"head_s": head_s, "admission": admission})
+    own = {"head_s": head_s, "admission": admission, "answers_half_closed": answers_half_closed}
+    return type("Limited", (Connection,), own)

@@ -118,6 +118,7 @@ class HTTPServer:
             Admission(limits, {"source": source.name}),
             int(limits.idle_s) or IDLE_S,
             limits.frame_s or None,
+            answers_half_closed=True,
         )
 
     @property

@@ -44,6 +44,7 @@ class Serving:
         admission: Admits connections; further ones get the answer 503.
         idle_s: Seconds that a connection stays open between requests.
         head_s: Seconds until the head of a request must be complete; None for no limit.
+        answers_half_closed: Whether a sender that sends no more still gets its answer.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Serving:
         admission: Admission,
         idle_s: int,
         head_s: float | None = HEAD_S,
+        *,
+        answers_half_closed: bool = False,
     ) -> None:
         config = uvicorn.Config(
             _with_paths(app),
-            http=limited(head_s, admission),
+            http=limited(head_s, admission, answers_half_closed=answers_half_closed),
             **OPTIONS,
             timeout_keep_alive=idle_s,
             timeout_graceful_shutdown=_STOP_S,

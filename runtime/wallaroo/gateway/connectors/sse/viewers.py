@@ -167,7 +167,10 @@ class Viewers:
         greeting = b"retry: %d\n\n" % _RETRY_MS
         last = request.headers.get("last-event-id") or request.query_params.get("last-event-id")
         if not last:
-            return self._history.next, greeting
+            following = self._history.next
+            # what to go on from, before there is an event
+            begun = self._history.identifier(following - 1)
+            return following, greeting.removesuffix(b"\n") + b"id: %b\n\n" % begun.encode()
         known, first = self._history.number_of(last), self._history.first
         if known is not None and known + 1 >= first:
             return known + 1, greeting
