@@ -16,7 +16,7 @@ import importlib
 import pickle
 import types
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 _AS_IS = (type(None), bool, int, float, str)
@@ -190,7 +190,6 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-@lru_cache(maxsize=1024)
 def _class_named(name: str) -> Any:
     module, _, qualified = name.partition(":")
     try:
