@@ -77,11 +77,12 @@ def test_records_of_another_log_are_found() -> None:
         opened(log)
 
 
-def test_a_log_of_another_bucket_or_run_is_found() -> None:
-    for name in (log_name('{"id":"a-b"}', 1, 4), log_name('{"id":"a-c"}', 1, 3)):
-        expected = f"in the place of the log {NAME} there is {name}"
-        with pytest.raises(DamagedFile, match=re.escape(expected)):
-            opened(log_of("a", name=name))
+@pytest.mark.parametrize(("run", "level", "bucket"), [("a-b", 1, 4), ("a-b", 2, 3), ("a-c", 1, 3)])
+def test_a_log_of_another_bucket_level_or_run_is_found(run: str, level: int, bucket: int) -> None:
+    name = log_name(f'{{"id":"{run}"}}', level, bucket)
+    expected = f"in the place of the log {NAME} there is {name}"
+    with pytest.raises(DamagedFile, match=re.escape(expected)):
+        opened(log_of("a", name=name))
 
 
 def test_an_older_log_is_found() -> None:

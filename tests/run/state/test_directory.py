@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ def test_a_changed_value_is_not_believed(tmp_path: Path, was: str, found: str) -
     assert was in file.read_text()
     file.write_text(file.read_text().replace(was, found))
     with pytest.raises(UsageError, match=r"application\.json is damaged \(its contents do not"):
+        StateDirectory(tmp_path, "app", 1)
+
+
+def test_a_file_that_lacks_its_checksum_is_not_believed(tmp_path: Path) -> None:
+    StateDirectory(tmp_path, "app", 1).close()
+    file = tmp_path / "application.json"
+    values = json.loads(file.read_text())
+    del values["checksum"]
+    file.write_text(json.dumps(values))
+    with pytest.raises(UsageError, match=r"application\.json is damaged \(it has no checksum\)"):
         StateDirectory(tmp_path, "app", 1)
 
 
