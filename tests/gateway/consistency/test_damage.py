@@ -16,6 +16,7 @@ from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
 from wallaroo.dataflow.records import TICK_SOURCE, Tally
 from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.consistency import damage
 from wallaroo.gateway.consistency.damage import check_for_damage
 from wallaroo.gateway.database import DamagedDatabase, reading
 from wallaroo.gateway.dead_letters.store import Choice
@@ -74,6 +75,7 @@ def test_what_was_written_is_found_intact(directory: Path) -> None:
     "changes",
     [
         "data = CAST(replace(data, '1', '0') AS BLOB)",  # e.g. the header of a frame
+        "first = 3",
         "count = 7",
         "source = 1",
         "arrived_ns = arrived_ns + 1",
@@ -133,6 +135,57 @@ def test_damage_at_the_ends_of_the_journal_leaves_no_gap(directory: Path) -> Non
     finally:
         journal.close()
     assert [(chunk.first, chunk.messages) for chunk in read] == [(0, 2), (2, 3), (5, 4), (9, 1)]
+
+
+@pytest.mark.parametrize(("first", "start", "end"), [(0, 0, 2), (2, 2, 5), (5, 5, 9)])
+def test_a_chunk_that_is_missing_is_told_and_left_out_if_asked(
+    directory: Path, first: int, start: int, end: int
+) -> None:
+    run_sql(directory / "journal.db", "DELETE FROM chunk WHERE first = ?", first)
+    with pytest.raises(DamagedDatabase, match=f"messages {start} to {end - 1} are missing"):
+        check_for_damage(directory, SOURCES)
+    check_for_damage(directory, SOURCES, skip=True)
+    assert letters(directory) == [(f"journal.db: messages {start} to {end - 1}", b"")]
+    assert (start, end - start, TICK_SOURCE, b"") in chunks(directory)
+    check_for_damage(directory, SOURCES)
+
+
+def test_a_chunk_that_is_missing_is_found_when_it_is_read(directory: Path) -> None:
+    journal = Journal(directory / "journal.db", JournalLimits())
+    run_sql(directory / "journal.db", "DELETE FROM chunk WHERE first = 2")
+    tail = JournalTail(directory / "journal.db")
+    try:
+        for start in (0, 2):
+            with pytest.raises(LookupError, match="messages 2 to 4 are not in the journal"):
+                tail.read(start, 1 << 20)
+            with pytest.raises(LookupError, match="messages 2 to 4 are not in the journal"):
+                list(journal.read(start, 10))
+    finally:
+        tail.close()
+        journal.close()
+
+
+def test_what_was_set_aside_half_is_kept_once(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = 2")
+
+    def fail(*_values: object) -> None:
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:  # between the two databases
+        patch.setattr(damage, "row_of", fail)
+        with pytest.raises(InterruptedError):
+            check_for_damage(directory, SOURCES, skip=True)
+    check_for_damage(directory, SOURCES, skip=True)
+    assert letters(directory) == [("journal.db: messages 2 to 4", b"\0")]
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1 << 40])
+def test_a_damaged_size_at_the_end_does_not_count(directory: Path, count: int) -> None:
+    run_sql(directory / "journal.db", "UPDATE chunk SET count = ? WHERE first = 9", count)
+    check_for_damage(directory, SOURCES, skip=True)
+    assert letters(directory) == [("journal.db: messages 9 to 18", b"3" * 10)]
 
 
 def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.database import connect
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
+from wallaroo.gateway.journal.reader import check_gapless
 
 
 class JournalTail:
@@ -25,23 +26,23 @@ class JournalTail:
         """The first messages from offset *start* on, of about *max_bytes*; none if there are none.
 
         Raises:
-            LookupError: They are not there, but later ones are.
+            LookupError: Some of them are not there, but later ones are.
             DamagedDatabase: A chunk is not as it was written.
         """
         found: list[Chunk] = []
-        size = 0
+        size, reached = 0, start
         cursor = self._database.execute(
             f"SELECT {COLUMNS} FROM chunk WHERE first >= ? ORDER BY first", (start,)
         )
         for row in cursor:  # not several at a time: each may have a megabyte
-            found.append(chunk_in(row, self._path))
+            chunk = chunk_in(row, self._path)
+            check_gapless(reached, chunk.first)
+            reached = chunk.first + chunk.messages
+            found.append(chunk)
             size += len(row[4])
             if size >= max_bytes:
                 break
         cursor.close()  # it would keep the database from shrinking
-        if found and found[0].first != start:
-            msg = f"messages {start} to {found[0].first - 1} are not in the journal"
-            raise LookupError(msg)
         return found
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 class _Range(NamedTuple):
-    """Messages of the journal whose chunks are damaged."""
+    """Messages of the journal whose chunks are damaged or missing."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class _Range(NamedTuple):
     source: int
     """Source that the first chunk names."""
     keys: list[int]
-    """The chunks, by what they call their first message."""
+    """The chunks, by what they call their first message; none if they are missing."""
     data: bytes
     """Their bytes."""
 
@@ -83,7 +83,9 @@ def check_for_damage(directory: Path, sources: Sequence[str], *, skip: bool = Fa
     if not (pieces or ranges):
         return
     if not skip and ranges:
-        raise damaged_range(directory / JOURNAL, *ranges[0][:2], others=len(ranges) - 1)
+        first, missing = ranges[0], not ranges[0].keys
+        others = len(ranges) - 1
+        raise damaged_range(directory / JOURNAL, *first[:2], others, missing=missing)
     if not skip:
         raise damaged_outputs(outbox, pieces[0].sink, pieces[0].number)
     _set_outputs_aside(outbox, pieces)
@@ -127,6 +129,9 @@ def _damaged_ranges(file: Path) -> list[_Range]:
             if chunk.is_intact():
                 if open_ is not None:
                     found.append(open_._replace(end=chunk.first))
+                elif reached < chunk.first:
+                    at_ns = chunk.arrived_ns
+                    found.append(_Range(reached, chunk.first, at_ns, chunk.source, [], b""))
                 reached, arrived_ns, open_ = chunk.first + chunk.messages, chunk.arrived_ns, None
                 continue
             if open_ is None:
@@ -152,7 +157,9 @@ def _set_messages_aside(directory: Path, ranges: Sequence[_Range], sources: Sequ
     for one in ranges:
         source = one.source if 0 <= one.source < len(sources) else 0
         place = f"messages {one.start} to {one.end - 1}"
-        keep_letter(directory / OUTBOX, source, sources[source], f"{JOURNAL}: {place}", one.data)
+        where, name = f"{JOURNAL}: {place}", sources[source]
+        error = "it does not match its checksum" if one.keys else "it is missing from the file"
+        keep_letter(directory / OUTBOX, source, name, where, one.data, error)
         with named(file), contextlib.closing(connect(file)) as journal, transaction(journal):
             journal.executemany("DELETE FROM chunk WHERE first = ?", [(key,) for key in one.keys])
             tick = row_of(one.start, one.end - one.start, TICK_SOURCE, one.arrived_ns, b"")

@@ -62,10 +62,13 @@ def bytes_before(database: sqlite3.Connection, end: int) -> int:
     return int(size)
 
 
-def damaged_range(file: Path | str, start: int, end: int, others: int = 0) -> DamagedDatabase:
+def damaged_range(
+    file: Path | str, start: int, end: int, others: int = 0, *, missing: bool = False
+) -> DamagedDatabase:
     """The error that the messages from *start* up to *end*, and *others* more, are damaged."""
     more = f" (and {others} more ranges)" if others else ""
-    problem = f"its messages {start} to {end - 1}{more} do not match their checksum"
+    what = "are missing" if missing else "do not match their checksum"
+    problem = f"its messages {start} to {end - 1}{more} {what}"
     remedy = (
         f"{RESTORE}, or start with {SKIP}: the bytes of these messages are kept as dead letters, "
         "and the application resumes without them"

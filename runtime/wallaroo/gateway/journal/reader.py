@@ -74,14 +74,14 @@ class ChunkReader:
                 (start, end),
             ):
                 chunk = chunk_in(row, self._path)
-                _check_gapless(reached, chunk.first)
+                check_gapless(reached, chunk.first)
                 reached = chunk.first + chunk.messages
                 block.append(chunk)
                 size += len(chunk.data)
                 if size >= _BLOCK_BYTES:
                     yield block
                     block, size = [], 0
-            _check_gapless(reached, end)
+            check_gapless(reached, end)
             if block:
                 yield block
 
@@ -126,8 +126,12 @@ class ChunkReader:
         return {source: count for source, count, _ in rows}, waited_s
 
 
-def _check_gapless(reached: int, following: int) -> None:
-    """A journal that was lost, or restored from a copy, must not look like an empty one."""
+def check_gapless(reached: int, following: int) -> None:
+    """A journal that was lost, or restored from a copy, must not look like an empty one.
+
+    Raises:
+        LookupError: The messages from *reached* up to *following* are missing.
+    """
     if reached != following:
         msg = f"messages {reached} to {following - 1} are not in the journal: was it replaced?"
         raise LookupError(msg)
