@@ -214,6 +214,15 @@ def test_damaged_outputs_are_told_and_set_aside_if_asked(directory: Path, change
     outbox.close()
 
 
+def test_outputs_that_are_missing_are_told_and_set_aside_if_asked(directory: Path) -> None:
+    run_sql(directory / "outbox.db", "DELETE FROM staged WHERE id = 1")
+    with pytest.raises(DamagedDatabase, match="the outputs from number 1 on for sink 0"):
+        check_for_damage(directory, SOURCES)
+    check_for_damage(directory, SOURCES, skip=True)
+    assert letters(directory) == [("outbox.db: sink 0, 1 outputs from number 1 on", b"")]
+    check_for_damage(directory, SOURCES)
+
+
 def test_damaged_outputs_are_found_when_they_are_read(directory: Path) -> None:
     outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
     run_sql(directory / "outbox.db", "UPDATE staged SET data = x'00' WHERE id = 1")
@@ -222,7 +231,9 @@ def test_damaged_outputs_are_found_when_they_are_read(directory: Path) -> None:
     outbox.close()
 
 
-@pytest.mark.parametrize("changes", ["change = x'00'", "epoch = 3", "bucket = 1", "run = 'other'"])
+@pytest.mark.parametrize(
+    "changes", ["change = x'00'", "epoch = 3", "bucket = 1", "run = 'other'", "state = '+'"]
+)
 def test_damaged_changes_of_state_cannot_be_set_aside(directory: Path, changes: str) -> None:
     run_sql(directory / "outbox.db", f"UPDATE change SET {changes} WHERE epoch = 2")
     for skip in (False, True):

@@ -108,8 +108,11 @@ def _damaged_pieces(database: sqlite3.Connection) -> Iterator[_Piece]:
         return
     for position, staged, sink, outputs, number, *content, total in database.execute(
         "SELECT position, staged, published.sink, count, number, staged.sink, lengths, data, sum "
-        "FROM published JOIN staged ON staged.id = staged ORDER BY position"
+        "FROM published LEFT JOIN staged ON staged.id = staged ORDER BY position"
     ):
+        if total is None:  # they are missing
+            yield _Piece(position, staged, sink, outputs, number, b"")
+            continue
         found = Outputs(*content)
         if found.sink != sink or outputs_sum(found) != total:
             yield _Piece(position, staged, sink, outputs, number, found.data)
