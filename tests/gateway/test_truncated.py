@@ -21,6 +21,7 @@ from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.startup import take
@@ -195,6 +196,23 @@ def test_a_mark_that_is_gone_is_not_missed(
     killed: Path, intact: Content, file: str, damage: str
 ) -> None:
     assert check(killed, intact, file, damage, 0.5) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("journal.db", r"messages 0 to 2, which were accepted, are missing"),
+        ("outbox.db", "outputs that were published last are missing"),
+    ],
+)
+def test_a_file_of_another_run_that_has_more_is_told(killed: Path, name: str, told: str) -> None:
+    copy = killed.with_name(f"another-{next(names)}")
+    shutil.copytree(killed, copy)
+    writer = MarkWriter(copy / name)
+    writer.note("f" * 32, 3)
+    writer.close()
+    with pytest.raises(RuntimeFailure, match=rf"{name} is damaged: {told}"):
+        take(copy, NAME, SOURCES)
 
 
 def test_missing_messages_are_named_and_skipped_if_asked(killed: Path, intact: Content) -> None:

@@ -18,7 +18,7 @@ from wallaroo.engine.realtime.checkpoint import (
 from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.spark.checkpoint.reader import last_commit
 from wallaroo.engine.stored import StateLayout
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 
 
 class Outbox:
@@ -121,6 +121,15 @@ def test_a_position_without_a_commit_counts_for_nothing(layout: StateLayout) -> 
 def test_a_damaged_position_is_told(layout: StateLayout) -> None:
     (layout.checkpoint / "offsets" / "0").write_text("v1\n{")
     with pytest.raises(UsageError, match=r"offsets/0 is corrupt .* from a backup"):
+        published_after(layout)
+
+
+def test_a_changed_mark_of_what_was_begun_is_told(layout: StateLayout) -> None:
+    """With a smaller number, what was published would not be looked for."""
+    note_begun(layout.checkpoint, Place(50, 5))
+    file = layout.checkpoint / "begun"
+    file.write_text(file.read_text().replace('"chunk": 5', '"chunk": 4'))
+    with pytest.raises(DamagedFile, match="begun is damaged: its contents do not match"):
         published_after(layout)
 
 

@@ -13,6 +13,7 @@ from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import JOURNAL, TICK_SOURCE, FailedMessage, Tally
 from wallaroo.engine.gateway_api import CheckpointProgress
+from wallaroo.errors import DamagedFile
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
 from wallaroo.gateway.database import claim
@@ -148,6 +149,16 @@ def test_files_of_a_version_that_noted_no_openings_go_on(tmp_path: Path) -> None
     assert "planned up to message 7, but journal.db has only those before 3" in problem(
         tmp_path, dataclasses.replace(progress, planned={JOURNAL: 7})
     )
+
+
+def test_a_changed_request_to_resume_is_not_carried_out(tmp_path: Path) -> None:
+    take(tmp_path, b"a")
+    ask_to_accept(tmp_path, progress_of("run", 4, 9, "x", 7))
+    file = tmp_path / "accept.json"
+    file.write_text(file.read_text().replace("9", "8"))
+    with pytest.raises(DamagedFile, match=r"accept\.json is damaged: its contents do not match"):
+        accept_if_asked(tmp_path)
+    assert content(tmp_path, 0) == [(0, 1, b"a")]
 
 
 def test_the_outbox_of_another_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.engine.gateway_api import StateChange
+from wallaroo.gateway.database import DamagedDatabase
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
 
@@ -215,6 +216,17 @@ def test_changes_that_a_checkpoint_contains_are_forgotten(outbox: Outbox) -> Non
     outbox.publish("run", 3, ["t"])
     assert published_changes(outbox) == [b"3"]
     assert published_changes(outbox, "another run") == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("damage", ["change = x'00'", "state = 't'", "bucket = 4", "epoch = 0"])
+def test_damaged_changes_are_found_when_they_are_read(outbox: Outbox, damage: str) -> None:
+    outbox.stage("run", 0, "t", [], Tally(), changes=[StateChange("s", 3, b"first")])
+    outbox.stage("run", 1, "t", [], Tally(), changes=[StateChange("s", 3, b"later")])
+    outbox.publish("run", 0, ["t"])
+    outbox.publish("run", 1, ["t"])
+    outbox._database.execute(f"UPDATE change SET {damage} WHERE epoch = 1")
+    with pytest.raises(DamagedDatabase, match="the changes of state in partition"):
+        published_changes(outbox)
 
 
 def test_many_changes_come_in_blocks_and_in_order(outbox: Outbox) -> None:
