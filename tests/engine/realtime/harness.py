@@ -193,6 +193,8 @@ class RunningQuery:
         """For each epoch that has ended, how long no chunk was handed out."""
         hello = Hello(self._claim, attempt, DRIVER, partitions)
         self.feed = Feed(gateway.path, hello, self._on_news)
+        self.damage: list[str] = []
+        """What the processes have found damaged."""
         self._sockets: list[FrameSocket] = []
         repeated = Program(application, self._job.routed).repeated
         java: list[FrameSocket] = []
@@ -253,10 +255,12 @@ class RunningQuery:
         self._threads.append(thread)
         thread.start()
 
-    @staticmethod
-    def _until_gone(process: Reader | Partition, java: FrameSocket) -> None:
-        with contextlib.suppress(OSError, EOFError, DamagedFile):
-            process.run()
+    def _until_gone(self, process: Reader | Partition, java: FrameSocket) -> None:
+        try:
+            with contextlib.suppress(OSError, EOFError):
+                process.run()
+        except DamagedFile as error:
+            self.damage.append(str(error))
         java.close()
 
 

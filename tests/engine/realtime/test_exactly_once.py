@@ -517,8 +517,48 @@ def test_logs_that_are_older_than_the_checkpoint_are_found(tmp_path: Path) -> No
     older, newest = (opened(one, application) for one in saved)
     chunk = Place.from_json(store.place).chunk
     newest.check_age(chunk)
-    with pytest.raises(DamagedFile, match="was last written at the end of 1, and the state is as"):
+    problem = "was last written at the end of 1, and the state is as"
+    with pytest.raises(DamagedFile, match=problem):
         older.check_age(chunk)
+    saved[0].place = store.place
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, saved[0], tmp_path / "c", 2, 1) as query,
+    ):
+        wait_until(lambda: bool(query.damage), "the damage to be found")
+        assert problem in query.damage[0]
+
+
+def test_logs_in_the_place_of_others_are_found(tmp_path: Path) -> None:
+    application, store = drawing(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        query.feed.finish_epoch()
+    first, second, *_ = slots_for(8)
+    store.logs[first], store.logs[second] = store.logs[second], store.logs[first]
+    with pytest.raises(DamagedFile, match=f"in the place of the log {log_name(RUN, 0, 0)} there"):
+        opened(store, application)
+
+
+def test_a_head_that_spark_hands_back_changed_is_found(tmp_path: Path) -> None:
+    application, store = drawing(), Store()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        query.feed.finish_epoch()
+    slot = slots_for(8)[0]
+    head, records = store.logs[slot]
+    assert head is not None
+    store.logs[slot] = (head[:7] + bytes([head[7] ^ 1]) + head[8:], records)
+    with pytest.raises(DamagedFile, match=r"the head .* does not match its checksum"):
+        opened(store, application)
 
 
 def opened(store: Store, application: Application) -> PartitionState:
