@@ -1,0 +1,52 @@
+"""A checkpoint whose last batch is divided otherwise than the state is not started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wallaroo.engine.registry import ENGINES, engine
+from wallaroo.errors import RESTORE, UsageError
+from wallaroo.run.state.agreement import LocalFiles, agree
+from wallaroo.run.state.directory import StateDirectory
+
+PLACE = {"offset": 0, "chunk": 0, "opening": None, "imported": None}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[StateDirectory]:
+    """A state of two partitions, of which nothing is processed."""
+    directory = StateDirectory(tmp_path, "app", 2)
+    yield directory
+    directory.close()
+
+
+def plan(state: StateDirectory, name: str, partitions: int) -> None:
+    """Write the files of a first batch of *partitions* partitions as Spark does."""
+    for log in ("offsets", "commits"):
+        (state.checkpoint / log).mkdir(parents=True, exist_ok=True)
+    (state.checkpoint / "engine").write_text(name)
+    (state.checkpoint / "metadata").write_text('{"id":"bc1071e6-8860-4bda-83e0-d3a64ae5d2c1"}')
+    settings = {"conf": {"spark.sql.shuffle.partitions": str(partitions)}}
+    lines = ["v1", json.dumps(settings), json.dumps(PLACE)]
+    (state.checkpoint / "offsets" / "0").write_text("\n".join(lines))
+    (state.checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_another_number_of_partitions_in_the_last_batch_is_refused(
+    state: StateDirectory, name: str
+) -> None:
+    """Spark would look for keys in partitions where they are not."""
+    agree(state, LocalFiles(state.path), engine(name))
+    plan(state, name, 2)
+    agree(state, LocalFiles(state.path), engine(name))
+    for partitions in (1, 3):
+        plan(state, name, partitions)
+        problem = f"has {partitions} partitions, and the state has 2: if a change of the number"
+        with pytest.raises(UsageError, match=problem) as told:
+            agree(state, LocalFiles(state.path), engine(name))
+        assert str(told.value).endswith(RESTORE)
