@@ -24,7 +24,7 @@ from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.cli.gateway import command_line
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.spark.java import _pump
-from wallaroo.errors import UsageError
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run import stopping
@@ -103,7 +103,9 @@ STATUS = GatewayStatus(
 )
 
 
-def drained(status: GatewayStatus, *, paused: bool = False) -> tuple[bool, list[Any]]:
+def drained(
+    status: GatewayStatus, *, paused: bool = False, failure: str | None = None
+) -> tuple[bool, list[Any]]:
     """Whether a run whose gateway has *status* drains at once; what it logs, to its end."""
     settings = LocalSettings(engine=ENGINE, drain_timeout_s=0.0)
     with capture_logs() as logged, LocalRun(settings, command_line) as runner:
@@ -111,7 +113,7 @@ def drained(status: GatewayStatus, *, paused: bool = False) -> tuple[bool, list[
         client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
         runner._client = client  # type: ignore[assignment]
         engine: Any = SimpleNamespace(
-            failure=lambda: None, finish_batch=lambda: None, hold=lambda: None
+            failure=lambda: failure, finish_batch=lambda: None, hold=lambda: None
         )
         runner._engine, runner._pause = engine, Pause(engine)
         if paused:
@@ -141,6 +143,11 @@ def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> N
     assert logged[-1]["event"] == "stopped"
     assert logged[-1]["kept_for_next_start"] == 5
     assert logged[-1]["late"] == STATUS.late
+
+
+def test_a_stop_of_a_run_that_cannot_read_its_state_ends_with_the_reason() -> None:
+    with pytest.raises(RuntimeFailure, match="bucket 3 is damaged"):
+        drained(replace(STATUS, backlog=2), failure="bucket 3 is damaged")
 
 
 def test_a_paused_run_stops_without_processing_what_waits() -> None:

@@ -299,6 +299,23 @@ def test_processes_of_another_version_end_the_query_for_good(
     )
 
 
+def test_what_a_process_finds_damaged_ends_the_query_for_good(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    store = Store()
+    store.logs = dict.fromkeys(slots_for(PARTITIONS * 8), (bytes(24) + b"1 log 0 0", {}))
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        processes = Processes(gateway, reference, store, 1)
+        try:
+            wait_until(lambda: processes.feed.failure, "the end of the query")
+            failure = processes.feed.failure
+        finally:
+            processes.close()
+    assert failure is not None
+    assert failure.final
+    assert "the head '1 log 0 0' of a log does not match its checksum; restore" in failure.reason
+
+
 @pytest.mark.parametrize(
     "frame",
     [

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from wallaroo.api.places import Place
-from wallaroo.errors import UsageError
+from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, Serialization, StatePartition
 from wallaroo.model.windows import RangeWindows, SessionWindows, Windows
 from wallaroo.run.state.classes import check_state_classes
@@ -105,6 +105,14 @@ def test_a_field_that_came_with_a_default_is_not_taken_for_one_that_all_have(
     upgrades.start(with_default + "        self.total = 0\n")
     with pytest.raises(UsageError, match="'total'"):
         upgrades.start(BEFORE + "        self.total = 0\n")
+
+
+def test_a_changed_file_is_told(upgrades: Upgrades) -> None:
+    upgrades.start(BEFORE)
+    file = upgrades.directory / "state-classes.json"
+    file.write_text(file.read_text().replace("Seen", "Sean"))
+    with pytest.raises(DamagedFile, match=r"classes\.json is damaged: its contents do not match"):
+        upgrades.start(BEFORE)
 
 
 def test_an_application_that_serializes_by_itself_is_not_judged(upgrades: Upgrades) -> None:
