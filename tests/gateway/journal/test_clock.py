@@ -64,6 +64,21 @@ def test_it_follows_small_corrections() -> None:
     assert clock.now() == machine.wall
 
 
+@pytest.mark.parametrize("jump", [-10 * S, 10 * S])
+def test_a_jump_that_stays_is_made_up_for_slowly(jump: int) -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall += jump
+    before = clock.now()
+    assert before <= START + S
+    for _ in range(1001):
+        machine.wait(S)
+        passed = clock.now() - before
+        assert 0.99 * S <= passed <= 1.01 * S
+        before += passed
+    assert before == machine.wall
+
+
 EVENTS = st.one_of(
     st.tuples(st.just("wait"), st.integers(0, 2 * DAY)),
     st.tuples(st.just("jump"), st.integers(-3 * DAY, 3 * DAY)),
