@@ -385,6 +385,7 @@ def test_wrong_tokens_are_slowed_down_and_logged() -> None:
         statuses = [status(f"guess {number}") for number in range(100)]
     assert statuses == [401] * Pace.AT_ONCE + [429] * (100 - Pace.AT_ONCE)
     assert [entry["peer"] for entry in logs] == ["10.0.0.1"] * 4  # 1st, 2nd, 3rd, 10th
+    assert {(entry["event"], entry["log_level"]) for entry in logs} == {("wrong token", "warning")}
     assert status(TOKEN) == 429  # or a guess that is right would be told apart
     assert status(TOKEN, "10.0.0.2") == 200
     now += Pace.EVERY_S
