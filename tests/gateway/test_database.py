@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from pathlib import Path
 
@@ -13,7 +14,14 @@ from tests.gateway.harness import outputs, undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RESTORE, RuntimeFailure
-from wallaroo.gateway.database import DamagedDatabase, claim, connect, lacks_room, reading
+from wallaroo.gateway.database import (
+    DamagedDatabase,
+    claim,
+    connect,
+    lacks_room,
+    reading,
+    transaction,
+)
 from wallaroo.gateway.journal import journal as journal_module
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -61,6 +69,23 @@ def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     database = connect(file)
     assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
     database.close()
+
+
+def test_a_database_that_turns_out_malformed_while_it_is_used_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    with contextlib.closing(connect(file)) as database:
+        database.execute("CREATE TABLE word (text TEXT)")
+        database.execute("INSERT INTO word VALUES ('a')")
+    with file.open("r+b") as opened_file:
+        opened_file.seek(32 * 1024)
+        opened_file.write(bytes(range(256)))
+    told = f"{re.escape(str(file))} is damaged: database disk image is malformed; restore"
+    with contextlib.closing(connect(file)) as database:  # its first page is intact
+        with pytest.raises(DamagedDatabase, match=told), transaction(database):
+            database.execute("INSERT INTO word VALUES ('b')")
+        assert not database.in_transaction
+    with pytest.raises(DamagedDatabase, match=told), reading(file) as database:
+        database.execute("SELECT text FROM word").fetchall()
 
 
 def test_a_journal_waits_for_a_full_disk_and_goes_on(tmp_path: Path) -> None:
