@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sqlite3
-import time
 import uuid
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from wallaroo.gateway.journal.chunk_rows import INSERT, renumber_sums, row_of
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import SCHEMA as OPENINGS_SCHEMA
 from wallaroo.gateway.journal.openings import Opening, is_known, write_openings
+from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.journal.stream_positions import REPLAYS
 from wallaroo.gateway.journal.stream_positions import SCHEMA as MARKS_SCHEMA
 from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
@@ -100,7 +100,7 @@ def _move(
         if kept < planned:  # a batch was planned that takes them
             (arrived_ns,) = journal.execute(
                 "SELECT coalesce(min(arrived_ns), ?) FROM chunk WHERE first >= ?",
-                (time.time_ns(), planned),
+                (time_in(journal), planned),
             ).fetchone()
             journal.execute(INSERT, row_of(kept, planned - kept, TICK_SOURCE, arrived_ns, b""))
         journal.executemany(

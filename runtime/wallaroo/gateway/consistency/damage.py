@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.database import check_structure, connect, named, reading, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, INSERT, Row, damaged_range, row_of
+from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.outbox.queues import damaged_outputs
 from wallaroo.gateway.outbox.staging import check_change, outputs_sum
 from wallaroo.gateway.row_sums import check_rows
@@ -138,7 +138,7 @@ def _damaged_ranges(file: Path) -> list[_Range]:
                 reached, arrived_ns, open_ = chunk.first + chunk.messages, chunk.arrived_ns, None
                 continue
             if open_ is None:
-                at_ns = arrived_ns or time.time_ns()
+                at_ns = arrived_ns or time_in(journal)
                 open_ = _Range(reached, reached, at_ns, chunk.source, [], b"")
             # at the end of the journal, what it says of its size is all that is known; a gap of too
             # many numbers does no harm, but numbers may not be given again

@@ -7,7 +7,6 @@ copy, is intact for SQLite. Without the marks, accepted messages would be missin
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from wallaroo.gateway.database import DamagedDatabase, connect, named, reading, 
 from wallaroo.gateway.journal.chunk_rows import INSERT, SKIP, row_of
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import is_known
+from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.marks import mark_file, read_mark, remove_mark
 from wallaroo.gateway.outbox.outbox import publications
 
@@ -85,7 +85,7 @@ def _fill(journal: Path, start: int, end: int) -> None:
     with named(journal), contextlib.closing(connect(journal)) as database:
         database.executescript(JOURNAL_SCHEMA)
         with transaction(database):
-            tick = row_of(start, end - start, TICK_SOURCE, time.time_ns(), b"")
+            tick = row_of(start, end - start, TICK_SOURCE, time_in(database), b"")
             database.execute(INSERT, tick)
 
 

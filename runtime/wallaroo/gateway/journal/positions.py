@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 
-from wallaroo.gateway.journal.clock import Reading, Uptime
+from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS position (name TEXT PRIMARY KEY, value INTEGER NOT NULL);"
 _CLOCK_STORED_EVERY_NS = 10_000_000_000
 """Time, in nanoseconds, after which the clock is stored again."""
+
+
+def time_in(database: sqlite3.Connection) -> int:
+    """The time by the clock of a journal that is not open, whatever the wall clock does.
+
+    Args:
+        database: The journal's database.
+    """
+    return SteadyClock(last=Positions(database).clock()).now()
 
 
 class Positions:
