@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import PATIENCE_S
+from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.dataflow.records import JOURNAL, TICK_SOURCE
 from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
@@ -55,7 +55,9 @@ def test_a_wall_clock_that_is_a_day_ahead_does_not_count(
     journal.submit(0, 2, b"a b")
     assert journal.flush(PATIENCE_S)
     if make is accept:
+        journal.note_processed(2)
         journal.consume(2)
+        wait_until(lambda: journal.disk_bytes == 0)
     journal.close()
     make(tmp_path)
     now = time.time_ns
