@@ -194,6 +194,22 @@ def test_all_known_callers_together_have_a_bound_and_the_largest_pays() -> None:
             assert _read(other, 4) == 4
 
 
+def test_what_a_connection_has_sent_does_not_count_once_it_has_ended() -> None:
+    with Within(sum_bytes=100_000) as within, capture_logs() as logs:
+        for _ in range(3):
+            with within.call() as caller:
+                inside, peer = within.accept()
+                with inside:
+                    caller.sendall(b"call")
+                    assert _read(inside, 4) == 4
+                    within.door.trust(peer)
+                    caller.sendall(bytes(60_000))
+                    assert _read(inside, 60_000) == 60_000
+                    caller.close()
+                    assert _read(inside, 1) == 0  # the door has noticed
+    assert not logs
+
+
 def test_there_are_only_so_many_known_connections() -> None:
     with Within(most_known=1) as within, within.call() as first:
         inside, peer = within.accept()
