@@ -490,6 +490,24 @@ def test_network_policies_open_what_has_to_be_reached_and_nothing_else(helm: Hel
     assert opened("-receiver") == {(7002, 7981): [own]}
 
 
+def test_named_viewers_and_monitors_are_the_only_ones_besides_the_release(helm: Helm) -> None:
+    viewers = [{"ipBlock": {"cidr": "10.0.0.0/8"}}]
+    monitors = [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]
+    values = {
+        "events": [{"name": "prices", "port": 7124}],
+        "networkPolicy": {"viewers": viewers, "monitors": monitors},
+    }
+    objects = helm.objects("word-count", values)
+
+    def admitted(name: str, port: int) -> list[Any]:
+        rules = one(objects, "NetworkPolicy", name)["spec"]["ingress"]
+        (rule,) = (r for r in rules if port in [p["port"] for p in r["ports"]])
+        return [peer for peer in rule["from"] if "app.kubernetes.io/name" not in str(peer)]
+
+    assert admitted("-gateway", 7124) == viewers
+    assert admitted("-gateway", 7980) == admitted("-driver", 7980) == monitors
+
+
 def test_the_real_time_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:
     values = {"networkPolicy": {"enabled": True}, "repartition": True}
     objects = helm.objects("word-count", values)

@@ -107,6 +107,18 @@ def test_one_sender_gets_no_more_than_half_of_the_streams(tmp_path: Path) -> Non
     journal.close()
 
 
+def test_certificates_count_apart_behind_one_address_and_as_one_from_two(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db", JournalLimits(streams=8))
+    for opener in (ORDERS, PRICES):
+        for number in range(4):
+            name = StreamName(0, f"{opener.subject} {number}")
+            journal.stream_positions.open(name, opener)
+    journal.stream_positions.drop(StreamName(0, f"{PRICES.subject} 0"))  # there is room
+    with pytest.raises(FrameError, match="remembers 4 of commonName=orders"):
+        journal.stream_positions.open(StreamName(0, "s"), Opener(ORDERS.subject, "elsewhere"))
+    journal.close()
+
+
 def test_a_full_table_makes_room_for_a_newcomer_at_the_cost_of_who_has_the_most(
     tmp_path: Path,
 ) -> None:

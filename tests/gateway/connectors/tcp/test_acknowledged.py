@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from tests.gateway.connectors.tcp.speaker import Speaker, messages
 from tests.gateway.harness import U32, RunningListener, source
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.gateway.connectors.tcp import acknowledged as module
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.stream_positions import Opener, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.wire.acknowledged import (
     PREAMBLE,
@@ -258,6 +261,27 @@ def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> Non
             assert "stream 'three' is one too many" in speaker.refused()
         with Speaker(running.addresses[0], "two") as speaker:
             speaker.acknowledged(1)
+
+
+def test_a_stream_that_is_open_is_not_forgotten_however_long_it_was_idle(tmp_path: Path) -> None:
+    path, names = tmp_path / "journal.db", ("open", "closed", "other")
+    openers = [Opener(None, address) for address in ("there", "there", "elsewhere")]
+    a_day_ago = time.time_ns() - 24 * 3600 * 10**9
+    journal = Journal(path, JournalLimits(), clock=lambda: a_day_ago)
+    for number, (name, opener) in enumerate(zip(names, openers, strict=True)):
+        journal.stream_positions.open(StreamName(0, name), opener)
+        journal.submit(0, 1, U32.frame(b"m"), (StreamName(0, name), 7 + number))
+    assert journal.flush(PATIENCE_S)
+    journal.close()
+    with (
+        RunningListener(tmp_path, [source()], JournalLimits(streams=3)) as running,
+        Speaker(running.addresses[0], "open") as speaker,
+    ):
+        speaker.acknowledged(7)
+        with Speaker(running.addresses[0], "new") as newcomer:
+            newcomer.acknowledged(0)
+        remembered = running.journal.stream_positions.last
+        assert [remembered(StreamName(0, name)) for name in names] == [7, 0, 9]
 
 
 def test_a_stream_without_messages_is_not_remembered(tmp_path: Path) -> None:
