@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +19,7 @@ from tests.gateway.connectors.tcp.speaker import Speaker, messages
 from tests.gateway.harness import U32, RunningListener, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.gateway.connectors.tcp import acknowledged as module
+from wallaroo.gateway.connectors.tcp.drain import CONNECTION_BYTES
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -198,6 +202,39 @@ def test_what_reached_the_machine_is_acknowledged_at_a_stop(running: RunningList
         speaker.acknowledged(1000)
         running.loop.run(running.listener.close())
         assert speaker.socket.recv(1) == b""
+
+
+def test_a_sender_that_never_pauses_does_not_hold_up_a_stop(
+    running: RunningListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel always has more of it: each read is followed by a send."""
+    read, again = os.readv, encode(messages(1, bytes(60_000)))  # which is dropped when it is known
+    taken: list[int] = []
+    waiting = bytearray()
+
+    def read_and_refill(file: int, room: Any) -> int:
+        count = read(file, room)
+        taken.append(count)
+        if len(taken) < 2000:
+            refill()
+        return count
+
+    def refill() -> None:
+        waiting.extend(again * 4)
+        with contextlib.suppress(BlockingIOError):
+            while waiting:
+                del waiting[: speaker.socket.send(waiting)]
+
+    async def send_and_stop() -> None:
+        refill()
+        monkeypatch.setattr(os, "readv", read_and_refill)
+        await running.listener.stop()
+
+    with Speaker(running.addresses[0]) as speaker:
+        speaker.acknowledged(0)
+        speaker.socket.setblocking(False)
+        running.loop.run(send_and_stop())
+    assert 0 < sum(taken) < 2 * CONNECTION_BYTES
 
 
 @pytest.mark.parametrize(
