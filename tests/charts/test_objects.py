@@ -278,6 +278,20 @@ def test_only_the_driver_may_do_anything(helm: Helm) -> None:
     assert not any(o["kind"].startswith("Cluster") for o in objects)
 
 
+def test_the_driver_has_rights_to_pods_and_one_config_map_and_executors_to_nothing(
+    helm: Helm,
+) -> None:
+    objects = helm.objects("word-count")
+    assert [rule["resources"] for rule in one(objects, "Role")["rules"]] == [
+        ["pods"],
+        ["configmaps"],
+    ]
+    template = yaml.safe_load(one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"])
+    assert template["spec"]["automountServiceAccountToken"] is False
+    accounts = [o for o in objects if o["kind"] == "ServiceAccount"]
+    assert not any(account["automountServiceAccountToken"] for account in accounts)
+
+
 def test_the_driver_may_do_with_pods_what_spark_does(helm: Helm) -> None:
     rules = one(helm.objects("word-count"), "Role")["rules"]
     (verbs,) = (rule["verbs"] for rule in rules if "pods" in rule["resources"])
