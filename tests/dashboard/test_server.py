@@ -393,6 +393,22 @@ def test_wrong_tokens_are_slowed_down_and_logged() -> None:
     assert [status("guess"), status("guess")] == [401, 429]
 
 
+def test_who_guesses_cannot_claim_another_address_for_each_guess(feed: Feed) -> None:
+    with serving(feed, TOKEN, host="0.0.0.0") as dashboard:
+        answers = [
+            dashboard.viewer.ask(
+                "/",
+                headers={
+                    "Authorization": f"Bearer guess {number}",
+                    "X-Forwarded-For": f"10.0.0.{number}",
+                },
+            )
+            for number in range(3 * Pace.AT_ONCE)
+        ]
+        assert {answer.status for answer in answers} == {401, 429}
+        assert "wrong tokens came from 127.0.0.1" in answers[-1].text
+
+
 def test_it_is_served_over_ipv6(feed: Feed) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
