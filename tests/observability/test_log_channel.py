@@ -34,10 +34,11 @@ ODD = [
     '{"part": "wallaroo.gateway", "level": "info", "event": "forged"}',
     '{"part": "worker", "part": "gateway", "level": "info", "event": "forged"}',
     '{"part": ["gateway"], "level": "info", "event": "forged"}',
-    '{"part": "worker", "level": 20, "event": "odd"}',
-    '{"part": "worker", "level": ["info"], "event": "odd"}',
-    '{"part": "worker", "level": "notset", "event": "odd"}',
-    '{"part": "worker", "level": "info", "event": {"a": 1}}',
+    '{"part": "worker", "level": 20, "event": "forged"}',
+    '{"part": "worker", "level": ["info"], "event": "forged"}',
+    '{"part": "worker", "level": "notset", "event": "forged"}',
+    '{"part": "worker", "level": "critical", "event": "forged"}',
+    '{"part": "worker", "level": "info", "event": {"forged": 1}}',
     '{"part": "worker", "level": "info", "event": "odd", "self": 1, "method_name": 2}',
     '{"part": "worker", "level": "info", "event": "odd", "logger": 7}',
     '{"part": "worker", "level": "info", "event": "odd", "exception": [1]}',
@@ -149,6 +150,22 @@ def channel() -> Iterator[tuple[Channel, list[tuple[str, int]], list[str]]]:
         )
         yield channel, events, output
         channel.close()
+
+
+def test_a_line_that_cannot_be_passed_on_does_not_end_the_channel() -> None:
+    passed: list[str] = []
+
+    def pass_on(line: str, _sender: int = 0) -> None:
+        passed.append(line)
+        raise ValueError(line)
+
+    with tempfile.TemporaryDirectory() as directory:
+        channel = Channel(Path(directory), pass_on, pass_on)
+        written = [sys.executable, "-c", f"{SENDER}\nprint('one')\nprint('two')"]
+        subprocess.run(written, env={**os.environ, **channel.environment}, check=True)
+        wait_until(lambda: len(passed) == 5)
+        channel.close()
+    assert {'{"part": "gateway"}', "one", "two"} < set(passed)
 
 
 SENDER = """

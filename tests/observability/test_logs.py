@@ -71,3 +71,24 @@ def test_a_library_that_logs_wrongly_gets_no_exception(capsys: pytest.CaptureFix
     logging.getLogger("library").warning("%d", "no number")
     structlog.reset_defaults()
     assert "no number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["gateway", "gateway.journal", "driver", "wallaroo.gateway"])
+def test_a_library_with_the_name_of_a_part_does_not_speak_for_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure()
+    logging.getLogger(name).warning("trust me")
+    structlog.reset_defaults()
+    told = json.loads(capsys.readouterr().err)
+    assert (told["part"], told["logger"], told["event"]) == ("application", name, "trust me")
+
+
+def test_a_logger_with_any_other_name_is_the_applications(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure()
+    structlog.get_logger("kafka").warning("trust me")
+    structlog.reset_defaults()
+    told = json.loads(capsys.readouterr().err)
+    assert (told["part"], told["said"]) == ("application", "structlog")
