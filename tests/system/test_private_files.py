@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.cli.main import main
 from wallaroo.engine.spark import kubernetes
+from wallaroo.errors import UsageError
+from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.startup import take
 from wallaroo.model.file_connectors import FileSink
 from wallaroo.run.background_run import BackgroundRun
@@ -77,6 +79,35 @@ def test_a_file_of_an_installation_can_be_shared(tmp_path: Path) -> None:
         (tmp_path / "archive").touch()
         as_outside(tmp_path / "archive")
     assert mode(tmp_path / "archive") == 0o664
+
+
+def test_the_file_with_the_token_is_private_even_without_it(tmp_path: Path) -> None:
+    Endpoint("grpc://127.0.0.1:7900", "token").write(tmp_path)
+    assert mode(tmp_path / "endpoint.json") == 0o600
+
+
+@pytest.mark.parametrize(
+    ("first_call", "command"),
+    [
+        ("state.application_without_addresses", "state import app file"),
+        ("repartition.choose_engine", "repartition app --partitions 2"),
+    ],
+)
+def test_commands_that_write_state_keep_it_private(
+    first_call: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def look(*_: object) -> None:
+        before = os.umask(0)
+        os.umask(before)
+        seen.append(before)
+        raise UsageError(first_call)
+
+    monkeypatch.setattr(f"wallaroo.cli.{first_call}", look)
+    assert CliRunner().invoke(main, command.split()).exit_code != 0
+    structlog.reset_defaults()
+    assert seen == [0o077]
 
 
 def test_a_state_directory_that_others_can_open_is_reported_and_not_changed(tmp_path: Path) -> None:
