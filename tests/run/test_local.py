@@ -1,0 +1,55 @@
+"""What is believed of the lines that the processes of a run log."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from tests.helpers import wait_until
+from wallaroo.cli.gateway import command_line
+from wallaroo.engine.base import EngineSettings
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.observability import logs
+from wallaroo.run.local import LocalRun
+from wallaroo.run.settings import LocalSettings
+
+SENDER = """
+import sys
+from wallaroo.observability import log_channel
+log_channel.take_over()
+sys.stdin.readline()
+log_channel.write('{"part": "gateway", "level": "error", "event": "the journal is lost"}')
+"""
+
+
+def logged(*, is_gateway: bool) -> dict[str, Any]:
+    """The event that is logged of a line that claims to be the gateway's."""
+    settings = LocalSettings(engine=EngineSettings(ApplicationRef("app"), "local[1]"))
+    told: list[str] = []
+    logs.configure("debug", told.append, terminal=False)
+    try:
+        with tempfile.TemporaryDirectory() as scratch, LocalRun(settings, command_line) as run:
+            run._collect_logs(Path(scratch))
+            with subprocess.Popen([sys.executable, "-c", SENDER], stdin=subprocess.PIPE) as sender:
+                if is_gateway:
+                    run._gateway_pids.add(sender.pid)
+                sender.communicate(b"now\n")
+            wait_until(lambda: told)
+    finally:
+        logs.configure()
+        structlog.reset_defaults()
+    event: dict[str, Any] = json.loads(told[0])
+    return event
+
+
+def test_only_the_gateway_speaks_for_the_gateway() -> None:
+    assert (told := logged(is_gateway=True))["part"] == "gateway"
+    assert told["event"] == "the journal is lost"
+    assert (told := logged(is_gateway=False))["part"] == "application"
+    assert told["event"].startswith('{"part": "gateway"')
