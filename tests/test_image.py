@@ -107,3 +107,17 @@ def test_the_system_keeps_the_licences_of_its_packages(tmp_path: Path) -> None:
     assert not (tmp_path / "tini" / "README").exists()
     for package in ("tini", "zlib1g", "libstdc++6"):
         assert (tmp_path / package / "copyright").exists()
+
+
+def test_java_comes_with_its_licence(tmp_path: Path) -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    (command,) = re.findall(r"(mkdir -p /opt/java/legal .*?) \\", dockerfile)
+    assert "COPY --from=java /opt/java /opt/java" in dockerfile.split("\nUSER ")[0]
+    package = tmp_path / "usr" / "share" / "doc" / "openjdk-17-jre-headless"
+    package.parent.mkdir(parents=True)
+    (package.parent / "openjdk").mkdir()
+    (package.parent / "openjdk" / "copyright").write_text("the licence")
+    package.symlink_to("openjdk")
+    subprocess.run(["sh", "-c", command.replace(" /", f" {tmp_path}/")], check=True)
+    kept = tmp_path / "opt" / "java" / "legal" / "copyright"
+    assert (kept.is_symlink(), kept.read_text()) == (False, "the licence")

@@ -111,6 +111,24 @@ def test_an_audit_is_told_and_fails_nothing(tree: Path, make: str, said: str) ->
     assert said in done.stdout
 
 
+def test_ci_audits_the_packages_and_does_not_fail_if_that_does(tree: Path) -> None:
+    called = tree.parent / "called"
+    (tree / ".ci").mkdir()
+    shutil.copy2(ROOT / ".ci" / "run", tree / ".ci" / "run")
+    for name in ("postgresql", "audit-warning", "cluster-tests"):
+        program(tree / "scripts", name, f'echo {name} >>{called}; [ {name} != "audit-warning" ]')
+    program(tree.parent / "bin", "make", f'echo "make $*" >>{called}')
+    done = subprocess.run(["bash", tree / ".ci" / "run"], env=environment(tree), check=False)
+    assert done.returncode == 0
+    assert called.read_text().splitlines() == [
+        "postgresql",
+        "make test",
+        "audit-warning",
+        "make check",
+        "cluster-tests",
+    ]
+
+
 WALLAROO = """#!{python}
 import pathlib, socket, sys
 
