@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,15 @@ import yaml
 from tests.helpers import ROOT
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.run import run
+from wallaroo.gateway.chunks import listener as chunks
+from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.gateway.internal_api import door
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.system.guesses import Pace
+
+PAGE = " ".join((ROOT / "SECURITY.md").read_text().split())
+MIB = 1024**2
+ROLES = ("senders", "receivers", "other users of the machine", "pods", "namespace", "volumes")
 
 SECTION = (ROOT / "SECURITY.md").read_text().partition("## What is on by default")[2]
 _ROWS = re.findall(r"^\|.*\| ([^|]*) \|$", SECTION.partition("\n## ")[0], re.MULTILINE)
@@ -37,3 +47,38 @@ def test_a_setting_of_the_table_of_defaults_is_there(name: str) -> None:
 
 def test_the_table_names_settings_of_both() -> None:
     assert {"--in-tls-cert", "tls.sources.secretName", "--idle-timeout"} <= set(NAMED)
+
+
+def roles() -> Iterator[list[str]]:
+    """The cells of each row of the threat model."""
+    behind = (ROOT / "SECURITY.md").read_text().partition("\n## Threat model\n")[2]
+    table = behind.partition("\n## ")[0].partition("\n|---")[2]
+    for row in table.split("\n\n")[0].splitlines()[1:]:
+        yield re.split(r" *\| *", row.strip("| "))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: str) -> None:
+    found = [cells for cells in roles() if role in cells[0]]
+    assert found
+    for cells in found:
+        assert len(cells) == 6
+        assert all(cells)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        f"until a call with the token is accepted, {door.STRANGER_BYTES // 1024} KiB of a "
+        f"connection are read, for {door.STRANGER_S:g} s",
+        f"{door.CALL_BYTES // MIB} MiB for a call, {door.SUM_BYTES // MIB} MiB for all calls",
+        f"and {door.MOST_KNOWN:,} connections.",
+        f"serves at most {chunks._MOST_STRANGERS} unproven peers at a time",
+        f"first proves within {chunks._HELLO_S:g} s that it knows the token",
+        f"one every {Pace.EVERY_S:g} s, over both ports together",
+        f"{SourceLimits.held_bytes // MIB} MiB of incomplete frames over all",
+        f"{JournalLimits().streams:,} streams) is rejected or waits",
+    ],
+)
+def test_the_limits_that_the_page_names_are_those_of_the_code(sentence: str) -> None:
+    assert sentence in PAGE
