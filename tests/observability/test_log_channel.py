@@ -141,6 +141,17 @@ def test_lines_of_spark_do_not_end_their_pump() -> None:
     assert max(map(len, logged)) < 1_000_000
 
 
+def test_a_line_that_cannot_be_logged_does_not_end_the_pump_of_java() -> None:
+    passed: list[str] = []
+
+    def log_line(line: str) -> None:
+        passed.append(line)
+        raise ValueError(line)
+
+    _pump(io.BytesIO(b"one\ntwo\n"), log_line, threading.Event())
+    assert passed == ["one", "two"]
+
+
 @pytest.fixture
 def channel() -> Iterator[tuple[Channel, list[tuple[str, int]], list[str]]]:
     events, output = list[tuple[str, int]](), list[str]()
