@@ -24,7 +24,6 @@ from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import Versions
-from wallaroo.run.state import json_codec
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.transfer import Packer, read_entities, written_entity
 
@@ -92,7 +91,6 @@ def code(*parts: str, form: dict[str, str] = DICT) -> Any:
     """The module of a version of the code, in the place of an earlier one."""
     module: Any = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
-    json_codec._class_named.cache_clear()  # as in another process
     for part in parts:
         exec(part.format(**form) if "class" in part else part, module.__dict__)
     return module
