@@ -39,6 +39,11 @@ class Host:
 
 
 class Transport:
+    ended = False
+
+    def abort(self) -> None:
+        self.ended = True
+
     def write(self, data: bytes) -> None: ...
 
     def get_extra_info(self, name: str) -> None: ...
@@ -65,8 +70,11 @@ class Plain:
 class Acked:
     def __init__(self) -> None:
         self.host = Host()
-        made: Any = Transport()
-        self.connection = AckedConnection(self.host, 0, source(), made, lambda *_: None, "here")
+        self.transport: Any = Transport()
+        self.ends: list[str] = []
+        self.connection = AckedConnection(
+            self.host, 0, source(), self.transport, lambda why, _: self.ends.append(why), "here"
+        )
 
     def send(self, data: bytes, now: float) -> None:
         self.host.now = now
@@ -113,6 +121,26 @@ def test_each_piece_of_a_large_frame_has_its_own_time(sender: Any) -> None:
     assert sender.connection.progress.since == 4.0
     sender.send(frame[600_000:600_001], 5.0)
     assert sender.connection.progress.since == 4.0
+
+
+def test_what_is_there_of_a_frame_counts_until_the_frame_is_whole(sender: Any) -> None:
+    frame = sender.frame(bytes(100_000), 1)
+    sender.send(frame[:50_000], 1.0)
+    assert sender.host.load.held >= 50_000
+    sender.send(frame[50_000:], 2.0)
+    assert sender.host.load.held == 0
+
+
+def test_a_sender_of_the_acknowledged_protocol_that_holds_too_much_is_cut_off() -> None:
+    acked = Acked()
+    acked.host.load = Load(SourceLimits(held_bytes=100_000))
+    acked.send(encode(Hello(1, "s")), 0.0)
+    frame = acked.frame(bytes(200_000), 1)
+    acked.send(frame[:40_000], 0.0)
+    assert not acked.transport.ended
+    acked.send(frame[40_000:60_000], 0.0)
+    assert acked.transport.ended
+    assert acked.ends == ["senders at here hold 50000 bytes of incomplete frames"]
 
 
 class CountedBuffer:
