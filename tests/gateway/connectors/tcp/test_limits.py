@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -70,10 +70,11 @@ class Plain:
 class Acked:
     def __init__(self) -> None:
         self.host = Host()
-        self.transport: Any = Transport()
+        self.transport = Transport()
+        transport: Any = cast("Any", self.transport)
         self.ends: list[str] = []
         self.connection = AckedConnection(
-            self.host, 0, source(), self.transport, lambda why, _: self.ends.append(why), "here"
+            self.host, 0, source(), transport, lambda why, _: self.ends.append(why), "here"
         )
 
     def send(self, data: bytes, now: float) -> None:
