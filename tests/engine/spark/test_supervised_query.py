@@ -241,7 +241,8 @@ def test_a_query_waits_for_room_on_its_disk_and_counts_no_failure(
         assert [engine.failure() for _ in range(50)] == [None] * 50
     assert len(starts) == 1
     assert (engine.lack, engine.interruption()) == (full[0], f"the query waits: {full[0]}")
-    assert [(log["event"], log["reason"]) for log in logs] == [("query waits", full[0])]
+    told = [(log["log_level"], log["event"], log["reason"]) for log in logs]
+    assert told == [("warning", "query waits", full[0])]
     full.clear()
     assert engine.failure() is None
     assert (len(starts), engine.lack, engine.interruption()) == (2, None, None)

@@ -34,6 +34,10 @@ class NotYet(Exception):
     """What a query needs is not there yet, such as executors: it is to be started later."""
 
 
+class NoRoom(NotYet):
+    """A disk is full."""
+
+
 class Query(Protocol):
     """A started query."""
 
@@ -148,7 +152,7 @@ class SupervisedQuery:
         if failure.final:
             return failure.reason
         if (lack := self._shortage()) is not None:
-            self._wait(NotYet(lack))
+            self._wait(NoRoom(lack))
             return None
         if failure.damage and self._is_given_up():
             found = self._diagnose(failure.reason)
@@ -196,14 +200,15 @@ class SupervisedQuery:
             msg = f"{unfinished} tasks of its last run have not ended"
             raise NotYet(msg)
         if (lack := self._shortage()) is not None:
-            raise NotYet(lack)
+            raise NoRoom(lack)
         return self._start(self._batch)
 
     def _wait(self, reason: NotYet) -> None:
         self._restart_at = time.monotonic() + _LOOK_AGAIN_S
         if str(reason) != self._lacks:
             self._lacks = str(reason)
-            log.warning("query waits", reason=str(reason))
+            tell = log.warning if isinstance(reason, NoRoom) else log.info
+            tell("query waits", reason=str(reason))
 
     @property
     def lack(self) -> str | None:
