@@ -288,3 +288,84 @@ def test_a_gap_between_migrations_is_refused() -> None:
 def test_wrong_migrations_are_refused(wrong: Any, sentence: str) -> None:
     with pytest.raises((ValueError, TypeError), match=sentence):
         wrong()
+
+
+TREE = """
+class Tree:
+    def __init__(self, parent=None):
+        self.parent, self.me, self.size = parent, self, 1
+        self.children = [] if parent else [Tree(self), Tree(self)]
+"""
+LATER_TREE = (
+    TREE.replace("size", "weight")
+    + """
+import wallaroo
+
+@wallaroo.migrate(Tree, from_version=1)
+def weigh(fields):
+    fields["weight"] = 10 * fields.pop("size")
+    return fields
+"""
+)
+
+
+def test_objects_that_an_entity_refers_to_and_that_refer_back_are_migrated_with_it() -> None:
+    kind = code(TREE).Tree
+    part = record(kind, {"a": kind(), "b": kind()})
+    later = code(LATER_TREE).Tree
+    bucket = cache(later).read([part])
+    assert not bucket.unloaded
+    for tree in bucket.entities[0].values():
+        assert tree.me is tree
+        assert [child.parent is tree for child in tree.children] == [True, True]
+        assert {type(one) for one in (tree, *tree.children)} == {later}
+        assert [one.weight for one in (tree, *tree.children)] == [10, 10, 10]
+        assert not any(hasattr(one, "size") for one in (tree, *tree.children))
+
+
+@pytest.mark.parametrize(
+    ("contains", "sentence"),
+    [
+        (True, "it contains another object of class Tree, which has slots"),
+        (False, "it refers to itself, and class Tree has slots"),
+    ],
+)
+def test_what_refers_to_an_entity_with_slots_is_not_left_as_it_was(
+    contains: bool, sentence: str
+) -> None:
+    def with_slots(tree: str, *names: str) -> str:
+        lines = f"class Tree:\n    __slots__ = {names}\n"
+        return tree.replace("class Tree:\n", lines).replace("if parent", "if True")
+
+    kind = code(with_slots(TREE, "parent", "me", "size", "children")).Tree
+    entity = kind()
+    if contains:
+        entity.me, entity.children = None, [kind()]
+        entity.children[0].me = None
+    part = record(kind, {"a": entity})
+    later = code(with_slots(LATER_TREE, "parent", "me", "weight", "children")).Tree
+    (unloaded,) = cache(later).read([part]).unloaded.values()
+    assert sentence in str(unloaded.error)
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        (
+            "class Totals(dict): pass\n" + MIGRATIONS,
+            "class Totals cannot have migrations: object.__new__(Totals) is not safe",
+        ),
+        (
+            SECOND + MIGRATIONS.replace("def rename", "async def rename"),
+            "migration from version 1: it is declared with async def",
+        ),
+        (
+            SECOND + MIGRATIONS.replace("rename(fields)", "rename(fields, more)"),
+            "migration from version 1 is called with (fields): missing a required argument",
+        ),
+    ],
+)
+def test_a_migration_that_cannot_work_is_refused_at_once(declared: str, sentence: str) -> None:
+    with pytest.raises(ApplicationError) as refused:
+        application(code(declared))
+    assert sentence in str(refused.value)

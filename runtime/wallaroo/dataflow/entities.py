@@ -228,13 +228,14 @@ class EntityCache:
                 if keys is None or key in keys:
                     self._put(number, key, content.only(place), None, newer, bucket, version)
             return
-        for place, (key, fields, error) in enumerate(content.fields_one_by_one(versions)):
+        found = content.fields_one_by_one(versions, version)
+        for place, (key, stand_in, fields, error) in enumerate(found):
             if keys is not None and key not in keys:
                 continue
             entity, problem = None, error
             if error is None:
                 try:
-                    entity = versions.migrated(fields, version)
+                    entity = versions.migrated(fields, version, stand_in)
                     self.migrated[number] = self.migrated.get(number, 0) + 1
                 except MigrationError as raised:
                     problem = raised

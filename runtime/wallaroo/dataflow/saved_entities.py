@@ -16,7 +16,7 @@ import io
 import pickle
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -111,33 +111,37 @@ class Saved(NamedTuple):
             yield key, entity, error
 
     def fields_one_by_one(
-        self, versions: Versions
-    ) -> Iterator[tuple[Any, Fields, BaseException | None]]:
-        """Yield each key with the fields of its entity, which is of an earlier version.
+        self, versions: Versions, version: int
+    ) -> Iterator[tuple[Any, Any, Fields, BaseException | None]]:
+        """Yield each key with what stands in for its entity, and the fields of that.
 
-        Where loading raises, the exception takes the place of the fields.
+        The entities are of the earlier *version*. Where loading raises, the exception takes the
+        place of the fields. Nothing stands in for an entity that is saved as a row of columns.
         """
-        found: list[Fields] | None = None
+        found: list[tuple[Any, Fields]] | None = None
         error = None
         try:
             if self.form == "columns":
-                _, names, values = versions.load(self.content)
-                found = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-                found = found or [{} for _ in self.keys]
+                (_, names, values), contained = versions.load(self.content)
+                rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+                versions.migrate_in_place(contained, version)
+                found = [(None, fields) for fields in rows or [{} for _ in self.keys]]
             elif self.form == "together":
-                found = [fields_of(entity) for entity in versions.load(self.content)]
+                found = _with_fields(versions, self.content, version, list)
         except BaseException as raised:
             pass_interrupt(raised)
             error = raised
         for place, key in enumerate(self.keys):
-            fields, problem = {} if found is None else found[place], error
+            (entity, fields), problem = (None, {}) if found is None else found[place], error
             if self.form == "each":
                 try:
-                    fields = fields_of(versions.load(self.content[place]))
+                    ((entity, fields),) = _with_fields(
+                        versions, self.content[place], version, lambda loaded: [loaded]
+                    )
                 except BaseException as raised:
                     pass_interrupt(raised)
                     problem = raised
-            yield key, fields, problem
+            yield key, entity, fields, problem
 
     def only(self, place: int) -> Saved:
         """Return the part that is necessary to load the entity at *place*."""
@@ -193,6 +197,21 @@ def _loads_for_sure(kind: type) -> bool:
     named_tuple = kind.__mro__[1:2] == (tuple,) and hasattr(kind, "_fields")
     plain = is_plain(kind) and not has_getattr(kind)  # unpickling looks up hooks on the object
     return kind in _SURE or issubclass(kind, type) or named_tuple or plain
+
+
+def _with_fields(
+    versions: Versions, content: bytes, version: int, entities_in: Callable[[Any], list[Any]]
+) -> list[tuple[Any, Fields]]:
+    """The entities in *content*, of an earlier *version*, and their fields.
+
+    Raises:
+        Exception: They cannot be loaded, or what they contain cannot be migrated.
+    """
+    loaded, stand_ins = versions.load(content)
+    entities = entities_in(loaded)
+    own = set(map(id, entities))
+    versions.migrate_in_place([one for one in stand_ins if id(one) not in own], version)
+    return [(entity, fields_of(entity)) for entity in entities]
 
 
 def _dumped(value: Any, entities: type | None) -> bytes:

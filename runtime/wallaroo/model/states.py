@@ -101,6 +101,9 @@ class StateResolver:
             versions = Versions.of(kind)
             if versions is not None and (problem := versions.problem()) is not None:
                 self._problems.add(step.place, f"{label}: {problem}")
+            for version, migration in {} if versions is None else versions.migrations.items():
+                what = f"{label}: migration from version {version}"
+                self._problems.check_arity(migration.function, 1, what, "fields")
             self.partitions[name] = StatePartition(
                 name, new_entity, keys, step.place, windows, versions=versions
             )

@@ -7,11 +7,13 @@ attributes any more, but as a stand-in that takes all of them.
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, ClassVar
 
 from wallaroo.api.migrations import Fields, Migration, migrations_of
 from wallaroo.model.callers import time_limited
@@ -55,7 +57,11 @@ class Versions:
         return version
 
     def problem(self) -> str | None:
-        """Why the migrations do not fit together; None if they do."""
+        """Why the migrations do not fit together or the class; None if they do."""
+        try:
+            object.__new__(self.kind)
+        except TypeError as error:
+            return f"class {self.kind.__name__} cannot have migrations: {error}"
         gap = self.oldest - 1
         earlier = [version for version in self.migrations if version < gap]
         if not earlier:
@@ -65,8 +71,14 @@ class Versions:
             f"from version {gap}"
         )
 
-    def migrated(self, fields: Fields, version: int) -> Any:
+    def migrated(self, fields: Fields, version: int, stand_in: Any = None) -> Any:
         """Return the entity whose *fields* were saved by *version*.
+
+        Args:
+            fields: Its fields.
+            version: The version of its class.
+            stand_in: What was loaded in its place, and becomes the entity where its class allows
+                that: other objects may refer to it. None if there is nothing.
 
         Raises:
             MigrationError: A migration raised, or is missing, or its result lacks a field.
@@ -99,14 +111,31 @@ class Versions:
                 f"the field {missing[0]!r} that class {self.kind.__name__} has"
             )
             raise MigrationError(msg)
-        entity: Any = object.__new__(self.kind)
         try:
+            entity = self._made_of(stand_in)
             for name, value in fields.items():
                 object.__setattr__(entity, name, value)
         except (AttributeError, TypeError) as error:
             msg = f"class {self.kind.__name__} does not take the result: {describe_error(error)}"
             raise MigrationError(msg) from error
+        if stand_in is not None and stand_in is not entity and _leads_to(fields, stand_in):
+            msg = (
+                f"it refers to itself, and class {self.kind.__name__} has slots: other objects "
+                "cannot be led to the migrated entity"
+            )
+            raise MigrationError(msg)
         return entity
+
+    def _made_of(self, stand_in: Any) -> Any:
+        if stand_in is not None:
+            try:
+                stand_in.__class__ = self.kind
+            except TypeError:  # of a class with slots: objects of it have another layout
+                pass
+            else:
+                vars(stand_in).clear()
+                return stand_in
+        return object.__new__(self.kind)
 
     @functools.cached_property
     def _required(self) -> frozenset[str]:
@@ -117,13 +146,28 @@ class Versions:
         names = {name for name in slots if hasattr(entity, name)} | set(vars_of(entity))
         return frozenset(name for name in names if name in slots or not hasattr(kind, name))
 
-    def load(self, data: bytes) -> Any:
-        """Load a pickle, with stand-ins for objects of the class.
+    def load(self, data: bytes) -> tuple[Any, list[Any]]:
+        """Load a pickle; returns it with stand-ins for objects of the class, and these.
 
         Raises:
             Exception: It cannot be loaded.
         """
-        return _Unpickler(data, self.kind).load()
+        unpickler = _Unpickler(data, self.kind)
+        return unpickler.load(), unpickler.stand_ins
+
+    def migrate_in_place(self, stand_ins: Iterable[Any], version: int) -> None:
+        """Migrate objects of the class that entities contain.
+
+        Raises:
+            MigrationError: One of them cannot be migrated, or not in place.
+        """
+        for one in stand_ins:
+            if self.migrated(fields_of(one), version, one) is not one:
+                msg = (
+                    f"it contains another object of class {self.kind.__name__}, which has slots: "
+                    "only the entity itself can be migrated"
+                )
+                raise MigrationError(msg)
 
 
 def fields_of(entity: Any) -> Fields:
@@ -150,8 +194,13 @@ class _Earlier:
     OWN_STATE = "__getstate__()"
     """Attribute with a state that has no fields."""
 
+    made: ClassVar[list[Any]] = []
+    """What was made of it."""
+
     def __new__(cls, *_arguments: Any, **_named: Any) -> Any:
-        return object.__new__(cls)
+        made = object.__new__(cls)
+        cls.made.append(made)
+        return made
 
     def __init__(self, *_arguments: Any, **_named: Any) -> None:
         pass
@@ -175,9 +224,24 @@ class _Unpickler(pickle.Unpickler):
     def __init__(self, data: bytes, kind: type) -> None:
         super().__init__(io.BytesIO(data))
         self._kind = kind.__module__, kind.__qualname__
+        self.stand_ins: list[Any] = []
+        self._stand_in = type("_EarlierPickled", (_EarlierPickled,), {"made": self.stand_ins})
 
     def find_class(self, module: str, name: str) -> Any:
-        return _EarlierPickled if (module, name) == self._kind else super().find_class(module, name)
+        return self._stand_in if (module, name) == self._kind else super().find_class(module, name)
+
+
+def _leads_to(start: Any, sought: Any) -> bool:
+    """Whether *start* refers to the object *sought*, directly or by other objects."""
+    known, waiting = {id(start)}, [start]
+    while waiting:
+        for one in gc.get_referents(waiting.pop()):
+            if one is sought:
+                return True
+            if id(one) not in known and not isinstance(one, (type, ModuleType, FunctionType)):
+                known.add(id(one))
+                waiting.append(one)
+    return False
 
 
 def _check_fields(fields: Any) -> None:
