@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
@@ -247,6 +248,18 @@ def test_a_tail_that_was_never_accepted_is_not_missed(killed: Path, intact: Cont
             log.write(os.urandom(PAGE // 2))
     os.close(take(copy, NAME, SOURCES))
     assert content(copy) == intact
+
+
+@pytest.mark.parametrize("name", ["journal.db", "outbox.db"])
+def test_a_damaged_mark_is_told_and_ignored(killed: Path, name: str) -> None:
+    copy = killed.with_name(f"marked-{next(names)}")
+    shutil.copytree(killed, copy)
+    mark = copy / f"{name}-mark"
+    mark.write_bytes(mark.read_bytes()[:22])
+    with capture_logs() as logs:
+        os.close(take(copy, NAME, SOURCES))
+    told = [log["file"] for log in logs if log["event"] == "damaged mark ignored"]
+    assert told == [str(mark)]
 
 
 def test_who_accepts_the_loss_of_a_journal_is_not_told_of_it_again(killed: Path) -> None:

@@ -21,7 +21,7 @@ from wallaroo.gateway.journal.chunk_rows import INSERT, SKIP, row_of
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import is_known
 from wallaroo.gateway.journal.positions import time_in
-from wallaroo.gateway.marks import mark_file, read_mark, remove_mark
+from wallaroo.gateway.marks import Mark, mark_file, read_mark, remove_mark
 from wallaroo.gateway.outbox.outbox import publications
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -69,9 +69,22 @@ def check_for_loss(directory: Path, sources: Sequence[str], *, skip: bool = Fals
         log.warning("missing outputs skipped", file=str(outbox))
 
 
+def _mark_of(database: Path) -> Mark | None:
+    """The mark of *database*; one that cannot be read is told, as a power failure may leave it."""
+    mark, file = read_mark(database), mark_file(database)
+    if mark is None and file.exists():
+        log.warning(
+            "damaged mark ignored",
+            file=str(file),
+            reason="it does not match its checksum",
+            consequence=f"if the end of {database.name} is missing, nothing tells it at this start",
+        )
+    return mark
+
+
 def _missing_messages(journal: Path) -> tuple[int, int] | None:
     """The numbers of messages that are missing at the end, from one up to another; None if none."""
-    mark = read_mark(journal)
+    mark = _mark_of(journal)
     if mark is None:
         return None
     held = read_held(journal.parent)
@@ -90,7 +103,7 @@ def _fill(journal: Path, start: int, end: int) -> None:
 
 
 def _lacks_publications(outbox: Path) -> bool:
-    mark = read_mark(outbox)
+    mark = _mark_of(outbox)
     if mark is None:
         return False
     with reading(outbox) as database:
