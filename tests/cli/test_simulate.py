@@ -152,14 +152,13 @@ def test_code_that_ends_the_process_is_told_with_its_place(tmp_path: Path) -> No
     assert ended.stderr == "Error: ends.py:3: os._exit(0) ended this command\n"
 
 
-def test_the_arguments_of_the_application_come_first_as_with_run(tmp_path: Path) -> None:
+def test_an_application_that_takes_no_addresses_gets_none(tmp_path: Path) -> None:
     file = tmp_path / "reads.py"
     file.write_text(
         "import wallaroo\n\n"
         "def application_setup(args):\n"
         "    source = wallaroo.FileSourceConfig(args[0], bytes.decode, framing='lines')\n"
-        "    (out, *_) = wallaroo.tcp_parse_output_addrs(args)\n"
-        "    sink = wallaroo.TCPSinkConfig(*out, wallaroo.encoder(str))\n"
+        "    sink = wallaroo.TCPSinkConfig('127.0.0.1', 1, wallaroo.encoder(str))\n"
         "    return wallaroo.build_application('r', wallaroo.source('r', source).to_sink(sink))\n"
     )
     (tmp_path / "lines").write_text("ada\n")

@@ -61,7 +61,7 @@ def by_symbol(order: Order) -> str:
     return order.symbol
 
 
-@wallaroo.key_extractor  # E: Value of type variable "Key" of function cannot be "list[str]"
+@wallaroo.key_extractor  # E: Value of type variable "Key" of "key_extractor" cannot be "list[str]"
 def unhashable(order: Order) -> list[str]:
     return [order.symbol]
 

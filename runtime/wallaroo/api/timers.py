@@ -64,10 +64,9 @@ class Timers:
     def now(self) -> int:
         """The time of the key, in nanoseconds since the Unix epoch.
 
-        In a computation, it is the time of arrival of the message or, with `event_time`, its event
-        time; for a late message, it is what the clock has made of the time of the key. In the
-        function of a timer, it is the time for which the timer was
-        set.
+        In a computation, it is the time of arrival of the message or, with `event_time`, the latest
+        event time of the key, or the time of the last timer that was called, if that is later. In
+        the function of a timer, it is the time for which the timer was set.
         """
         return self._now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from wallaroo.cli.option_types import (
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.registry import ENGINES, VARIABLE
+from wallaroo.errors import WallarooError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
@@ -92,7 +94,7 @@ class ApplicationOptions(Part):
         args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
         max_frame = self._max_frame.fill(values)
         code = self._code.fill(values)
-        return ApplicationRef(values["app"], (*values["app_args"], *args), max_frame, code)
+        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
 
     def arguments(self, value: ApplicationRef) -> list[str]:
         """See `Part.arguments`."""
@@ -374,7 +376,10 @@ def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Applic
         UsageError: There is no such application.
         ApplicationError: It does not load, or is not well formed.
     """
-    args = (*app_args, "--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS)
+    if app_args:
+        with contextlib.suppress(WallarooError):  # as `run` without addresses, if it takes none
+            return ApplicationRef(app, app_args, DEFAULT_MAX_FRAME).load()
+    args = ("--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS, *app_args)
     return ApplicationRef(app, args, DEFAULT_MAX_FRAME).load()
 
 

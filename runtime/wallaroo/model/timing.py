@@ -96,7 +96,7 @@ class Timing:
 
     Example:
         >>> timing = Timing(ttl_ns=100)
-        >>> time = timing.arrived(None, 7, None, 7)
+        >>> time = timing.arrived(None, 7, 7)
         >>> time.timers["reminder"] = 20
         >>> timing.due_ns(time), timing.pop_due(time, 19), timing.pop_due(time, 20)
         (20, None, Due(at=20, timer='reminder'))
@@ -119,22 +119,17 @@ class Timing:
         """
         if time is None:
             return KeyTime(now, now, arrived_ns)
-        time.watermark = now if time.latest is None else max(time.watermark, now)
-        time.latest = now
-        time.seen_ns = max(time.seen_ns, arrived_ns)
+        if time.latest is None or now > time.watermark:  # else it does not end the silence
+            time.watermark = time.latest = now
+            time.seen_ns = max(time.seen_ns, arrived_ns)
         return time
 
     def time_of(self, time: KeyTime | None, arrived_ns: int, event: int | None) -> int:
-        """To what a message sets the time of its key.
-
-        A message with an event time that the key has had does not end its silence: its time is what
-        the clock has made of it.
-        """
-        if time is None or time.latest is None:
-            return arrived_ns if event is None else event
+        """To what a message sets the time of its key, if that is later."""
         if event is not None:
-            late = event <= time.watermark
-            return max(time.watermark, time.reached(arrived_ns)) if late else event
+            return event
+        if time is None or time.latest is None:
+            return arrived_ns
         return max(arrived_ns, time.seen_ns)  # clocks can run backwards, times must not
 
     def pop_due(self, time: KeyTime, until: int) -> Due | None:
